@@ -1,0 +1,1 @@
+"""gems_jax: population-based game solving in JAX."""

@@ -1,0 +1,192 @@
+"""The seams of gems_jax: what a game is, what a policy is, what a solver is.
+
+Everything else in the package talks through the types of this file. A *seat* acts in the game, a *player* is the unit
+that deviates (one seat, or a team of seats that play one policy and earn the mean of their rewards), and a
+*population* is what one or several players are drawn from.
+
+Axes, used in comments and shape checks everywhere:
+
+    P populations   S seats      K anchor slots   C candidates   N opponents   M episodes
+    B joint samples T time       D latent         A actions      I information sets
+
+Masks say what True means: `active` (the slot holds an anchor), `legal` (the action may be played), `to_move` (the
+seat acts now).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol, TypeVar, dataclass_transform, runtime_checkable
+
+import jax
+
+Array = jax.Array
+PyTree = Any
+
+T = TypeVar("T")
+
+
+def static_field(**kwargs: Any) -> Any:
+    """A dataclass field that is part of the tree's structure (hashed, not traced)."""
+    return dataclasses.field(metadata={"static": True}, **kwargs)
+
+
+@dataclass_transform(frozen_default=True, field_specifiers=(dataclasses.field, static_field))
+def struct(cls: type[T]) -> type[T]:
+    """Frozen dataclass that is also a pytree: plain fields are leaves, `static_field`s are structure."""
+    data = dataclasses.dataclass(frozen=True)(cls)
+    data.replace = lambda self, **changes: dataclasses.replace(self, **changes)  # type: ignore[attr-defined]
+    jax.tree_util.register_dataclass(data)
+    return data
+
+
+@struct
+class GameState:
+    """One position of one game. A finished position is absorbing: stepping it again changes nothing, reward 0."""
+
+    inner: PyTree  # whatever the game needs to go on
+    observation: Array  # [S, *observation_shape] float32, what each seat sees
+    legal: Array  # [S, A] bool, all False for seats that do not move
+    to_move: Array  # [S] bool, all False when the game is over
+    reward: Array  # [S] float32, earned by the last step
+    terminated: Array  # [] bool, the rules ended the game
+    truncated: Array  # [] bool, a time limit ended it: values bootstrap here
+
+    @property
+    def done(self) -> Array:
+        return self.terminated | self.truncated
+
+
+@runtime_checkable
+class Game(Protocol):
+    """A game as pure functions. Frozen, value-hashed and without array leaves, so that equal games never retrace.
+
+    `return_bounds` is the interval of one player's episode return; estimators scale by it. `deals`, when present,
+    lists every initial state with its probability: such a game, if its `step` ignores the key and its tree is
+    small, can be evaluated exactly.
+    """
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def num_seats(self) -> int: ...
+    @property
+    def num_actions(self) -> int:
+        """Size of the discrete action set; for continuous games the dimension of an action."""
+        ...
+
+    @property
+    def observation_shape(self) -> tuple[int, ...]: ...
+    @property
+    def max_steps(self) -> int: ...
+    @property
+    def simultaneous(self) -> bool: ...
+    @property
+    def continuous(self) -> bool: ...
+    @property
+    def player_of_seat(self) -> tuple[int, ...]: ...
+    @property
+    def population_of_player(self) -> tuple[int, ...]: ...
+    @property
+    def return_bounds(self) -> tuple[float, float]: ...
+    @property
+    def zero_sum(self) -> bool: ...
+
+    def init(self, key: Array) -> GameState: ...
+
+    def step(self, state: GameState, actions: Array, key: Array) -> GameState:
+        """actions: [S] int32 (or [S, num_actions] float32 when continuous), ignored for seats not to move."""
+        ...
+
+
+def num_players(game: Game) -> int:
+    return max(game.player_of_seat) + 1
+
+
+def num_populations(game: Game) -> int:
+    return max(game.population_of_player) + 1
+
+
+def seats_of_player(game: Game, player: int) -> tuple[int, ...]:
+    return tuple(seat for seat, owner in enumerate(game.player_of_seat) if owner == player)
+
+
+@struct
+class PolicyOutput:
+    """Parameters of one action distribution: masked logits, or the base Gaussian of a squashed one."""
+
+    logits: Array | None = None  # [A], illegal actions at a large negative number
+    mean: Array | None = None  # [A]
+    log_std: Array | None = None  # [A]
+
+
+# apply(policy_params, observation[*obs], legal[A]) -> PolicyOutput. A static, value-hashed callable.
+Apply = Callable[[PyTree, Array, Array], PolicyOutput]
+
+
+@struct
+class Policy:
+    """Somebody who plays: parameters, and the function that runs them."""
+
+    params: PyTree
+    apply: Apply = static_field()
+
+
+@runtime_checkable
+class Population(Protocol):
+    """Policies indexed by slot. Every array has a leading axis P in solver states and profiles."""
+
+    @property
+    def apply(self) -> Apply: ...
+
+    def select(self, index: Array) -> PyTree:
+        """policy_params of slot `index` of ONE population (no P axis): callers index P and vmap."""
+        ...
+
+
+@struct
+class Profile:
+    """A mixture to play or to evaluate: draw a slot from sigma[p] at the start of an episode, keep it throughout."""
+
+    population: Population  # leading axis P
+    sigma: Array  # [P, K], rows sum to one
+
+
+class Episode(NamedTuple):
+    """What one finished episode leaves behind."""
+
+    returns: Array  # [S]
+    length: Array  # [] int32, number of environment steps
+
+
+@struct
+class Trajectory:
+    """One unrolled episode, padded to max_steps; `acted` is False on padding and for seats that were not to move."""
+
+    observation: Array  # [T, S, *obs]
+    legal: Array  # [T, S, A]
+    action: Array  # [T, S] or [T, S, A]
+    log_prob: Array  # [T, S]
+    acted: Array  # [T, S]
+    reward: Array  # [T, S]
+    final_observation: Array  # [S, *obs]
+    truncated: Array  # [] bool
+    length: Array  # [] int32
+
+
+class Solver(NamedTuple):
+    """A method as pure functions, as in optax. `step` may be scanned when `jittable`.
+
+    init(key) -> state; step(state, key) -> (state, metrics); profile(state, which="iterate" | "average") -> Profile.
+    `metrics` is a NamedTuple or struct of arrays of fixed shape; it always has `episodes` and `env_steps`.
+    """
+
+    init: Callable[[Array], PyTree]
+    step: Callable[[PyTree, Array], tuple[PyTree, PyTree]]
+    profile: Callable[..., Profile]
+    jittable: bool = True
+
+
+class NotEnumerableError(ValueError):
+    """The game is too large, or lacks `deals`, for exact evaluation."""
