@@ -1,0 +1,75 @@
+# Every target sets up its own virtual environment in .venv, once: nothing else to type on a fresh machine.
+#
+#   make kuhn            the Kuhn poker experiment: table and figures under runs/      (QUICK=1: a minute's version)
+#   make test            the test suite without the slow set                           (ARGS="-k omwu" goes to pytest)
+#   make test-slow       the slow set
+#   make lint            ruff and mypy;  make format mends what ruff can mend
+#   make lock            write requirements.lock afresh from a clean install
+#   make clean           remove .venv and caches; runs/ stays
+#
+# PYTHON=/path/to/python chooses the interpreter; otherwise the newest of 3.13, 3.12, 3.11 that works is taken.
+
+SHELL := /bin/bash
+VENV ?= .venv
+BIN := $(VENV)/bin
+PY := $(BIN)/python
+PYTHON ?=
+ARGS ?=
+QUICK ?=
+export QUICK
+
+.PHONY: help venv dev kuhn test test-slow lint format lock clean
+.DEFAULT_GOAL := help
+
+help:
+	@sed -n '3,/^$$/s/^# \{0,1\}//p' Makefile
+
+# -- experiments: one line each ----------------------------------------------------------------------------------
+
+kuhn: venv
+	$(PY) -m experiments.kuhn $(ARGS)
+
+# -- checks ------------------------------------------------------------------------------------------------------
+
+test: dev
+	$(PY) -m pytest $(ARGS)
+
+test-slow: dev
+	$(PY) -m pytest -m slow $(ARGS)
+
+lint: dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: dev
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+# -- environment -------------------------------------------------------------------------------------------------
+# A stamp is newer than pyproject.toml when the installation is up to date, so a second run starts at once.
+
+venv: $(VENV)/.stamp-core
+dev: $(VENV)/.stamp-dev
+
+$(VENV)/.stamp-core: pyproject.toml
+	@.ci/venv "$(VENV)" "$(PYTHON)" .
+	@touch $@
+
+$(VENV)/.stamp-dev: pyproject.toml
+	@.ci/venv "$(VENV)" "$(PYTHON)" ".[dev]"
+	@touch $(VENV)/.stamp-core $@
+
+# The newest versions that resolve on the oldest supported Python; this package and installer tools are left out.
+lock:
+	@rm -rf $(VENV)-lock
+	@.ci/venv "$(VENV)-lock" "$(or $(PYTHON),python3.11)" ".[dev]"
+	@{ echo "# Exact versions behind the published numbers (Python 3.11, CPU). Install: pip install -r requirements.lock"; \
+	   $(VENV)-lock/bin/python -m pip freeze --exclude-editable --exclude gems_jax | grep -E '^[A-Za-z0-9._-]+==[^ ]+$$'; \
+	 } > requirements.lock
+	@rm -rf $(VENV)-lock
+	@echo "requirements.lock: $$(grep -c == requirements.lock) packages"
+
+clean:
+	rm -rf $(VENV) $(VENV)-lock .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks build dist
+	find . -name __pycache__ -type d -not -path './.git/*' -prune -exec rm -rf {} +

@@ -1,0 +1,185 @@
+"""Imports point one way, importing the package is quick, nothing pickles."""
+
+import ast
+import importlib
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import gems_jax
+
+SOURCE = Path(gems_jax.__file__).parent
+MODULES = sorted(SOURCE.rglob("*.py"))
+
+# What each part may import, by top-level name inside gems_jax. A part may import itself (its own package).
+LEAF = {"types"}
+POPULATION = {*LEAF, "nets", "distributions"}
+ROLLOUT = {*POPULATION, "population"}
+ABOVE_ROLLOUT = {*ROLLOUT, "rollout"}
+METHOD = {*ABOVE_ROLLOUT, "estimate", "best_response", "oracle", "meta", "games"}
+ALLOWED = {
+    "__init__": set(),  # lazily only; its TYPE_CHECKING block is exempt
+    "__main__": {"run"},
+    "types": set(),
+    "nets": {*LEAF, "distributions"},
+    "distributions": LEAF,
+    "games": LEAF,
+    "meta": LEAF,
+    "oracle": LEAF,
+    "population": POPULATION,
+    "rollout": ROLLOUT,
+    "estimate": ABOVE_ROLLOUT,
+    "best_response": ABOVE_ROLLOUT,
+    "gems": METHOD,
+    "baselines": METHOD,
+    "evaluate": {*ABOVE_ROLLOUT, "best_response"},
+    "presets": {*METHOD, "gems"},
+    "solvers": {*METHOD, "gems", "baselines", "presets"},
+    "testing": {*METHOD, "evaluate"},
+    "run": {*METHOD, "gems", "baselines", "evaluate", "presets", "solvers", "testing"},
+}
+# Siblings of these packages stand alone: what two of them need belongs below both.
+NO_SIBLINGS = {"baselines"}
+
+
+def part_of(path: Path) -> str:
+    return path.relative_to(SOURCE).with_suffix("").parts[0]
+
+
+def imported_modules(path: Path) -> list[str]:
+    """Every module named by an import anywhere in the file, inside functions too, but not under TYPE_CHECKING."""
+    tree = ast.parse(path.read_text())
+    package = ("gems_jax", *path.relative_to(SOURCE).parent.parts)
+    type_only = {
+        id(child)
+        for node in ast.walk(tree)
+        if path.name == "__init__.py" and isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+        for child in ast.walk(node)
+    }
+    found = []
+    for node in ast.walk(tree):
+        if id(node) in type_only:
+            continue
+        if isinstance(node, ast.Import):
+            found += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            base = ".".join(package[: len(package) - node.level + 1]) if node.level else ""
+            source = ".".join(filter(None, [base, node.module or ""]))
+            # `from package import name` may name a module: both readings are recorded
+            found += [source, *(f"{source}.{alias.name}" for alias in node.names)]
+    return found
+
+
+def own_imports(path: Path) -> set[tuple[str, ...]]:
+    """Imports of gems_jax itself as tuples below the package: ("meta", "omwu"), ("types",)."""
+    parts = {tuple(name.split(".")[1:]) for name in imported_modules(path) if name.split(".")[0] == "gems_jax"}
+    return {p for p in parts if p and ((SOURCE / p[0]).is_dir() or (SOURCE / f"{p[0]}.py").exists())}
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(SOURCE)))
+def test_imports_point_one_way(path: Path) -> None:
+    part = part_of(path)
+    assert part in ALLOWED, f"{part} is a new part: say in ALLOWED what it may import"
+    forbidden = {p[0] for p in own_imports(path)} - ALLOWED[part] - {part}
+    assert not forbidden, f"{path.relative_to(SOURCE)} must not import {sorted(forbidden)}"
+
+
+@pytest.mark.parametrize("package", sorted(NO_SIBLINGS))
+def test_siblings_stand_alone(package: str) -> None:
+    for path in (SOURCE / package).glob("*.py"):
+        if path.stem == "__init__":
+            continue
+        others = {p[1] for p in own_imports(path) if p[0] == package and len(p) > 1} - {path.stem}
+        siblings = {name for name in others if (SOURCE / package / f"{name}.py").exists()}
+        assert not siblings, f"{package}/{path.name} must not import its siblings {sorted(siblings)}"
+
+
+@pytest.mark.parametrize("package", ["games", "meta", "baselines", "evaluate", "run"])
+def test_every_package_is_known(package: str) -> None:
+    assert (SOURCE / package / "__init__.py").exists()
+
+
+@pytest.mark.parametrize(
+    ("library", "home"),
+    [("pickle", None), ("cloudpickle", None), ("dill", None), ("joblib", None), ("distrax", "distributions.py")],
+)
+def test_library_is_imported_in_one_place_or_nowhere(library: str, home: str | None) -> None:
+    users = {path.name for path in MODULES if library in {name.split(".")[0] for name in imported_modules(path)}}
+    assert users <= ({home} if home else set()), f"{library} is imported by {sorted(users)}"
+
+
+def test_arrays_are_never_saved_with_pickle() -> None:
+    for path in MODULES:
+        assert "allow_pickle=True" not in path.read_text(), path
+
+
+def test_the_import_reader_sees_every_form(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The tests above are only as good as this reader: all spellings of an import are found."""
+    monkeypatch.setitem(globals(), "SOURCE", tmp_path)
+    folder = tmp_path / "meta"
+    folder.mkdir()
+    for name in ("gems.py", "types.py", "rollout.py", "nets.py"):
+        (tmp_path / name).touch()
+    path = folder / "omwu.py"
+    path.write_text(
+        "import gems_jax.types\nfrom gems_jax import nets\nfrom .. import rollout\nfrom ..gems import x\n"
+        "from .matrix import y\ndef f():\n    import pickle\n"
+    )
+    assert own_imports(path) >= {("types",), ("nets",), ("rollout",), ("gems",), ("meta", "matrix")}
+    assert "pickle" in imported_modules(path)
+
+
+IMPORT_SCRIPT = """
+import sys, time
+start = time.perf_counter()
+import gems_jax
+seconds = time.perf_counter() - start
+gems_jax.Solver, gems_jax.Game
+heavy = ("pgx", "jaxmarl", "distrax", "matplotlib", "orbax")
+print(seconds, *[name for name in heavy if name in sys.modules])
+"""
+
+
+def test_import_is_quick_and_light() -> None:
+    seconds = []
+    for _ in range(3):
+        result = subprocess.run([sys.executable, "-c", IMPORT_SCRIPT], capture_output=True, text=True, check=True)
+        took, *loaded = result.stdout.split()
+        assert not loaded, f"import gems_jax pulls in {loaded}"
+        seconds.append(float(took))
+    assert min(seconds) < 2.0
+
+
+def test_public_names() -> None:
+    assert len(set(gems_jax.__all__)) == len(gems_jax.__all__)
+    assert set(gems_jax.__all__) == set(gems_jax._HOME)
+    assert set(gems_jax.__all__) <= set(dir(gems_jax))
+    with pytest.raises(AttributeError, match="no attribute 'make_gaem'.*Solver"):
+        _ = gems_jax.make_gaem
+
+
+@pytest.mark.parametrize("name", gems_jax.__all__)
+def test_public_name_can_be_imported(name: str) -> None:
+    namespace: dict[str, object] = {}
+    exec(f"from gems_jax import {name}", namespace)
+    assert namespace[name] is getattr(importlib.import_module(gems_jax._HOME[name]), name)
+
+
+def test_type_checkers_see_the_same_names() -> None:
+    """The TYPE_CHECKING block, the table and __all__ say the same."""
+    tree = ast.parse((SOURCE / "__init__.py").read_text())
+    block = next(node for node in tree.body if isinstance(node, ast.If))
+    typed = {
+        alias.asname or alias.name: node.module
+        for node in block.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    assert typed == gems_jax._HOME
+
+
+def test_version_is_the_distribution_s() -> None:
+    metadata = importlib.import_module("importlib.metadata")
+    assert gems_jax.__version__ == metadata.version("gems_jax")
