@@ -1,0 +1,100 @@
+"""Games by name. Importing this package loads no environment library; making a game loads the one it needs."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import inspect
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+from gems_jax.games.pgx_game import PgxGame
+from gems_jax.types import Game
+
+__all__ = ["GAMES", "GameEntry", "PgxGame", "game_options", "make_game"]
+
+
+class GameEntry(NamedTuple):
+    """One row of the table of games: what makes it (its keyword arguments are the options), and what it needs."""
+
+    factory: Callable[..., Game]
+    description: str
+    needs: str = ""  # library besides the core dependencies
+
+
+GAMES: dict[str, GameEntry] = {
+    "kuhn_poker": GameEntry(partial(PgxGame, "kuhn_poker"), "Kuhn poker: 3 cards, 12 information sets", "pgx"),
+    "leduc_holdem": GameEntry(partial(PgxGame, "leduc_holdem"), "Leduc hold'em: 6 cards, 2 betting rounds", "pgx"),
+}
+
+
+def make_game(name: str, **options: Any) -> Game:
+    """The game called `name`: a row of `GAMES`, `pgx:<id>`, or `package.module:MyGame` of your own.
+
+    `options` go to the game; `game_options(name)` lists them.
+    """
+    factory = _factory(name)
+    known = _options(factory)
+    if known is not None:
+        unknown = [option for option in options if option not in known]
+        if unknown:
+            allowed = f"Known options: {', '.join(known)}." if known else "It takes none."
+            raise ValueError(f"The game {name!r} has no option {', '.join(map(repr, unknown))}. {allowed}")
+        missing = [option for option, required in known.items() if required and option not in options]
+        if missing:
+            raise ValueError(f"The game {name!r} needs {', '.join(missing)}: make_game({name!r}, {missing[0]}=...).")
+    return factory(**options)
+
+
+def game_options(name: str) -> tuple[str, ...]:
+    """The options that `make_game(name, ...)` takes."""
+    return tuple(_options(_factory(name)) or ())
+
+
+def _factory(name: str) -> Callable[..., Game]:
+    if not isinstance(name, str):
+        raise ValueError(f"A game's name is a string, got {name!r}. A game object needs no make_game.")
+    if name in GAMES:
+        return GAMES[name].factory
+    provider, separator, rest = name.partition(":")
+    if not separator:
+        close = difflib.get_close_matches(name, GAMES, n=3)
+        hint = f" Did you mean {' or '.join(close)}?" if close else ""
+        raise ValueError(
+            f"Unknown game {name!r}.{hint} Known games: {', '.join(GAMES)}; besides pgx:<id> for a two-player game of "
+            "pgx and package.module:MyGame for your own."
+        )
+    if provider == "pgx":
+        return partial(PgxGame, rest)
+    return _import(name, provider, rest)
+
+
+def _import(name: str, module: str, attribute: str) -> Callable[..., Game]:
+    try:
+        found: Any = importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name is None or not (module == error.name or module.startswith(error.name + ".")):
+            raise  # the module exists and misses something of its own: that message says more
+        raise ValueError(
+            f"Unknown game {name!r}: there is no module {module!r} to import (is its folder on the Python path?). "
+            f"Known games: {', '.join(GAMES)}, and pgx:<id>."
+        ) from error
+    for part in attribute.split("."):
+        if not hasattr(found, part):
+            raise ValueError(f"Unknown game {name!r}: the module {module!r} has no {attribute!r}.")
+        found = getattr(found, part)
+    if not callable(found):
+        raise ValueError(f"{name!r} is a {type(found).__name__}; expected a class or function that makes a game.")
+    return found
+
+
+def _options(factory: Callable[..., Game]) -> dict[str, bool] | None:
+    """Keyword arguments of a factory and whether each is required; None when it takes anything."""
+    try:
+        parameters = inspect.signature(factory).parameters.values()
+    except (TypeError, ValueError):
+        return None
+    if any(p.kind is p.VAR_KEYWORD for p in parameters):
+        return None
+    return {p.name: p.default is p.empty for p in parameters if p.kind in (p.KEYWORD_ONLY, p.POSITIONAL_OR_KEYWORD)}

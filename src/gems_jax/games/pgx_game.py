@@ -1,0 +1,288 @@
+"""Two-player turn-based games of pgx behind the `Game` protocol.
+
+pgx draws at random which player id moves first. Here a *seat* is the order of moving: seat 0 moves first, whatever
+its player id, and `inner.first` remembers that id. Poker observations of pgx hide the seat and forget the betting, so
+the policies best for them are exploitable by construction; for Kuhn and Leduc both are appended (perfect recall).
+
+Everything that is particular to one game is a row of `_RULES`; a game without a row is reached as `pgx:<id>`.
+"""
+
+from __future__ import annotations
+
+import difflib
+import itertools
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from gems_jax.types import Array, GameState, PyTree, struct
+
+OBSERVATIONS = ("plain", "infoset")
+
+
+@struct
+class PgxInner:
+    """What the adapter carries besides the pgx state, whose own observation and rewards are blanked."""
+
+    state: PyTree  # pgx state
+    first: Array  # [] int32, player id that sits in seat 0
+    history: Array  # [H] bool, one-hot of the actions so far (poker only, else H = 0)
+
+
+@dataclass(frozen=True)
+class _Poker:
+    """How the cards and the betting of one poker game turn into information sets."""
+
+    history_size: int
+    hands: tuple[tuple[int, ...], ...]  # every distinct deal (hand of seat 0, of seat 1, public card)
+    weights: tuple[int, ...]  # in how many ways each deal comes up
+    num_infosets: int
+    history_code: Callable[[PgxInner, Array], Array]  # (inner, action) -> bit of the history to set, -1 for none
+    infoset: Callable[[PgxInner, Array], Array]  # (inner, seat) -> information set of the seat that is to move
+
+
+@dataclass(frozen=True)
+class _Rules:
+    """What pgx does not declare about one of its games."""
+
+    max_steps: int  # longest episode that the rules allow; 0 when unknown
+    return_bounds: tuple[float, float] = (-1.0, 1.0)
+    poker: _Poker | None = None
+
+
+def _kuhn_code(inner: PgxInner, action: Array) -> Array:
+    return 2 * inner.state._step_count + action  # the third action ends the game and falls off the end
+
+
+def _kuhn_infoset(inner: PgxInner, seat: Array) -> Array:
+    """6 seat + 3 [facing a bet] + card: seat 0 J Q K at the root, J Q K after pass-bet, then seat 1."""
+    facing = (inner.history[0] | inner.history[2]).astype(jnp.int32)
+    return 6 * seat + 3 * facing + inner.state._cards[inner.first ^ seat]
+
+
+def _leduc_code(inner: PgxInner, action: Array) -> Array:
+    """Slots of (round, position in the round), two bits each; folding ends the game and is not recorded."""
+    second = inner.state._round > 0
+    played = jnp.where(second, inner.history[8:].sum(), inner.history[:8].sum())
+    return jnp.where(action < 2, 8 * second + 2 * played + action, -1)
+
+
+def _leduc_infoset(inner: PgxInner, seat: Array) -> Array:
+    """Within a seat: round 1 as (raises, hand), then round 2 as (line of round 1, raises, public card, hand).
+
+    The seat and the number of raises of the current round name the betting node: seat 0 acts after "", cr and rr, seat
+    1 after c, r and crr. Round 1 closes in five lines, cc, rc, crc, rrc and crrc, numbered by (length - 2) + raises.
+    """
+    hand, public = inner.state._cards[inner.first ^ seat], inner.state._cards[2]
+    raises = inner.state._raise_count
+    line = inner.history[:8].sum() - 2 + inner.history[1:8:2].sum()
+    second = 9 + 27 * line + 9 * raises + 3 * public + hand
+    return 144 * seat + jnp.where(inner.state._round > 0, second, 3 * raises + hand)
+
+
+_KUHN = _Poker(
+    history_size=4,
+    hands=tuple(itertools.permutations(range(3), 2)),
+    weights=(1,) * 6,
+    num_infosets=12,
+    history_code=_kuhn_code,
+    infoset=_kuhn_infoset,
+)
+# pgx deals ranks, two cards of each: 24 distinct deals stand for the 120 orders of three cards out of six, and 288
+# information sets for the 936 of a deck whose suits can be told apart.
+_LEDUC_HANDS = tuple(hand for hand in itertools.product(range(3), repeat=3) if len(set(hand)) > 1)
+_LEDUC = _Poker(
+    history_size=16,
+    hands=_LEDUC_HANDS,
+    weights=tuple(8 if len(set(hand)) == 3 else 4 for hand in _LEDUC_HANDS),
+    num_infosets=288,
+    history_code=_leduc_code,
+    infoset=_leduc_infoset,
+)
+
+_RULES: dict[str, _Rules] = {
+    "kuhn_poker": _Rules(3, (-2.0, 2.0), _KUHN),
+    "leduc_holdem": _Rules(8, (-13.0, 13.0), _LEDUC),
+    "tic_tac_toe": _Rules(9),
+    "connect_four": _Rules(42),
+    "go_9x9": _Rules(162),
+    "go_19x19": _Rules(722),
+    "chess": _Rules(512),
+    "gardner_chess": _Rules(256),
+    "animal_shogi": _Rules(256),
+    "shogi": _Rules(512),
+    "backgammon": _Rules(0, (-3.0, 3.0)),
+}
+
+
+@lru_cache(maxsize=None)
+def _env(env_id: str) -> Any:
+    # pgx makes arrays when it is imported; inside a trace they would become tracers and outlive it.
+    with jax.ensure_compile_time_eval():
+        try:
+            import pgx
+        except ImportError as error:
+            raise ImportError(f"The game {env_id!r} needs pgx: pip install pgx") from error
+        if env_id not in pgx.available_envs():
+            known = pgx.available_envs()
+            close = difflib.get_close_matches(env_id, known, n=3)
+            hint = f" Did you mean {' or '.join(close)}?" if close else ""
+            raise ValueError(f"pgx has no game {env_id!r}.{hint} It has: {', '.join(known)}.")
+        return pgx.make(env_id)
+
+
+@lru_cache(maxsize=None)
+def _shapes(game: PgxGame) -> GameState:
+    return jax.eval_shape(game.init, jax.random.key(0))
+
+
+def _blank(state: Any) -> Any:
+    """The pgx state without what the adapter keeps itself; XLA then drops the code that computes it."""
+    return state.replace(observation=jnp.zeros(0, jnp.bool_), rewards=jnp.zeros_like(state.rewards))
+
+
+@jax.tree_util.register_static
+@dataclass(frozen=True)
+class PgxGame:
+    """A two-player game of pgx: `id` as pgx spells it.
+
+    observation: "plain" is what pgx shows (poker: flattened, plus the betting history and the seat); "infoset", for
+        poker only, is the one-hot of the information set of the seat that is to move and zeros for the other one.
+    shared: both players are drawn from one population.
+    max_steps: 0 for the longest episode that the rules allow; a smaller number truncates.
+    """
+
+    id: str
+    observation: str = "plain"
+    shared: bool = False
+    max_steps: int = 0
+
+    def __post_init__(self) -> None:
+        env, rules = _env(self.id), self._rules
+        if env.num_players != 2:
+            raise ValueError(f"PgxGame needs a two-player game, got {self.id!r} with {env.num_players} players.")
+        if self.observation not in OBSERVATIONS:
+            raise ValueError(f"observation must be one of {OBSERVATIONS}, got {self.observation!r}.")
+        if self.observation == "infoset" and rules.poker is None:
+            raise ValueError(f"observation='infoset' exists for kuhn_poker and leduc_holdem only, not {self.id!r}.")
+        if self.max_steps < 0 or (self.max_steps == 0 and rules.max_steps == 0):
+            raise ValueError(f"{self.id!r} needs max_steps > 0, got {self.max_steps}: where shall an episode be cut?")
+        if self.max_steps == 0 or (0 < rules.max_steps < self.max_steps):
+            object.__setattr__(self, "max_steps", rules.max_steps)
+
+    @property
+    def _rules(self) -> _Rules:
+        return _RULES.get(self.id, _Rules(0))
+
+    @property
+    def name(self) -> str:
+        return self.id if self._rules.poker else f"pgx:{self.id}"
+
+    @property
+    def num_seats(self) -> int:
+        return 2
+
+    @property
+    def num_actions(self) -> int:
+        return _shapes(self).legal.shape[1]
+
+    @property
+    def observation_shape(self) -> tuple[int, ...]:
+        return _shapes(self).observation.shape[1:]
+
+    @property
+    def simultaneous(self) -> bool:
+        return False
+
+    @property
+    def continuous(self) -> bool:
+        return False
+
+    @property
+    def player_of_seat(self) -> tuple[int, ...]:
+        return (0, 1)
+
+    @property
+    def population_of_player(self) -> tuple[int, ...]:
+        return (0, 0) if self.shared else (0, 1)
+
+    @property
+    def return_bounds(self) -> tuple[float, float]:
+        return self._rules.return_bounds
+
+    @property
+    def zero_sum(self) -> bool:
+        return True
+
+    def init(self, key: Array) -> GameState:
+        """key: consumed."""
+        state = _env(self.id).init(key)
+        poker = self._rules.poker
+        history = jnp.zeros(poker.history_size if poker else 0, jnp.bool_)
+        inner = PgxInner(_blank(state), state.current_player, history)
+        return self._game_state(inner, jnp.zeros(2, jnp.float32))
+
+    def step(self, state: GameState, actions: Array, key: Array) -> GameState:
+        """actions: [2] int32, of which only the moving seat's counts. key: for games with chance moves (backgammon)."""
+        inner: PgxInner = state.inner
+        action = jnp.where(inner.state.current_player == inner.first, actions[0], actions[1])
+        after = _env(self.id).step(inner.state, action, key)
+        reward = jnp.where(inner.first == 0, after.rewards, after.rewards[::-1]).astype(jnp.float32)
+        history, poker = inner.history, self._rules.poker
+        if poker:
+            played = jnp.arange(poker.history_size) == poker.history_code(inner, action)
+            history = history | (played & ~state.done)
+        if self.max_steps != self._rules.max_steps:
+            truncated = ~after.terminated & (after._step_count >= self.max_steps)
+            # pgx punishes illegal actions even in a truncated state: let every action be legal there.
+            after = after.replace(truncated=truncated, legal_action_mask=after.legal_action_mask | truncated)
+        return self._game_state(PgxInner(_blank(after), inner.first, history), reward)
+
+    def deals(self) -> tuple[GameState, Array]:
+        """Every initial state of a poker game, [N], with its probability, [N]; seat 0 is pgx player 0."""
+        poker = self._rules.poker
+        if poker is None:
+            raise NotImplementedError(f"{self.id!r} does not list its initial states: only the poker games do.")
+        start = self.init(jax.random.key(0)).inner
+        zero = jnp.int32(0)
+        firsts = {"_first_player": zero} if hasattr(start.state, "_first_player") else {}
+        state = start.state.replace(current_player=zero, **firsts)
+
+        def deal(cards: Array) -> GameState:
+            inner = PgxInner(state.replace(_cards=cards), zero, start.history)
+            return self._game_state(inner, jnp.zeros(2, jnp.float32))
+
+        weights = np.asarray(poker.weights, np.float32)
+        return jax.vmap(deal)(jnp.asarray(poker.hands, jnp.int32)), jnp.asarray(weights / weights.sum())
+
+    def _game_state(self, inner: PgxInner, reward: Array) -> GameState:
+        state = inner.state
+        done = state.terminated | state.truncated
+        to_move = (inner.first ^ jnp.arange(2) == state.current_player) & ~done
+        return GameState(
+            inner=inner,
+            observation=jax.vmap(partial(self._observe, inner))(jnp.arange(2), to_move),
+            legal=to_move[:, None] & state.legal_action_mask[None, :],
+            to_move=to_move,
+            reward=reward,
+            terminated=state.terminated,
+            truncated=state.truncated,
+        )
+
+    def _observe(self, inner: PgxInner, seat: Array, to_move: Array) -> Array:
+        """What one seat sees, float32."""
+        poker = self._rules.poker
+        if poker and self.observation == "infoset":
+            return ((jnp.arange(poker.num_infosets) == poker.infoset(inner, seat)) & to_move).astype(jnp.float32)
+        with warnings.catch_warnings():  # pgx would rather show the moving player only
+            warnings.simplefilter("ignore", DeprecationWarning)
+            seen = _env(self.id).observe(inner.state, inner.first ^ seat).astype(jnp.float32)
+        if not poker:
+            return seen
+        return jnp.concatenate([seen.ravel(), inner.history.astype(jnp.float32), jnp.arange(2) == seat])
