@@ -14,7 +14,7 @@ SOURCE = Path(gems_jax.__file__).parent
 MODULES = sorted(SOURCE.rglob("*.py"))
 
 # What each part may import, by top-level name inside gems_jax. A part may import itself (its own package).
-LEAF = {"types"}
+LEAF = {"types", "simplex"}
 POPULATION = {*LEAF, "nets", "distributions"}
 ROLLOUT = {*POPULATION, "population"}
 ABOVE_ROLLOUT = {*ROLLOUT, "rollout"}
@@ -23,6 +23,7 @@ ALLOWED = {
     "__init__": set(),  # lazily only; its TYPE_CHECKING block is exempt
     "__main__": {"run"},
     "types": set(),
+    "simplex": {"types"},
     "nets": {*LEAF, "distributions"},
     "distributions": LEAF,
     "games": LEAF,
