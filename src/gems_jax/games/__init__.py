@@ -9,23 +9,38 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
+from gems_jax.games.matrix_game import (
+    MatrixGame,
+    biased_matching_pennies,
+    biased_rps,
+    matching_pennies,
+    matrix_game,
+    prisoners_dilemma,
+    rock_paper_scissors,
+)
 from gems_jax.games.pgx_game import PgxGame
 from gems_jax.types import Game
 
-__all__ = ["GAMES", "GameEntry", "PgxGame", "game_options", "make_game"]
+__all__ = ["GAMES", "GameEntry", "MatrixGame", "PgxGame", "game_options", "make_game", "matrix_game"]
 
 
 class GameEntry(NamedTuple):
-    """One row of the table of games: what makes it (its keyword arguments are the options), and what it needs."""
+    """One row of the table of games: what makes it (its keyword arguments are the options), and what it is."""
 
     factory: Callable[..., Game]
     description: str
-    needs: str = ""  # library besides the core dependencies
+    extra: str = ""  # gems_jax[extra] must be installed; empty when the core dependencies do
 
 
 GAMES: dict[str, GameEntry] = {
-    "kuhn_poker": GameEntry(partial(PgxGame, "kuhn_poker"), "Kuhn poker: 3 cards, 12 information sets", "pgx"),
-    "leduc_holdem": GameEntry(partial(PgxGame, "leduc_holdem"), "Leduc hold'em: 6 cards, 2 betting rounds", "pgx"),
+    "kuhn_poker": GameEntry(partial(PgxGame, "kuhn_poker"), "Kuhn poker: 3 cards, 12 information sets"),
+    "leduc_holdem": GameEntry(partial(PgxGame, "leduc_holdem"), "Leduc hold'em: 6 cards, 2 betting rounds"),
+    "rock_paper_scissors": GameEntry(rock_paper_scissors, "matrix game, Nash (1/3, 1/3, 1/3)"),
+    "biased_rps": GameEntry(biased_rps, "rock-paper-scissors with wins of a, b, c, Nash proportional to (b, c, a)"),
+    "matching_pennies": GameEntry(matching_pennies, "matrix game, Nash (1/2, 1/2)"),
+    "biased_matching_pennies": GameEntry(biased_matching_pennies, "matrix game, Nash (2/5, 3/5), value 1/5"),
+    "prisoners_dilemma": GameEntry(prisoners_dilemma, "two players, general-sum, one dominant action"),
+    "matrix": GameEntry(matrix_game, "your own payoffs: a matrix, a pair of matrices, or a tensor for n players"),
 }
 
 

@@ -21,7 +21,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gems_jax.types import Array, GameState, PyTree, struct
+from gems_jax.types import Array, GameState, NotEnumerableError, PyTree, struct
 
 OBSERVATIONS = ("plain", "infoset")
 
@@ -45,6 +45,7 @@ class _Poker:
     num_infosets: int
     history_code: Callable[[PgxInner, Array], Array]  # (inner, action) -> bit of the history to set, -1 for none
     infoset: Callable[[PgxInner, Array], Array]  # (inner, seat) -> information set of the seat that is to move
+    observe: Callable[[Any, Array], list[Array]]  # (pgx state, player id) -> bits of pgx's observation, in its order
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,25 @@ class _Rules:
     max_steps: int  # longest episode that the rules allow; 0 when unknown
     return_bounds: tuple[float, float] = (-1.0, 1.0)
     poker: _Poker | None = None
+    chance: bool = False  # dice: initial states are not listed
+
+
+def _of_player(values: Array, player: Array) -> Array:
+    """values[player] without a gather, which XLA does not fuse."""
+    return jnp.where(player == 0, values[0], values[1])
+
+
+def _kuhn_observe(state: Any, player: Array) -> list[Array]:
+    """env.observe in comparisons: its scatters, one per bit, would take most of the time of a step on a CPU."""
+    own, other = _of_player(state._pot, player), _of_player(state._pot, 1 - player)
+    return [jnp.arange(3) == _of_player(state._cards, player), jnp.arange(2) == own, jnp.arange(2) == other]
+
+
+def _leduc_observe(state: Any, player: Array) -> list[Array]:
+    own, other = _of_player(state._chips, player), _of_player(state._chips, 1 - player)
+    public = (jnp.arange(3) == state._cards[2]) & (state._round == 1)
+    hand = jnp.arange(3) == _of_player(state._cards, player)
+    return [hand, public, jnp.arange(14) == own, jnp.arange(14) == other]
 
 
 def _kuhn_code(inner: PgxInner, action: Array) -> Array:
@@ -63,7 +83,7 @@ def _kuhn_code(inner: PgxInner, action: Array) -> Array:
 def _kuhn_infoset(inner: PgxInner, seat: Array) -> Array:
     """6 seat + 3 [facing a bet] + card: seat 0 J Q K at the root, J Q K after pass-bet, then seat 1."""
     facing = (inner.history[0] | inner.history[2]).astype(jnp.int32)
-    return 6 * seat + 3 * facing + inner.state._cards[inner.first ^ seat]
+    return 6 * seat + 3 * facing + _of_player(inner.state._cards, inner.first ^ seat)
 
 
 def _leduc_code(inner: PgxInner, action: Array) -> Array:
@@ -79,7 +99,7 @@ def _leduc_infoset(inner: PgxInner, seat: Array) -> Array:
     The seat and the number of raises of the current round name the betting node: seat 0 acts after "", cr and rr, seat
     1 after c, r and crr. Round 1 closes in five lines, cc, rc, crc, rrc and crrc, numbered by (length - 2) + raises.
     """
-    hand, public = inner.state._cards[inner.first ^ seat], inner.state._cards[2]
+    hand, public = _of_player(inner.state._cards, inner.first ^ seat), inner.state._cards[2]
     raises = inner.state._raise_count
     line = inner.history[:8].sum() - 2 + inner.history[1:8:2].sum()
     second = 9 + 27 * line + 9 * raises + 3 * public + hand
@@ -93,6 +113,7 @@ _KUHN = _Poker(
     num_infosets=12,
     history_code=_kuhn_code,
     infoset=_kuhn_infoset,
+    observe=_kuhn_observe,
 )
 # pgx deals ranks, two cards of each: 24 distinct deals stand for the 120 orders of three cards out of six, and 288
 # information sets for the 936 of a deck whose suits can be told apart.
@@ -104,6 +125,7 @@ _LEDUC = _Poker(
     num_infosets=288,
     history_code=_leduc_code,
     infoset=_leduc_infoset,
+    observe=_leduc_observe,
 )
 
 _RULES: dict[str, _Rules] = {
@@ -117,7 +139,9 @@ _RULES: dict[str, _Rules] = {
     "gardner_chess": _Rules(256),
     "animal_shogi": _Rules(256),
     "shogi": _Rules(512),
-    "backgammon": _Rules(0, (-3.0, 3.0)),
+    "hex": _Rules(122),  # 121 fields, and the swap of the first stone
+    "othello": _Rules(119),  # 60 stones, at most one pass between two of them
+    "backgammon": _Rules(0, (-3.0, 3.0), chance=True),
 }
 
 
@@ -245,17 +269,19 @@ class PgxGame:
         return self._game_state(PgxInner(_blank(after), inner.first, history), reward)
 
     def deals(self) -> tuple[GameState, Array]:
-        """Every initial state of a poker game, [N], with its probability, [N]; seat 0 is pgx player 0."""
+        """Every initial state, [N], with its probability, [N]: the deals of a poker game, or the one start of a board."""
         poker = self._rules.poker
+        if self._rules.chance:
+            raise NotEnumerableError(f"{self.id!r} rolls dice: it does not list its initial states.")
+        start = self.init(jax.random.key(0))
         if poker is None:
-            raise NotImplementedError(f"{self.id!r} does not list its initial states: only the poker games do.")
-        start = self.init(jax.random.key(0)).inner
-        zero = jnp.int32(0)
-        firsts = {"_first_player": zero} if hasattr(start.state, "_first_player") else {}
-        state = start.state.replace(current_player=zero, **firsts)
+            return jax.tree.map(lambda leaf: leaf[None], start), jnp.ones(1, jnp.float32)
+        zero = jnp.int32(0)  # pgx player 0 sits in seat 0
+        firsts = {"_first_player": zero} if hasattr(start.inner.state, "_first_player") else {}
+        state = start.inner.state.replace(current_player=zero, **firsts)
 
         def deal(cards: Array) -> GameState:
-            inner = PgxInner(state.replace(_cards=cards), zero, start.history)
+            inner = PgxInner(state.replace(_cards=cards), zero, start.inner.history)
             return self._game_state(inner, jnp.zeros(2, jnp.float32))
 
         weights = np.asarray(poker.weights, np.float32)
@@ -280,9 +306,10 @@ class PgxGame:
         poker = self._rules.poker
         if poker and self.observation == "infoset":
             return ((jnp.arange(poker.num_infosets) == poker.infoset(inner, seat)) & to_move).astype(jnp.float32)
+        player = inner.first ^ seat
+        if poker:
+            bits = [*poker.observe(inner.state, player), inner.history, jnp.arange(2) == seat]
+            return jnp.concatenate(bits).astype(jnp.float32)
         with warnings.catch_warnings():  # pgx would rather show the moving player only
             warnings.simplefilter("ignore", DeprecationWarning)
-            seen = _env(self.id).observe(inner.state, inner.first ^ seat).astype(jnp.float32)
-        if not poker:
-            return seen
-        return jnp.concatenate([seen.ravel(), inner.history.astype(jnp.float32), jnp.arange(2) == seat])
+            return _env(self.id).observe(inner.state, player).astype(jnp.float32)

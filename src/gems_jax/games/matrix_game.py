@@ -1,0 +1,207 @@
+"""Normal-form games of any number of players: everybody chooses once, at the same time.
+
+A matrix game is the one game with an array leaf: its payoff tensor. A batch of games is a game whose payoffs have one
+more axis, so 50 random games compile once:
+
+    games = jax.vmap(lambda payoffs: matrix_game(payoffs, return_bounds=(-1.0, 1.0), zero_sum=True))(payoffs)
+    jax.vmap(solve)(games)
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from gems_jax.types import Array, GameState, static_field, struct
+
+
+@struct
+class MatrixGame:
+    """Made by `matrix_game`. Seats observe which seat they are, act once, and earn their row of `payoffs`."""
+
+    payoffs: Array  # [S, A_0, ..., A_{S-1}] float32
+    action_counts: tuple[int, ...] = static_field()  # A_0, ..., A_{S-1}: outside vmap the tensor may carry more axes
+    return_bounds: tuple[float, float] = static_field()
+    zero_sum: bool = static_field()
+    shared: bool = static_field(default=False)
+    name: str = static_field(default="matrix")
+
+    # By value, so that concrete games can be static arguments and dictionary keys.
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, MatrixGame):
+            return NotImplemented
+        return self._statics() == other._statics() and np.array_equal(self.payoffs, other.payoffs)
+
+    def __hash__(self) -> int:
+        return hash((self._statics(), np.asarray(self.payoffs).tobytes()))
+
+    def _statics(self) -> tuple[Any, ...]:
+        return self.action_counts, self.return_bounds, self.zero_sum, self.shared, self.name
+
+    @property
+    def num_seats(self) -> int:
+        return len(self.action_counts)
+
+    @property
+    def num_actions(self) -> int:
+        return max(self.action_counts)
+
+    @property
+    def observation_shape(self) -> tuple[int, ...]:
+        return (self.num_seats,)
+
+    @property
+    def max_steps(self) -> int:
+        return 1
+
+    @property
+    def simultaneous(self) -> bool:
+        return True
+
+    @property
+    def continuous(self) -> bool:
+        return False
+
+    @property
+    def player_of_seat(self) -> tuple[int, ...]:
+        return tuple(range(self.num_seats))
+
+    @property
+    def population_of_player(self) -> tuple[int, ...]:
+        return (0,) * self.num_seats if self.shared else tuple(range(self.num_seats))
+
+    def init(self, key: Array) -> GameState:
+        """key: unused, there is one initial state."""
+        del key
+        return self._game_state(jnp.zeros(self.num_seats, jnp.float32), jnp.zeros((), jnp.bool_))
+
+    def step(self, state: GameState, actions: Array, key: Array) -> GameState:
+        """actions: [S] int32. key: unused."""
+        del key
+        played = self.payoffs[(slice(None), *(actions[seat] for seat in range(self.num_seats)))]
+        return self._game_state(jnp.where(state.done, 0.0, played), jnp.ones((), jnp.bool_))
+
+    def deals(self) -> tuple[GameState, Array]:
+        """The one initial state, [1], and its probability."""
+        start = self.init(jax.random.key(0))
+        return jax.tree.map(lambda leaf: leaf[None], start), jnp.ones(1, jnp.float32)
+
+    def _game_state(self, reward: Array, terminated: Array) -> GameState:
+        counts = np.asarray(self.action_counts)
+        legal = np.arange(self.num_actions)[None, :] < counts[:, None]  # [S, A], unequal action sets are padded
+        return GameState(
+            inner=(),
+            observation=jnp.eye(self.num_seats, dtype=jnp.float32),
+            legal=jnp.asarray(legal) & ~terminated,
+            to_move=jnp.full(self.num_seats, ~terminated),
+            reward=reward,
+            terminated=terminated,
+            truncated=jnp.zeros((), jnp.bool_),
+        )
+
+
+def matrix_game(
+    payoffs: Any,
+    *,
+    shared: bool = False,
+    return_bounds: tuple[float, float] | None = None,
+    zero_sum: bool | None = None,
+    name: str = "matrix",
+) -> MatrixGame:
+    """A normal-form game from its payoffs.
+
+    payoffs: a matrix A (two players, zero-sum: the row player earns A, the column player -A), a pair of matrices (two
+        players, general-sum), or a tensor [S, A_0, ..., A_{S-1}] with payoffs[s] what seat s earns.
+    shared: all players are drawn from one population (they need equally many actions).
+    return_bounds, zero_sum: found from the payoffs; when these are traced (inside jit or vmap) they must be given.
+    """
+    traced = any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(payoffs))
+    if traced and return_bounds is None:
+        raise ValueError("return_bounds cannot be found from traced payoffs: pass return_bounds=(lowest, highest).")
+    tensor = _tensor(payoffs, traced)
+    counts = tuple(tensor.shape[1:])
+    if shared and len(set(counts)) > 1:
+        raise ValueError(f"shared=True needs equally many actions for all players, got {counts}.")
+    if not traced:
+        return_bounds = _bounds(tensor, return_bounds)
+    if zero_sum is None:
+        if traced:
+            raise ValueError("zero_sum cannot be found from traced payoffs: pass zero_sum=True or False.")
+        zero_sum = _sums_to_zero(tensor)
+    elif zero_sum and not traced and not _sums_to_zero(tensor):
+        raise ValueError("zero_sum=True, but the players' payoffs do not add up to zero.")
+    assert return_bounds is not None
+    low, high = (float(bound) for bound in return_bounds)
+    return MatrixGame(jnp.asarray(tensor), counts, (low, high), zero_sum, shared, name)
+
+
+def _sums_to_zero(tensor: Any) -> bool:
+    return bool(np.allclose(tensor.sum(axis=0), 0.0, atol=1e-5 * np.abs(tensor).max()))
+
+
+def _tensor(payoffs: Any, traced: bool) -> Any:
+    """[S, A_0, ..., A_{S-1}] float32, on the host unless traced."""
+    xp = jnp if traced else np
+    try:
+        tensor = xp.asarray(payoffs, dtype=np.float32)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"payoffs must be a matrix, a pair of equal-shaped matrices or a tensor: {error}") from error
+    if tensor.ndim == 2:
+        tensor = xp.stack([tensor, -tensor])
+    if tensor.ndim < 2 or tensor.shape[0] != tensor.ndim - 1 or 0 in tensor.shape:
+        raise ValueError(
+            f"payoffs of shape {tensor.shape} are no game: expected a matrix [A_0, A_1], a pair of matrices, or "
+            "[S, A_0, ..., A_{S-1}], one axis of actions for each of the S seats."
+        )
+    return tensor
+
+
+def _bounds(tensor: np.ndarray, declared: tuple[float, float] | None) -> tuple[float, float]:
+    if not np.isfinite(tensor).all():
+        raise ValueError("payoffs must be finite, got NaN or infinity.")
+    low, high = float(tensor.min()), float(tensor.max())
+    if declared is None:
+        return (low, high) if low < high else (low - 0.5, low + 0.5)  # estimators divide by the width
+    if not (declared[0] <= low and high <= declared[1] and declared[0] < declared[1]):
+        raise ValueError(f"return_bounds {declared} do not hold the payoffs, which lie in [{low}, {high}].")
+    return declared
+
+
+def rock_paper_scissors(shared: bool = False) -> MatrixGame:
+    """Rock, paper, scissors: value 0, Nash (1/3, 1/3, 1/3)."""
+    return matrix_game(_rps(1.0, 1.0, 1.0), shared=shared, name="rock_paper_scissors")
+
+
+def biased_rps(a: float = 1.0, b: float = 2.0, c: float = 3.0, shared: bool = False) -> MatrixGame:
+    """Paper beats rock by a, scissors beat paper by b, rock beats scissors by c: Nash proportional to (b, c, a)."""
+    if not min(a, b, c) > 0:
+        raise ValueError(f"biased_rps needs a, b, c > 0, got {(a, b, c)}.")
+    return matrix_game(_rps(a, b, c), shared=shared, name="biased_rps")
+
+
+def _rps(a: float, b: float, c: float) -> np.ndarray:
+    return np.array([[0.0, -a, c], [a, 0.0, -b], [-c, b, 0.0]])
+
+
+def matching_pennies(shared: bool = False) -> MatrixGame:
+    """The row player wants the pennies to match: value 0, Nash (1/2, 1/2)."""
+    return matrix_game(np.array([[1.0, -1.0], [-1.0, 1.0]]), shared=shared, name="matching_pennies")
+
+
+def biased_matching_pennies(shared: bool = False) -> MatrixGame:
+    """Two heads pay double: value 1/5, Nash (2/5, 3/5) for both."""
+    return matrix_game(np.array([[2.0, -1.0], [-1.0, 1.0]]), shared=shared, name="biased_matching_pennies")
+
+
+def prisoners_dilemma(
+    temptation: float = 5.0, reward: float = 3.0, punishment: float = 1.0, sucker: float = 0.0, shared: bool = False
+) -> MatrixGame:
+    """Cooperate (0) or defect (1); defecting dominates, and both would rather cooperate."""
+    if not temptation > reward > punishment > sucker:
+        order = (temptation, reward, punishment, sucker)
+        raise ValueError(f"prisoners_dilemma needs temptation > reward > punishment > sucker, got {order}.")
+    row = np.array([[reward, sucker], [temptation, punishment]])
+    return matrix_game(np.stack([row, row.T]), shared=shared, name="prisoners_dilemma")
