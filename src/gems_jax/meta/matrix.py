@@ -1,0 +1,120 @@
+"""Meta-solvers on a known payoff tensor: `solve(payoffs, active) -> sigma`.
+
+payoffs [players, K, ..., K] holds one axis of slots per player: payoffs[p, i_0, ..., i_{n-1}] is what player p earns
+when player q plays slot i_q. active [players, K] marks the slots that hold a strategy; entries of inactive slots are
+never read, whatever they hold. sigma [players, K] has rows that sum to one and zeros on inactive slots.
+"""
+
+from __future__ import annotations
+
+import chex
+import jax
+import jax.numpy as jnp
+
+from gems_jax.meta.omwu import omwu_update
+from gems_jax.simplex import masked_log_softmax, masked_normalise, masked_uniform
+from gems_jax.types import Array
+
+
+def slot_values(payoffs: Array, sigma: Array) -> Array:
+    """Expected payoff of every slot of every player against the mixtures of the others. -> [players, K]."""
+    _assert_game(payoffs, sigma)
+    return jnp.stack([_values_of(payoffs[player], sigma, player) for player in range(payoffs.shape[0])])
+
+
+def _values_of(payoffs: Array, sigma: Array, player: int) -> Array:
+    values = payoffs
+    for other in reversed(range(sigma.shape[0])):  # from the last axis, so that earlier axes keep their place
+        if other != player:
+            values = jnp.tensordot(values, sigma[other], axes=([other], [0]), precision="highest")
+    return values
+
+
+def duality_gap(payoffs: Array, sigma: Array, active: Array) -> Array:
+    """Sum over players of what the best active slot earns beyond the mixture: 0 at a Nash equilibrium. -> []."""
+    _assert_game(payoffs, sigma)
+    chex.assert_equal_shape([sigma, active])
+    values = slot_values(_mask_payoffs(payoffs, active), sigma)
+    best = jnp.max(values, axis=1, initial=-jnp.inf, where=active)
+    return jnp.sum(best - jnp.sum(sigma * values, axis=1))
+
+
+def solve_uniform(payoffs: Array, active: Array) -> Array:
+    """Equal mass on every active slot: fictitious play at the level of the population."""
+    _assert_game(payoffs, active)
+    return jax.vmap(masked_uniform)(active)
+
+
+def multiplicative_weights(
+    payoffs: Array, active: Array, *, optimistic: bool, num_steps: int = 10_000, step_size: float
+) -> Array:
+    """Average iterate of `omwu_update` run by every player on exact values, from uniform.
+
+    Payoffs are scaled to [0, 1] player by player first, so `step_size` means the same in every game. The average has
+    a guarantee in two-player zero-sum games, where its gap falls like 1 / num_steps (optimistic) or 1 /
+    sqrt(num_steps) (plain, with a step size that falls like it). Elsewhere it is only where the dynamics spend time.
+    """
+    _assert_game(payoffs, active)
+    if num_steps < 1:
+        raise ValueError(f"multiplicative_weights got num_steps={num_steps}, expected at least 1.")
+    scaled = _unit_interval(payoffs, active)
+
+    def update(log_sigma: Array, values: Array, previous: Array, mixture_value: Array, active: Array) -> Array:
+        return omwu_update(log_sigma, values, previous, mixture_value, step_size, active, optimistic=optimistic)
+
+    def step(carry: tuple[Array, Array, Array], _: None) -> tuple[tuple[Array, Array, Array], None]:
+        log_sigma, previous_values, total = carry
+        sigma = jnp.exp(log_sigma)
+        values = slot_values(scaled, sigma)
+        mixture_values = jnp.sum(sigma * values, axis=1)
+        log_sigma = jax.vmap(update)(log_sigma, values, previous_values, mixture_values, active)
+        return (log_sigma, values, total + sigma), None
+
+    log_sigma = jax.vmap(masked_log_softmax)(jnp.zeros(active.shape), active)
+    first_values = slot_values(scaled, jnp.exp(log_sigma))  # so that the first hint is the first value itself
+    (_, _, total), _ = jax.lax.scan(step, (log_sigma, first_values, jnp.zeros(active.shape)), length=num_steps)
+    return jax.vmap(masked_normalise)(total, active)
+
+
+def solve_omwu(payoffs: Array, active: Array) -> Array:
+    """Optimistic multiplicative weights: in zero-sum games a gap below about 1e-3 of the range of the payoffs."""
+    return multiplicative_weights(payoffs, active, optimistic=True, step_size=1.0)
+
+
+def solve_mwu(payoffs: Array, active: Array) -> Array:
+    """Plain multiplicative weights, for comparison: in zero-sum games a gap of about 2e-2 of the range."""
+    return multiplicative_weights(payoffs, active, optimistic=False, step_size=0.05)
+
+
+def _active_profiles(active: Array) -> Array:
+    """[players, K] -> [K, ..., K], True where every player's slot is active."""
+    players, slots = active.shape
+    profiles = jnp.ones((slots,) * players, dtype=bool)
+    for player in range(players):
+        shape = [1] * players
+        shape[player] = slots
+        profiles = profiles & active[player].reshape(shape)
+    return profiles
+
+
+def _mask_payoffs(payoffs: Array, active: Array) -> Array:
+    return jnp.where(_active_profiles(active)[None], payoffs, 0.0)
+
+
+def _unit_interval(payoffs: Array, active: Array) -> Array:
+    """Payoffs of each player mapped affinely onto [0, 1]; inactive profiles and constant payoffs become 0."""
+    profiles = _active_profiles(active)
+
+    def scale(payoff: Array) -> Array:
+        low = jnp.min(payoff, initial=jnp.inf, where=profiles)
+        high = jnp.max(payoff, initial=-jnp.inf, where=profiles)
+        width = jnp.where(high > low, high - low, 1.0)
+        return jnp.where(profiles, payoff - low, 0.0) / width
+
+    return jax.vmap(scale)(payoffs)
+
+
+def _assert_game(payoffs: Array, per_slot: Array) -> None:
+    chex.assert_rank(per_slot, 2)
+    players, slots = per_slot.shape
+    chex.assert_shape(payoffs, (players,) + (slots,) * players)
