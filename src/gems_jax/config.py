@@ -1,0 +1,256 @@
+"""GemsConfig: every choice of the method, in one frozen struct.
+
+Sizes and names are static, real-valued knobs are leaves: a new step size compiles nothing, and a sweep over it is a
+`vmap`. The defaults are the paper's Kuhn table (tab:gems_default_params); what the paper does not print is marked so.
+Values are checked by `validate`, not on construction, because the fields of a traced config are tracers.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import math
+import typing
+from collections.abc import Callable
+from typing import Any, Literal
+
+from gems_jax.types import struct
+
+Range = tuple[Callable[[float], bool], str]  # (is it in range, how a person says so)
+
+NON_NEGATIVE: Range = (lambda x: 0 <= x < math.inf, "a finite number, at least 0")
+ABOVE_ZERO: Range = (lambda x: 0 < x < math.inf, "a finite number above 0")
+AT_LEAST_ONE: Range = (lambda x: 1 <= x < math.inf, "a finite number, at least 1")
+SHARE: Range = (lambda x: 0 <= x <= 1, "between 0 and 1")
+OPEN_SHARE: Range = (lambda x: 0 < x < 1, "above 0 and below 1")
+CONFIDENCE: Range = (lambda x: 0 < x <= 1, "above 0 and at most 1")
+CAP: Range = (lambda x: x > 0, "above 0 (infinity for none)")
+
+
+def size(default: int, at_least: int = 1) -> Any:
+    """A static whole number."""
+    check = (lambda x: type(x) is int and x >= at_least, f"a whole number, at least {at_least}")
+    return dataclasses.field(default=default, metadata={"static": True, "check": check})
+
+
+def choice(default: Any) -> Any:
+    """A static switch or one of the names of the field's Literal."""
+    return dataclasses.field(default=default, metadata={"static": True})
+
+
+def widths(default: tuple[int, ...]) -> Any:
+    """Static layer widths."""
+    check = (
+        lambda x: isinstance(x, tuple) and all(type(w) is int and w > 0 for w in x),
+        "a tuple of positive whole numbers",
+    )
+    return dataclasses.field(default=default, metadata={"static": True, "check": check})
+
+
+def real(default: float, within: Range) -> Any:
+    """A real-valued knob: a leaf, which may be traced or vmapped."""
+    return dataclasses.field(default=default, metadata={"check": within})
+
+
+def validate_fields(config: Any) -> None:
+    """Raise ValueError for the first field out of range; leaves that are arrays (a sweep) or tracers pass."""
+    hints = typing.get_type_hints(type(config))
+    for field in dataclasses.fields(config):
+        value, static = getattr(config, field.name), field.metadata.get("static", False)
+        if typing.get_origin(hints[field.name]) is Literal:
+            names = typing.get_args(hints[field.name])
+            if value not in names:
+                close = difflib.get_close_matches(str(value), names, 1)
+                hint = f"; did you mean {close[0]!r}?" if close else ""
+                raise ValueError(f"{field.name} must be one of {', '.join(names)}: got {value!r}{hint}")
+        elif hints[field.name] is bool:
+            if not isinstance(value, bool):
+                raise ValueError(f"{field.name} must be True or False: got {value!r}")
+        elif static or (isinstance(value, (int, float, str)) or value is None):
+            check, expected = field.metadata["check"]
+            numeric = static or (isinstance(value, (int, float)) and not isinstance(value, bool))
+            if not numeric or not check(value):
+                raise ValueError(f"{field.name} must be {expected}: got {value!r}")
+
+
+def replace_fields(config: Any, changes: dict[str, Any]) -> Any:
+    """dataclasses.replace whose unknown names raise a ValueError that suggests the known ones."""
+    known = [field.name for field in dataclasses.fields(config)]
+    for name in changes:
+        if name not in known:
+            close = difflib.get_close_matches(name, known, 3)
+            hint = f"did you mean {', '.join(close)}?" if close else f"known: {', '.join(known)}"
+            raise ValueError(f"{type(config).__name__} has no field {name!r}; {hint}")
+    return dataclasses.replace(config, **changes)
+
+
+@struct
+class GemsConfig:
+    """Settings of `gems_step`. Static fields first in each group, then the real-valued ones."""
+
+    # --- budget and population
+    iterations: int = size(40)
+    """Outer iterations T that an experiment runs by default."""
+    initial_anchors: int = size(1)
+    """k_0, anchors per population at the start, drawn from N(0, I)."""
+    capacity: int = size(32)
+    """Anchor slots per population; when full, `replacement` makes room."""
+    replacement: Literal["least_mass", "worst_ev"] = choice("least_mass")
+    """Which anchor gives way at capacity: the lightest, or the one with the worst value."""
+    new_mass: Literal["uniform", "floor"] = choice("uniform")
+    """Mass of a new anchor before its first meta update: 1/k, or `mass_floor`."""
+    new_value: Literal["oracle_mean", "zero"] = choice("oracle_mean")
+    """Previous value of a new anchor in the optimistic update: what the oracle measured, or 0 as printed."""
+    mass_floor: float = real(0.01, OPEN_SHARE)
+    """Mass of a new anchor when new_mass='floor'."""
+
+    # --- generator and policy
+    policy: Literal["tabular", "mlp"] = choice("tabular")
+    """The generated policy: one row of logits per information set (enumerable games), or an MLP."""
+    policy_hidden: tuple[int, ...] = widths(())
+    """Hidden widths of the MLP policy; () is linear."""
+    generator: Literal["hypernetwork", "concatenated"] = choice("hypernetwork")
+    """phi = G_theta(z) emits all weights, or the code is concatenated to the observation."""
+    generator_widths: tuple[int, ...] = widths((64,))
+    """Hidden widths of the generator (not printed in the paper)."""
+    critic_hidden: tuple[int, ...] = widths((64, 64))
+    """Hidden widths of the critic (not printed in the paper)."""
+    latent_dim: int = size(8)
+    """d_z, the dimension of a latent code."""
+    temperature: float = real(1.0, ABOVE_ZERO)
+    """tau, divides the generated logits."""
+    generator_scale: float = real(1.0, NON_NEGATIVE)
+    """How far codes differ at the start: deviation of W f(z) (not printed in the paper)."""
+
+    # --- phase 1: meta-game estimation
+    opponents: Literal["per_anchor", "shared", "stratified"] = choice("per_anchor")
+    """Opponents drawn for each anchor, once for all (Algorithm 1), or systematically (unbiased, less noise)."""
+    num_opponents: int = size(8)
+    """n, opponents per anchor."""
+    episodes: int = size(2)
+    """m, episodes per match-up."""
+    mixture_samples: int = size(128, at_least=0)
+    """B, joint samples for the mixture's value; 0 uses sigma . v-hat and plays none."""
+    ema: float = real(0.0, SHARE)
+    """Weight beta of the new estimate in a moving average of the values; 0 disables it."""
+
+    # --- phase 2: meta-strategy update
+    meta_rule: Literal["omwu", "mwu"] = choice("omwu")
+    """Optimistic (eq:omwu-eta) or plain multiplicative weights."""
+    schedule: Literal["const", "sqrt", "harmonic"] = choice("const")
+    """Step-size schedule (eq:eta-schedules)."""
+    meta_steps: int = size(1)
+    """Updates per iteration, each on fresh episodes; their average is what is played."""
+    meta_restart: bool = choice(False)
+    """Start every iteration's updates from the uniform mixture instead of the last one."""
+    eta: float = real(0.03, NON_NEGATIVE)
+    """Step size eta_0."""
+    alpha: float = real(0.5, ABOVE_ZERO)
+    """Decay of the harmonic schedule."""
+    slowdown: float = real(1.0, AT_LEAST_ONE)
+    """s: eta / s, learning rate / s, beta_kl * s."""
+    logit_cap: float = real(50.0, CAP)
+    """No active anchor falls below exp(-logit_cap) of the heaviest."""
+    gradient_cap: float = real(math.inf, CAP)
+    """Bound on the bracket of eq:omwu-eta."""
+
+    # --- phase 3: oracle
+    index: Literal["eb_ucb", "ucb_v", "ucb1", "thompson", "greedy"] = choice("eb_ucb")
+    """Score by which the oracle picks."""
+    delta_rule: Literal["constant", "decaying"] = choice("constant")
+    """Confidence of the index: `delta` (Kuhn table), or t^-2 (eq:ucb-jac)."""
+    range_term: bool = choice(True)
+    """Keep the third term of eq:ucb-jac (Algorithm 1 drops it)."""
+    oracle_rounds: int = size(1)
+    """1: equal pulls. More: later rounds go to the candidates with the highest scores."""
+    oracle_period: int = size(1)
+    """Iterations between oracle calls."""
+    anchors_per_call: int = size(1)
+    """Anchors that one oracle call adds."""
+    oracle_opponents: int = size(8)
+    """Opponents per candidate."""
+    oracle_episodes: int = size(2)
+    """Episodes per candidate and opponent."""
+    mutations: int = size(32, at_least=0)
+    """Candidates by mutation of the heaviest anchors."""
+    randoms: int = size(32, at_least=0)
+    """Candidates drawn from N(0, I)."""
+    top_anchors: int = size(8)
+    """How many of the heaviest anchors are mutated (not printed in the paper)."""
+    common_random_numbers: bool = choice(False)
+    """All candidates face the same opponents, deals and sampling noise."""
+    jacobian: Literal["none", "exact", "gram", "hutchinson"] = choice("gram")
+    """How ||J G(z)||_F^2 is computed; 'none' leaves the penalty out of the program."""
+    mutation_scale: float = real(0.2, NON_NEGATIVE)
+    """Deviation of a mutation."""
+    delta: float = real(0.5, CONFIDENCE)
+    """delta_0."""
+    lambda_jacobian: float = real(1e-4, NON_NEGATIVE)
+    """Weight of the Jacobian penalty (not printed in the paper)."""
+    lambda_decay: float = real(0.0, NON_NEGATIVE)
+    """Annealing: lambda_jacobian / (1 + lambda_decay t)."""
+
+    # --- phase 4: amortized best response
+    surrogate: Literal["ppo", "a2c"] = choice("ppo")
+    """Policy-gradient rule."""
+    abr_steps: int = size(30, at_least=0)
+    """Rounds of fresh episodes per iteration, K_ABR."""
+    abr_epochs: int = size(1)
+    """Gradient steps per round (not printed in the paper)."""
+    abr_anchors: int = size(16)
+    """Anchors per batch."""
+    abr_opponents: int = size(4)
+    """Opponents per anchor of a batch (not printed in the paper)."""
+    abr_episodes: int = size(2)
+    """Episodes per anchor and opponent (not printed in the paper)."""
+    kl_protects: Literal["active", "others", "batch"] = choice("active")
+    """Anchors the trust region holds: every active one, all but the newest, or only the batch's (as printed)."""
+    kl_opponents: int = size(8)
+    """Episodes per protected anchor that collect the states its own play visits (not printed in the paper)."""
+    reset_optimizer: bool = choice(False)
+    """Start every iteration with a fresh optimizer."""
+    normalise_advantages: bool = choice(False)
+    """Scale every batch of advantages to mean 0 and deviation 1."""
+    learning_rate: float = real(2e-4, NON_NEGATIVE)
+    """Step size of the generator's Adam."""
+    critic_learning_rate: float = real(1e-3, NON_NEGATIVE)
+    """Step size of the critic's Adam (not printed in the paper)."""
+    beta_kl: float = real(0.05, NON_NEGATIVE)
+    """Weight of the KL trust region."""
+    q_new: float = real(0.25, SHARE)
+    """Share of a batch on the newest anchor; the rest follow sigma."""
+    gradient_clip: float = real(0.5, CAP)
+    """Global gradient norm."""
+    discount: float = real(1.0, SHARE)
+    """gamma, between a player's own decisions."""
+    gae_lambda: float = real(0.95, SHARE)
+    """Decay of the advantage estimator (not printed in the paper)."""
+    ppo_clip: float = real(0.2, OPEN_SHARE)
+    """Clip of PPO's ratio (not printed in the paper)."""
+    value_weight: float = real(0.5, NON_NEGATIVE)
+    """Weight of the critic's loss (not printed in the paper)."""
+    entropy_weight: float = real(0.0, NON_NEGATIVE)
+    """Weight of the entropy bonus (not printed in the paper)."""
+
+    def replace(self, **changes: Any) -> GemsConfig:
+        """A copy with some fields changed; unknown names raise ValueError."""
+        return replace_fields(self, changes)
+
+    def validate(self) -> GemsConfig:
+        """Raise ValueError for a field out of range or for fields that do not go together."""
+        validate_fields(self)
+        if self.initial_anchors > self.capacity:
+            raise ValueError(
+                f"initial_anchors must fit the capacity: got {self.initial_anchors} anchors for {self.capacity} slots"
+            )
+        pool = self.mutations + self.randoms
+        if pool and self.anchors_per_call > pool:
+            raise ValueError(
+                f"anchors_per_call must be at most the pool's {pool} candidates: got {self.anchors_per_call}"
+            )
+        if self.generator == "concatenated" and (self.policy != "mlp" or not self.policy_hidden):
+            raise ValueError(
+                "generator='concatenated' needs policy='mlp' with a hidden layer: "
+                f"got policy={self.policy!r}, policy_hidden={self.policy_hidden!r}"
+            )
+        return self

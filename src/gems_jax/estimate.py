@@ -1,0 +1,194 @@
+"""Monte-Carlo estimates of the meta-game, without the matrix (eq:mc-estimators_revised).
+
+Returns are scaled to [0, 1] by the game's bounds here and nowhere else. Every average is over whole episodes.
+"""
+
+from __future__ import annotations
+
+import chex
+import jax
+import jax.numpy as jnp
+from jax import random
+
+from gems_jax import simplex
+from gems_jax.population import StackedPolicies, at
+from gems_jax.rollout import play_episode, play_groups, play_joint
+from gems_jax.types import Apply, Array, Game, PyTree, num_players, num_populations, seats_of_player, struct
+
+OPPONENTS = ("per_anchor", "shared", "stratified")
+
+
+@struct
+class Estimate:
+    """values, variances: of scaled returns; `count` samples stand behind each entry."""
+
+    values: Array  # [P, K]
+    variances: Array  # [P, K], unbiased
+    mixture_value: Array  # [P]
+    mixture_variance: Array  # [P]
+    episodes: Array  # [] int32, of active anchors and joint samples
+    env_steps: Array  # [] int32
+
+
+def players_of(game: Game, population: int) -> tuple[int, ...]:
+    """The players that are drawn from `population`."""
+    return tuple(player for player, owner in enumerate(game.population_of_player) if owner == population)
+
+
+def return_scale(game: Game) -> tuple[float, float]:
+    """(low, width) of the game's return bounds."""
+    low, high = game.return_bounds
+    return low, high - low
+
+
+def to_unit(game: Game, returns: Array) -> Array:
+    """Raw returns to the [0, 1] of the paper: affine, not clipped (bounds may be a declared typical interval)."""
+    low, width = return_scale(game)
+    return (returns - low) / width
+
+
+def from_unit(game: Game, values: Array) -> Array:
+    """Scaled values back to raw returns."""
+    low, width = return_scale(game)
+    return values * width + low
+
+
+def player_return(game: Game, player: int, returns: Array) -> Array:
+    """A player's return: the mean of its seats' [..., S] -> [...]."""
+    return jnp.mean(returns[..., jnp.asarray(seats_of_player(game, player))], axis=-1)
+
+
+def draw_opponents(key: Array, game: Game, log_sigma: Array, shape: tuple[int, ...], stratified: bool) -> Array:
+    """Slots [*shape, players], each player's drawn from its population's sigma [P, K]. key: consumed.
+
+    Stratified draws are systematic along the last axis of `shape`: every slot comes up as often as its mass says, to
+    within one, each draw keeps the marginal sigma, and a random order keeps the players' draws independent.
+    """
+    columns = []
+    for player_key, population in zip(random.split(key, num_players(game)), game.population_of_player, strict=True):
+        if stratified:
+            *lead, count = shape
+            keys = random.split(player_key, tuple(lead))
+            draw = jnp.vectorize(
+                lambda k, p=population: simplex.stratified(k, log_sigma[p], count), signature="()->(n)"
+            )
+            columns.append(draw(keys))
+        else:
+            columns.append(simplex.sample(player_key, log_sigma[population], shape))
+    return jnp.stack(columns, axis=-1)
+
+
+def policy_returns(
+    key: Array,
+    game: Game,
+    population: int,
+    params: PyTree,
+    apply: Apply,
+    opponents: StackedPolicies,
+    log_sigma: Array,
+    *,
+    num_opponents: int,
+    episodes: int,
+    sampling: str = "per_anchor",
+    common: bool = False,
+) -> tuple[Array, Array]:
+    """Scaled returns and lengths [C, n] of C policies (params [C, ...]) of `population` against the others' sigma.
+
+    Where several players share the population, each policy is measured in every place it fills, so n is the number of
+    those players times num_opponents times episodes. `sampling` "shared" gives all policies the same opponents;
+    `common` also the same deals and noise. key: consumed.
+    """
+    if sampling not in OPPONENTS:
+        raise ValueError(f"unknown opponent sampling {sampling!r}; known: {', '.join(OPPONENTS)}")
+    count = jax.tree.leaves(params)[0].shape[0]
+    all_returns, all_lengths = [], []
+    for player_key, player in zip(
+        random.split(key, len(players_of(game, population))), players_of(game, population), strict=True
+    ):
+        key_draw, key_play = random.split(player_key)
+        together = common or sampling == "shared"
+        shape = (num_opponents,) if together else (count, num_opponents)
+        indices = draw_opponents(key_draw, game, log_sigma, shape, sampling == "stratified")
+        if together and not common:
+            indices = jnp.broadcast_to(indices, (count, *indices.shape))
+        outcome = play_groups(
+            play_episode, key_play, game, player, params, apply, opponents, indices, episodes, common=common
+        )
+        all_returns.append(to_unit(game, player_return(game, player, outcome.returns)).reshape(count, -1))
+        all_lengths.append(outcome.length.reshape(count, -1))
+    return jnp.concatenate(all_returns, axis=1), jnp.concatenate(all_lengths, axis=1)
+
+
+def mixture_returns(
+    key: Array, game: Game, opponents: StackedPolicies, log_sigma: Array, *, samples: int, episodes: int
+) -> tuple[Array, Array]:
+    """Scaled returns [B * m, players] and lengths [B * m] of joint play from sigma x ... x sigma. key: consumed."""
+    key_draw, key_play = random.split(key)
+    indices = draw_opponents(key_draw, game, log_sigma, (samples,), stratified=False)
+    outcome = play_joint(play_episode, key_play, game, opponents, indices, episodes)
+    returns = [player_return(game, player, outcome.returns).reshape(-1) for player in range(num_players(game))]
+    return to_unit(game, jnp.stack(returns, axis=-1)), outcome.length.reshape(-1)
+
+
+def population_values(
+    key: Array,
+    game: Game,
+    opponents: StackedPolicies,
+    log_sigma: Array,
+    active: Array,
+    *,
+    num_opponents: int,
+    episodes: int,
+    mixture_samples: int,
+    sampling: str = "per_anchor",
+) -> Estimate:
+    """v-hat of every anchor against the others' sigma, and the mixture's own value (eq:mc-estimators_revised).
+
+    With mixture_samples = 0 no joint episode is played and the mixture value is sigma . v-hat, which is unbiased too
+    (its only use in eq:omwu-eta is a shift that normalisation cancels). Inactive slots are 0. key: consumed.
+    """
+    chex.assert_rank([log_sigma, active], 2)
+    key_values, key_mixture = random.split(key)
+    sigma = jnp.where(active, jnp.exp(log_sigma), 0.0)
+    values, variances, steps = [], [], jnp.int32(0)
+    for p, population_key in enumerate(random.split(key_values, num_populations(game))):
+        returns, lengths = policy_returns(
+            population_key,
+            game,
+            p,
+            at(opponents, p).params,
+            opponents.apply,
+            opponents,
+            log_sigma,
+            num_opponents=num_opponents,
+            episodes=episodes,
+            sampling=sampling,
+        )
+        values.append(jnp.where(active[p], returns.mean(axis=1), 0.0))
+        variances.append(jnp.where(active[p], _variance(returns), 0.0))
+        steps += jnp.sum(jnp.where(active[p][:, None], lengths, 0))
+    per_anchor = jnp.asarray([len(players_of(game, p)) for p in range(num_populations(game))])
+    played = jnp.sum(active.sum(axis=1) * per_anchor, dtype=jnp.int32) * num_opponents * episodes
+    stacked, spread = jnp.stack(values), jnp.stack(variances)
+    if mixture_samples:
+        joint, lengths = mixture_returns(
+            key_mixture, game, opponents, log_sigma, samples=mixture_samples, episodes=episodes
+        )
+        mixture, mixture_spread = _by_population(game, joint.mean(axis=0)), _by_population(game, _variance(joint.T))
+        played, steps = played + joint.shape[0], steps + lengths.sum()
+    else:
+        mixture, mixture_spread = jnp.sum(sigma * stacked, axis=1), jnp.sum(sigma**2 * spread, axis=1)
+    return Estimate(stacked, spread, mixture, mixture_spread, played, steps)
+
+
+def _variance(returns: Array) -> Array:
+    """Unbiased variance along the last axis (0 for a single sample)."""
+    count = returns.shape[-1]
+    return jnp.var(returns, axis=-1) * (count / max(count - 1, 1))
+
+
+def _by_population(game: Game, per_player: Array) -> Array:
+    """[players] -> [P]: the mean over the players that share a population."""
+    return jnp.stack(
+        [jnp.mean(per_player[jnp.asarray(players_of(game, p))]) for p in range(num_populations(game))]
+    )

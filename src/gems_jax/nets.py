@@ -1,0 +1,233 @@
+"""Networks: the policy whose weights are generated, the generator G_theta, and the critic.
+
+A *policy network* is a static callable `network(phi, observation, legal) -> PolicyOutput` with `init(key) -> phi`. A
+*generator* is a static callable `generator(theta, z) -> phi` with `init(key) -> theta`. Both are frozen and hashed by
+value: they ride along as static parts of pytrees and never cause a retrace.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from typing import Protocol
+
+import chex
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.flatten_util import ravel_pytree
+
+from gems_jax.distributions import mask_logits
+from gems_jax.types import Array, PolicyOutput, PyTree
+
+
+class PolicyNetwork(Protocol):
+    """phi -> behaviour. `temper` divides the logits by a temperature, by scaling the output layer of phi."""
+
+    def init(self, key: Array) -> PyTree: ...
+    def __call__(self, phi: PyTree, observation: Array, legal: Array) -> PolicyOutput: ...
+    def temper(self, phi: PyTree, temperature: Array | float) -> PyTree: ...
+
+
+class Mlp(nn.Module):
+    """Dense layers with tanh; the last one is called `head`. No hidden layer: a linear map without bias."""
+
+    hidden: Sequence[int]
+    num_outputs: int
+    head_scale: float = 1.0
+
+    @nn.compact
+    def __call__(self, x: Array) -> Array:
+        for index, width in enumerate(self.hidden):
+            kernel_init = nn.initializers.orthogonal(math.sqrt(2.0))
+            x = jnp.tanh(nn.Dense(width, kernel_init=kernel_init, name=f"layer_{index}")(x))
+        kernel_init = nn.initializers.orthogonal(self.head_scale)
+        return nn.Dense(self.num_outputs, kernel_init=kernel_init, use_bias=bool(self.hidden), name="head")(x)
+
+
+@dataclasses.dataclass(frozen=True)
+class MlpPolicy:
+    """An MLP from the flattened observation to logits, or to mean and log-deviation of a squashed Gaussian."""
+
+    observation_size: int
+    num_actions: int
+    hidden: tuple[int, ...] = ()
+    continuous: bool = False
+
+    def _module(self) -> Mlp:
+        return Mlp(self.hidden, self.num_actions * (2 if self.continuous else 1), head_scale=0.01)
+
+    def init(self, key: Array) -> PyTree:
+        """Initial phi: orthogonal layers, an output layer near zero (near-uniform play). key: consumed."""
+        return self._module().init(key, jnp.zeros(self.observation_size))["params"]
+
+    def __call__(self, phi: PyTree, observation: Array, legal: Array) -> PolicyOutput:
+        outputs = self._module().apply({"params": phi}, observation.reshape(-1))
+        if not self.continuous:
+            return PolicyOutput(logits=mask_logits(outputs, legal))
+        mean, log_std = jnp.split(outputs, 2)
+        return PolicyOutput(mean=mean, log_std=jnp.clip(log_std, -5.0, 2.0))
+
+    def temper(self, phi: PyTree, temperature: Array | float) -> PyTree:
+        return {**phi, "head": jax.tree.map(lambda weight: weight / temperature, phi["head"])}
+
+
+class TabularPolicy:
+    """One row of logits per information set: phi is [I, A], and the observation is looked up in a table.
+
+    The table is part of the static structure (equal tables are equal policies). An observation that is not in the
+    table gets its nearest row, so look only at games the table was built from.
+    """
+
+    def __init__(self, observations: np.ndarray, legal: np.ndarray):
+        self.observations = np.asarray(observations, np.float32).reshape(len(observations), -1)  # [I, obs]
+        self.legal = np.asarray(legal, bool)  # [I, A]
+        self._key = (self.observations.shape, self.observations.tobytes(), self.legal.tobytes())
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, TabularPolicy) and self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    def init(self, key: Array) -> Array:
+        """Uniform play. key: consumed, for the protocol's sake."""
+        del key
+        return jnp.zeros(self.legal.shape)
+
+    def row(self, observation: Array) -> Array:
+        """One-hot [I] of an observation's row: the nearest one, at distance zero for a match, by a matrix product."""
+        table = jnp.asarray(self.observations)
+        similarity = jnp.matmul(table, observation.reshape(-1), precision="highest") - 0.5 * jnp.sum(table**2, axis=1)
+        return (similarity == jnp.max(similarity)).astype(jnp.float32)
+
+    def __call__(self, phi: Array, observation: Array, legal: Array) -> PolicyOutput:
+        chex.assert_shape(phi, self.legal.shape)
+        # A product with the one-hot row, not a gather: grouped episodes then share it.
+        return PolicyOutput(logits=mask_logits(self.row(observation) @ phi, legal))
+
+    def temper(self, phi: Array, temperature: Array | float) -> Array:
+        return phi / temperature
+
+
+class Generator(Protocol):
+    """G_theta: latent code -> policy parameters phi."""
+
+    @property
+    def policy(self) -> PolicyNetwork: ...
+    @property
+    def latent_dim(self) -> int: ...
+    def init(self, key: Array, scale: Array | float) -> PyTree: ...
+    def __call__(self, theta: PyTree, z: Array) -> PyTree: ...
+
+
+@dataclasses.dataclass(frozen=True)
+class Hypernetwork:
+    """phi = base + W f(z): an MLP f, one linear output layer, and a learned base that all codes share.
+
+    The base starts as an ordinary initialisation of the policy network, so that the first policies are ordinary ones;
+    `scale` sets how far codes differ at the start.
+    """
+
+    policy: PolicyNetwork
+    latent_dim: int
+    widths: tuple[int, ...] = (64,)
+
+    def features(self, theta: PyTree, z: Array) -> Array:
+        """f(z) [F]: what the output layer sees."""
+        for layer in theta["layers"]:
+            z = jnp.tanh(z @ layer["kernel"] + layer["bias"])
+        return z
+
+    def init(self, key: Array, scale: Array | float = 1.0) -> PyTree:
+        """theta. The output layer is scaled so that W f(z) has standard deviation `scale`. key: consumed."""
+        key_base, key_output, *keys = jax.random.split(key, 2 + len(self.widths))
+        base = self.policy.init(key_base)
+        size = ravel_pytree(base)[0].shape[0]
+        layers, fan_in = [], self.latent_dim
+        for layer_key, width in zip(keys, self.widths, strict=True):
+            kernel = nn.initializers.orthogonal(math.sqrt(2.0))(layer_key, (fan_in, width))
+            layers.append({"kernel": kernel, "bias": jnp.zeros(width)})
+            fan_in = width
+        output = jax.random.normal(key_output, (fan_in, size)) * scale / math.sqrt(fan_in)
+        return {"layers": layers, "output": output, "base": base}
+
+    def __call__(self, theta: PyTree, z: Array) -> PyTree:
+        chex.assert_shape(z, (self.latent_dim,))
+        base, unravel = ravel_pytree(theta["base"])
+        return unravel(base + self.features(theta, z) @ theta["output"])
+
+
+@dataclasses.dataclass(frozen=True)
+class Concatenated:
+    """The code concatenated to the observation of one shared network, written as a generator.
+
+    A first layer on (observation, z) is W_o o + (b + W_z z): so phi is the shared network with its first bias moved
+    by W_z z, the same `apply` runs it, and ||J G(z)||_F = ||W_z||_F.
+    """
+
+    policy: MlpPolicy
+    latent_dim: int
+
+    def init(self, key: Array, scale: Array | float = 1.0) -> PyTree:
+        """theta. key: consumed."""
+        if not self.policy.hidden:
+            raise ValueError(
+                "the latent-concatenated generator needs a hidden layer in the policy: got policy_hidden=(), "
+                "set for example policy_hidden=(64,), or generator='hypernetwork'"
+            )
+        key_network, key_code = jax.random.split(key)
+        shift = jax.random.normal(key_code, (self.latent_dim, self.policy.hidden[0])) * scale
+        return {"network": self.policy.init(key_network), "code": shift / math.sqrt(self.latent_dim)}
+
+    def __call__(self, theta: PyTree, z: Array) -> PyTree:
+        chex.assert_shape(z, (self.latent_dim,))
+        first = theta["network"]["layer_0"]
+        return {**theta["network"], "layer_0": {**first, "bias": first["bias"] + z @ theta["code"]}}
+
+
+def jacobian_norm(generator: Generator, theta: PyTree, z: Array, method: str, key: Array | None = None) -> Array:
+    """||J G_theta(z)||_F^2 [], the smoothness penalty of eq:ucb-jac and eq:abr-tr_revised.
+
+    `exact`: forward mode, D products. `gram`: for a Hypernetwork the last layer is linear, J = W^T J_f, and
+    ||J||_F^2 = tr(J_f^T W W^T J_f) never forms J (exact too; other generators fall back to `exact`).
+    `hutchinson`: one random direction v with E[v v^T] = I gives the unbiased ||J v||^2. key: consumed.
+    """
+
+    def flat(code: Array) -> Array:
+        return ravel_pytree(generator(theta, code))[0]
+
+    if method == "gram" and isinstance(generator, Hypernetwork):
+        jacobian = jax.jacfwd(lambda code: generator.features(theta, code))(z)  # [F, D]
+        gram = jnp.matmul(theta["output"], theta["output"].T, precision="highest")  # [F, F]
+        return jnp.sum(jacobian * jnp.matmul(gram, jacobian, precision="highest"))
+    if method in ("exact", "gram"):
+        return jnp.sum(jax.jacfwd(flat)(z) ** 2)
+    if method == "hutchinson":
+        if key is None:
+            raise ValueError("jacobian_norm(method='hutchinson') needs a key: got None, pass key=jax.random.key(...)")
+        direction = jax.random.rademacher(key, z.shape, z.dtype)
+        return jnp.sum(jax.jvp(flat, (z,), (direction,))[1] ** 2)
+    raise ValueError(f"unknown Jacobian method {method!r}; known: 'exact', 'gram', 'hutchinson'")
+
+
+@dataclasses.dataclass(frozen=True)
+class Critic:
+    """V(observation, z): the value of a position for the policy with code z, in units of the scaled return."""
+
+    observation_size: int
+    latent_dim: int
+    hidden: tuple[int, ...] = (64, 64)
+
+    def _module(self) -> Mlp:
+        return Mlp(self.hidden, 1, head_scale=0.01)
+
+    def init(self, key: Array) -> PyTree:
+        """key: consumed."""
+        return self._module().init(key, jnp.zeros(self.observation_size + self.latent_dim))["params"]
+
+    def __call__(self, params: PyTree, observation: Array, z: Array) -> Array:
+        features = jnp.concatenate([observation.reshape(-1), z])
+        return self._module().apply({"params": params}, features)[0]

@@ -1,0 +1,175 @@
+"""Playing: one episode at a time. Callers vmap.
+
+`play_episode` keeps the returns only, `unroll` keeps what a learner needs, and `play_groups` lays many episodes out
+as (policy, opponent, episode) so that the weights of each policy meet all its episodes in one matrix product.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import chex
+import jax
+import jax.numpy as jnp
+
+from gems_jax import distributions
+from gems_jax.population import StackedPolicies, at
+from gems_jax.types import (
+    Apply,
+    Array,
+    Episode,
+    Game,
+    GameState,
+    Policy,
+    PyTree,
+    Trajectory,
+    num_players,
+    num_populations,
+    seats_of_player,
+)
+
+Policies = tuple[Policy, ...]  # one per player
+_UNROLL = 8  # episodes of at most this many steps are laid out straight: a loop costs more than it saves
+
+
+def check_policies(game: Game, policies: Policies) -> None:
+    if len(policies) != num_players(game):
+        raise ValueError(
+            f"{game.name} has {num_players(game)} players: got {len(policies)} policies; "
+            "pass one Policy per player (a team of seats is one player)"
+        )
+
+
+def joint_action(game: Game, policies: Policies, state: GameState, noise: Array) -> tuple[Array, Array]:
+    """Everybody's action [S, ...] and its log-probability [S]; those of seats not to move mean nothing.
+
+    All seats are computed, though few may be to move: indexing the mover's weights per episode would cost more than
+    the second matrix product (the batch could no longer share weights).
+    """
+    actions: list[Any] = [None] * game.num_seats
+    log_probs: list[Any] = [None] * game.num_seats
+    for player, policy in enumerate(policies):
+        seats = seats_of_player(game, player)
+        rows = jnp.asarray(seats)
+        outputs = jax.vmap(policy.apply, in_axes=(None, 0, 0))(
+            policy.params, state.observation[rows], state.legal[rows]
+        )
+        drawn = jax.vmap(distributions.sample)(outputs, noise[rows])
+        scores = jax.vmap(distributions.log_prob)(outputs, drawn)
+        for row, seat in enumerate(seats):
+            actions[seat], log_probs[seat] = drawn[row], scores[row]
+    return jnp.stack(actions), jnp.stack(log_probs)
+
+
+def _start(key: Array, game: Game) -> tuple[GameState, Array, Array]:
+    key_deal, key_act, key_step = jax.random.split(key, 3)
+    shape = (game.max_steps, game.num_seats)
+    return game.init(key_deal), distributions.draw_noise(key_act, shape, game.num_actions, game.continuous), key_step
+
+
+def play_episode(key: Array, game: Game, policies: Policies) -> Episode:
+    """Returns [S] and length of one whole episode between `policies`, one per player. key: consumed."""
+    check_policies(game, policies)
+    state, noise, key_step = _start(key, game)
+
+    def advance(carry: tuple[Array, GameState, Array, Array]) -> tuple[Array, GameState, Array, Array]:
+        step, state, returns, length = carry
+        actions, _ = joint_action(game, policies, state, noise[step])
+        following = game.step(state, actions, jax.random.fold_in(key_step, step))
+        return step + 1, following, returns + following.reward, length + ~state.done
+
+    carry = (jnp.int32(0), state, jnp.zeros(game.num_seats), jnp.int32(0))
+    if game.max_steps <= _UNROLL:
+        for _ in range(game.max_steps):
+            carry = advance(carry)
+    else:
+        carry = jax.lax.while_loop(lambda c: ~c[1].done & (c[0] < game.max_steps), advance, carry)
+    return Episode(returns=carry[2], length=carry[3])
+
+
+def unroll(key: Array, game: Game, policies: Policies) -> Trajectory:
+    """One whole episode with everything a learner needs, padded to `max_steps`. key: consumed."""
+    check_policies(game, policies)
+    start, noise, key_step = _start(key, game)
+
+    def advance(state: GameState, xs: tuple[Array, Array]) -> tuple[GameState, dict[str, Array]]:
+        step, step_noise = xs
+        actions, log_probs = joint_action(game, policies, state, step_noise)
+        following = game.step(state, actions, jax.random.fold_in(key_step, step))
+        return following, {
+            "observation": state.observation,
+            "legal": state.legal,
+            "action": actions,
+            "log_prob": log_probs,
+            "acted": state.to_move & ~state.done,
+            "reward": following.reward,
+            "running": ~state.done,
+        }
+
+    steps = (jnp.arange(game.max_steps), noise)
+    final, rows = jax.lax.scan(advance, start, steps, unroll=game.max_steps <= _UNROLL)
+    return Trajectory(
+        length=jnp.sum(rows.pop("running"), dtype=jnp.int32),
+        final_observation=final.observation,
+        truncated=final.truncated,
+        **rows,
+    )
+
+
+def play_groups(
+    play: Callable[[Array, Game, Policies], PyTree],
+    key: Array,
+    game: Game,
+    player: int,
+    params: PyTree,
+    apply: Apply,
+    opponents: StackedPolicies,
+    indices: Array,
+    episodes: int,
+    common: bool = False,
+) -> PyTree:
+    """`play` for C policies of `player`, each against N draws of the others, `episodes` times: leaves [C, N, M, ...].
+
+    params: [C, ...]. opponents: materialised populations [P, K, ...]. indices: [C, N, players], whose own column is
+    ignored; with `common` [N, players]: all C policies then face the same opponents with the same deals and the same
+    sampling noise (common random numbers). key: consumed.
+    """
+    chex.assert_rank(indices, 2 if common else 3)
+    count = jax.tree.leaves(params)[0].shape[0]
+    populations = [at(opponents, p) for p in range(num_populations(game))]
+
+    def against(own: PyTree, index: Array, pair_key: Array) -> PyTree:
+        policies = tuple(
+            Policy(own, apply)
+            if other == player
+            else Policy(populations[game.population_of_player[other]].select(index[other]), opponents.apply)
+            for other in range(num_players(game))
+        )
+        return jax.vmap(lambda k: play(k, game, policies))(jax.random.split(pair_key, episodes))
+
+    over_opponents = jax.vmap(against, in_axes=(None, 0, 0))
+    if common:
+        return jax.vmap(over_opponents, in_axes=(0, None, None))(params, indices, jax.random.split(key, len(indices)))
+    return jax.vmap(over_opponents)(params, indices, jax.random.split(key, (count, indices.shape[1])))
+
+
+def play_joint(
+    play: Callable[[Array, Game, Policies], PyTree],
+    key: Array,
+    game: Game,
+    opponents: StackedPolicies,
+    indices: Array,
+    episodes: int,
+) -> PyTree:
+    """`play` for joint draws of all players: indices [B, players] -> leaves [B, M, ...]. key: consumed."""
+    populations = [at(opponents, p) for p in range(num_populations(game))]
+
+    def together(index: Array, pair_key: Array) -> PyTree:
+        policies = tuple(
+            Policy(populations[p].select(index[player]), opponents.apply)
+            for player, p in enumerate(game.population_of_player)
+        )
+        return jax.vmap(lambda k: play(k, game, policies))(jax.random.split(pair_key, episodes))
+
+    return jax.vmap(together)(indices, jax.random.split(key, indices.shape[0]))
