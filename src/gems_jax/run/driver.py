@@ -1,0 +1,351 @@
+"""Run a solver: chunks of iterations, rows to disk, checkpoints, progress. Knows nothing of any method.
+
+    result = run(solver, iterations=40, seeds=range(5), measure=measure, directory=create_run(...))
+
+A run is a function of (solver, seed): the key of an iteration is folded from the seed and the iteration's number, so
+a run that was stopped, killed or extended and taken up again gives the same rows and the same final state, bit for
+bit, on the same machine and versions. Time and memory columns are the exception.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import time
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from gems_jax.run import checkpoint, machine
+from gems_jax.run.cache import enable_compilation_cache
+from gems_jax.run.console import Console, Progress
+from gems_jax.run.directory import RunDirectory, extend, identity, log, read_config, write_status
+from gems_jax.run.engine import Engine, Measure, Rows, make_engine
+from gems_jax.run.errors import NonFiniteError, RunError
+from gems_jax.run.files import locked
+from gems_jax.run.rows import Counters, NonFinite, complete_rows, first_nonfinite
+from gems_jax.run.signals import StopRequest, stop_request
+from gems_jax.run.writers import CsvWriter, Writer, make_writer, read_metrics, truncate_csv
+from gems_jax.types import PyTree, Solver
+
+
+@dataclasses.dataclass(frozen=True)
+class RunResult:
+    """What a run leaves in memory. With a directory, `rows` is what its metrics.csv files hold."""
+
+    state: PyTree  # leading axis: seeds; a tuple with one state per seed where the solver is not jittable
+    monitor: PyTree  # likewise
+    rows: Rows  # {column: [seeds, iterations]}
+    iteration: int
+    seconds: float  # of running, over all starts; compilation apart
+    compile_seconds: float
+    resumed_from: int | None  # iteration of the checkpoint this process began with
+    stopped_by: str = ""  # "Ctrl-C" or "SIGTERM" when the run was asked to stop
+    exit_code: int = 0
+
+
+@dataclasses.dataclass
+class _Session:
+    """One process's work on a run."""
+
+    iterations: int
+    seeds: tuple[int, ...]
+    directory: RunDirectory | None
+    console: Console
+    writers: list[Writer]
+    counters: Counters
+    keep: int
+    best: str | None
+    checkpoint_seconds: float
+    allow_nonfinite: Collection[str]
+    done: int = 0
+    saved: int | None = None  # iteration of the newest checkpoint
+    saved_at: float = 0.0
+    save_cost: float = 0.0
+    last_metric: float | None = None
+    history: list[Rows] = dataclasses.field(default_factory=list)
+
+    def say(self, text: str) -> None:
+        self.console.say(text)
+        if self.directory is not None:
+            log(self.directory, text)
+
+
+def run(
+    solver: Solver,
+    *,
+    iterations: int,
+    seeds: Sequence[int] = (0,),
+    chunk: int = 10,
+    measure: Measure | None = None,
+    init_monitor: Callable[[PyTree], PyTree] | None = None,
+    directory: RunDirectory | None = None,
+    writers: Sequence[str] = (),
+    console: Console | None = None,
+    title: str = "",
+    best: str | None = None,
+    keep: int = 3,
+    checkpoint_seconds: float = 10.0,
+    allow_nonfinite: Collection[str] = (),
+    seed_batch: int | None = None,
+    cache: bool = True,
+) -> RunResult:
+    """Bring `solver` to `iterations` iterations for every seed, from the newest good checkpoint of `directory` if any.
+
+    measure(monitor, state_before, metrics, state_after) -> (monitor, {name: scalar}) is pure and scanned along with
+    the step; init_monitor(state) makes its first monitor. Without a directory nothing is written. `best` is the row
+    whose mean over seeds the progress line shows and whose lowest checkpoint is kept besides the last `keep`.
+    Checkpoints are at least `checkpoint_seconds` apart (0: after every chunk), and one ends every run. `seed_batch`
+    limits how many seeds are in memory at once. NaN or infinity in a row (other than `allow_nonfinite`), or NaN in
+    the state, stops the run with NonFiniteError before a checkpoint holds it.
+    """
+    seeds = tuple(int(seed) for seed in seeds)
+    _check_arguments(iterations, seeds, chunk, directory, checkpoint_seconds, keep)
+    if cache:
+        enable_compilation_cache()
+    engine = make_engine(solver, seeds, min(chunk, iterations), measure, init_monitor, seed_batch)
+    session = _Session(
+        iterations=iterations,
+        seeds=seeds,
+        directory=directory,
+        console=console or Console(quiet=True),
+        writers=[],
+        counters=Counters(0.0, 0.0, [0] * len(seeds), [0] * len(seeds)),
+        keep=keep,
+        best=best,
+        checkpoint_seconds=checkpoint_seconds,
+        allow_nonfinite=allow_nonfinite,
+    )
+    with contextlib.ExitStack() as stack:
+        if directory is not None:
+            stack.enter_context(locked(directory.shared))
+        stop = stack.enter_context(stop_request())
+        with _status_of_failures(session):
+            carry = _begin(session, engine)
+            for writer in _open_writers(session, writers):
+                session.writers.append(writer)
+                stack.callback(writer.close)
+            resumed_from = session.saved
+            stack.callback(session.console.stop)
+            session.console.start(title, iterations, session.done)
+            carry = _loop(session, engine, carry, chunk, stop)
+            _end(session, carry, stop)
+    return RunResult(
+        state=carry["state"],
+        monitor=carry["monitor"],
+        rows=_all_rows(session),
+        iteration=session.done,
+        seconds=session.counters.seconds,
+        compile_seconds=session.counters.compile_seconds,
+        resumed_from=resumed_from,
+        stopped_by=stop.reason,
+        exit_code=stop.exit_code,
+    )
+
+
+def _begin(session: _Session, engine: Engine) -> PyTree:
+    """The carry to go on from: the newest good checkpoint's, or a fresh one. Says which."""
+    if session.directory is not None:
+        found = _newest_checkpoint(session, session.directory, engine)
+        if session.iterations != read_config(session.directory.shared)["iterations"]:
+            extend(session.directory, session.iterations)
+        for member in session.directory.members:
+            rows = truncate_csv(member / "metrics.csv", session.done)
+            if rows < session.done:
+                raise RunError(
+                    f"{member / 'metrics.csv'} has rows up to iteration {rows}, the checkpoint is of {session.done}; "
+                    f"to compute them again, remove the checkpoints after {rows} from {session.directory.checkpoints}"
+                )
+        _write_status(session, "running")
+        if found is not None:
+            return found.tree
+        session.say(f"fresh start: {session.iterations} iterations, seeds {_seed_list(session.seeds)}")
+    carry, seconds = engine.start()
+    session.counters.compile_seconds += seconds
+    return carry
+
+
+def _newest_checkpoint(session: _Session, directory: RunDirectory, engine: Engine) -> checkpoint.Checkpoint | None:
+    checkpoint.clean(directory.checkpoints)
+    if not checkpoint.iterations(directory.checkpoints):
+        return None
+    found = checkpoint.restore(
+        directory.checkpoints,
+        engine.template(),
+        identity=identity(directory),
+        same_shapes=engine.fixed_shapes,
+        set_aside=True,
+        say=session.say,
+    )
+    assert found is not None
+    if found.iteration > session.iterations:
+        raise RunError(f"{directory.shared} already has {found.iteration} iterations, asked for {session.iterations}")
+    session.done = session.saved = found.iteration
+    session.counters = Counters(**found.extra["counters"])
+    session.last_metric = found.extra["metric"]
+    session.say(f"resumed from the checkpoint of iteration {session.done}, {session.iterations} to reach")
+    before, now = found.extra["versions"], machine.versions()
+    changed = [
+        f"{name} {before[name]} -> {now[name]}" for name in before if now.get(name, before[name]) != before[name]
+    ]
+    if changed:
+        session.say(f"other versions than at the checkpoint, so the last bits may differ: {', '.join(changed)}")
+    return found
+
+
+def _open_writers(session: _Session, names: Sequence[str]) -> Iterator[Writer]:
+    if session.directory is not None:
+        yield CsvWriter(session.directory)
+        for name in names:
+            yield make_writer(name, session.directory, session.done)
+
+
+def _loop(session: _Session, engine: Engine, carry: PyTree, chunk: int, stop: StopRequest) -> PyTree:
+    """Chunk after chunk until all iterations are done or somebody asks to stop."""
+    if session.done >= session.iterations:
+        return carry
+    advance, seconds = engine.compile(carry)
+    session.counters.compile_seconds += seconds
+    session.saved_at = time.monotonic()
+    while session.done < session.iterations and stop.signal is None:
+        count = min(chunk, session.iterations - session.done)
+        begin = time.perf_counter()
+        result = advance(carry, session.done, count)
+        took = time.perf_counter() - begin
+        bad = first_nonfinite(result, session.allow_nonfinite)
+        rows = complete_rows(
+            result.rows, session.done, count if bad is None else bad.iterations, took, session.counters
+        )
+        for writer in session.writers:
+            writer.write(rows)
+        if session.directory is None:
+            session.history.append(rows)
+        if bad is not None:
+            raise NonFiniteError(_nonfinite_message(session, bad))
+        carry = result.carry
+        session.done += count
+        session.last_metric = float(np.mean(rows[session.best][:, -1])) if session.best in rows else None
+        _show(session, rows, took)
+        if session.directory is not None and session.done < session.iterations:
+            since = time.monotonic() - session.saved_at
+            # A save may take long (a large state, a slow disk): its share of the time stays small either way.
+            if since >= session.checkpoint_seconds and since >= 10 * session.save_cost * bool(
+                session.checkpoint_seconds
+            ):
+                _save(session, carry)
+    return carry
+
+
+def _end(session: _Session, carry: PyTree, stop: StopRequest) -> None:
+    session.console.stop()
+    if session.directory is None:
+        return
+    if session.done and session.saved != session.done:
+        _save(session, carry)
+    if session.done >= session.iterations:
+        _write_status(session, "done")
+        session.say(f"done: {session.iterations} iterations in {session.directory.shared}")
+    else:
+        _write_status(session, "interrupted", stop.reason)
+        session.say(
+            f"stopped by {stop.reason} at iteration {session.done} of {session.iterations}; everything is saved. "
+            f"Continue with: gems resume {session.directory.shared}"
+        )
+
+
+def _save(session: _Session, carry: PyTree) -> None:
+    assert session.directory is not None
+    begin = time.monotonic()
+    for writer in session.writers:
+        writer.flush()  # the rows a checkpoint counts on are on the disk before it is
+    checkpoint.save(
+        session.directory.checkpoints,
+        session.done,
+        carry,
+        identity=identity(session.directory),
+        extra={
+            "counters": dataclasses.asdict(session.counters),
+            "versions": machine.versions(),
+            "metric": session.last_metric,
+        },
+        metric=session.last_metric,
+        keep=session.keep,
+    )
+    _write_status(session, "running")
+    session.saved, session.saved_at = session.done, time.monotonic()
+    session.save_cost = session.saved_at - begin
+
+
+def _nonfinite_message(session: _Session, bad: NonFinite) -> str:
+    iteration, seed = session.done + bad.iterations, session.seeds[bad.seed]
+    told = f"{bad.quantity} became {bad.value} at iteration {iteration}, seed {seed}"
+    if session.directory is None:
+        return told
+    good = checkpoint.iterations(session.directory.checkpoints)
+    kept = f"the last good checkpoint is iteration {good[-1]}" if good else "there is no earlier checkpoint"
+    return f"{told}; {kept} in {session.directory.shared}"
+
+
+def _show(session: _Session, rows: Rows, took: float) -> None:
+    count = rows["iteration"].shape[1]
+    steps = rows["env_steps"].sum() if "env_steps" in rows else rows["iteration"].size
+    session.console.update(
+        Progress(
+            iteration=session.done,
+            iterations=session.iterations,
+            metric=None if session.last_metric is None else (str(session.best), session.last_metric),
+            steps_per_second=float(steps) / max(took, 1e-9),
+            seconds_left=took / count * (session.iterations - session.done),
+            active_anchors=float(rows["active_anchors"][:, -1].mean()) if "active_anchors" in rows else None,
+            memory_bytes=machine.memory_bytes(),
+        )
+    )
+
+
+@contextlib.contextmanager
+def _status_of_failures(session: _Session) -> Any:
+    """Leave a status behind whatever happens; a status that cannot be written must not hide the reason."""
+    try:
+        yield
+    except BaseException as error:
+        session.console.stop()
+        state = "failed" if isinstance(error, Exception) else "interrupted"
+        reason = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+        with contextlib.suppress(RunError):
+            _write_status(session, state, reason)
+            if session.directory is not None:
+                log(session.directory, f"{state}: {reason}")
+        raise
+
+
+def _write_status(session: _Session, state: str, reason: str = "") -> None:
+    if session.directory is not None:
+        write_status(session.directory, state, iteration=session.done, iterations=session.iterations, reason=reason)
+
+
+def _all_rows(session: _Session) -> Rows:
+    if session.directory is not None:
+        columns = [read_metrics(member) for member in session.directory.members] if session.done else [{}]
+        return {name: np.stack([column[name] for column in columns]) for name in columns[0]}
+    names = session.history[0] if session.history else {}
+    return {name: np.concatenate([rows[name] for rows in session.history], axis=1) for name in names}
+
+
+def _seed_list(seeds: Sequence[int]) -> str:
+    consecutive = len(seeds) > 2 and list(seeds) == list(range(seeds[0], seeds[0] + len(seeds)))
+    return f"{seeds[0]}-{seeds[-1]}" if consecutive else ", ".join(map(str, seeds))
+
+
+def _check_arguments(
+    iterations: int, seeds: tuple[int, ...], chunk: int, directory: RunDirectory | None, spacing: float, keep: int
+) -> None:
+    for name, value in (("iterations", iterations), ("chunk", chunk), ("keep", keep)):
+        if value < 1:
+            raise ValueError(f"{name} must be at least 1, got {value}")
+    if not seeds or len(set(seeds)) != len(seeds):
+        raise ValueError(f"seeds must be one or more different integers, got {seeds}")
+    if spacing < 0:
+        raise ValueError(f"checkpoint_seconds must be at least 0, got {spacing}")
+    if directory is not None and directory.seeds != seeds:
+        raise ValueError(f"the run directory is of seeds {directory.seeds}, got seeds {seeds}")

@@ -1,0 +1,200 @@
+"""How iterations are computed: chunks of a compiled loop, vmapped over seeds, or a Python loop.
+
+Both engines do the same thing to the same carry, `{"state": ..., "monitor": ...}`, and give the same rows. The key of
+iteration i (counted from 1) of a seed is `fold_in(key(seed), i)`, and `fold_in(key(seed), 0)` initialises: nothing
+depends on how the iterations were cut into chunks or where a run was taken up again.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from gems_jax.types import Array, PyTree, Solver
+
+Row = dict[str, Array]  # one iteration's scalars by name
+Rows = dict[str, np.ndarray]  # the same, [seeds, iterations]
+# measure(monitor, state_before, metrics, state_after) -> (monitor, row): pure, scanned along with the step
+Measure = Callable[[PyTree, PyTree, PyTree, PyTree], tuple[PyTree, Row]]
+RESERVED = ("iteration", "total_episodes", "total_env_steps", "seconds", "memory_mb")
+
+
+class Chunk(NamedTuple):
+    carry: PyTree
+    rows: Rows
+    nan_leaves: list[tuple[int, str]]  # (index of the seed, name of a leaf of the carry that holds NaN)
+
+
+class Engine(NamedTuple):
+    """start() -> (carry, compile seconds); compile(carry) -> (advance, compile seconds);
+    advance(carry, done, count) -> Chunk, which may reuse the buffers of `carry`. `template()` is the structure of a
+    carry, and `fixed_shapes` says whether its shapes hold for the whole run."""
+
+    template: Callable[[], PyTree]
+    start: Callable[[], tuple[PyTree, float]]
+    compile: Callable[[PyTree], tuple[Callable[[PyTree, int, int], Chunk], float]]
+    fixed_shapes: bool
+
+
+def make_engine(
+    solver: Solver,
+    seeds: Sequence[int],
+    chunk: int,
+    measure: Measure | None = None,
+    init_monitor: Callable[[PyTree], PyTree] | None = None,
+    seed_batch: int | None = None,
+) -> Engine:
+    """The compiled engine where the solver is jittable, else the Python one."""
+    init_monitor = init_monitor or (lambda state: ())
+    if solver.jittable:
+        return _compiled_engine(solver, seeds, chunk, measure, init_monitor, seed_batch)
+    return _python_engine(solver, seeds, measure, init_monitor)
+
+
+def iteration_row(measure: Measure | None, monitor: PyTree, before: PyTree, metrics: PyTree, after: PyTree) -> Any:
+    """(monitor, row): the scalars of the solver's metrics, and what `measure` adds to them or overrides."""
+    row: Row = {}
+    for path, leaf in jax.tree_util.tree_flatten_with_path(metrics)[0]:
+        if jnp.ndim(leaf) == 0:
+            row["_".join(_plain(entry) for entry in path)] = jnp.asarray(leaf)
+    if hasattr(metrics, "num_active"):
+        row["active_anchors"] = jnp.sum(metrics.num_active)
+    if measure is not None:
+        monitor, measured = measure(monitor, before, metrics, after)
+        row |= {name: jnp.asarray(value) for name, value in measured.items()}
+    for name, value in row.items():
+        if jnp.ndim(value) != 0:
+            raise ValueError(f"measure must return scalars, but {name!r} has shape {jnp.shape(value)}: reduce it first")
+        if name in RESERVED:
+            raise ValueError(f"{name!r} is a column of the driver's own; give the measured quantity another name")
+    return monitor, row
+
+
+def _compiled_engine(
+    solver: Solver,
+    seeds: Sequence[int],
+    chunk: int,
+    measure: Measure | None,
+    init_monitor: Callable[[PyTree], PyTree],
+    seed_batch: int | None,
+) -> Engine:
+    keys = jnp.stack([jax.random.key(seed) for seed in seeds])
+
+    def over_seeds(function: Callable[..., PyTree], *arguments: PyTree) -> PyTree:
+        # All seeds at once, or `seed_batch` at a time where memory does not hold all.
+        if seed_batch is None or seed_batch >= len(seeds):
+            return jax.vmap(function)(*arguments)
+        return jax.lax.map(lambda packed: function(*packed), arguments, batch_size=seed_batch)
+
+    def start_one(key: Array) -> PyTree:
+        state = solver.init(jax.random.fold_in(key, 0))
+        carry = {"state": state, "monitor": init_monitor(state)}
+        return jax.tree.map(lambda leaf: jnp.asarray(leaf, dtype=jnp.asarray(leaf).dtype), carry)
+
+    def advance_one(key: Array, carry: PyTree, done: Array, count: Array) -> tuple[PyTree, Row, PyTree]:
+        def iterate(carry: PyTree, iteration: Array) -> tuple[PyTree, Row]:
+            state, metrics = solver.step(carry["state"], jax.random.fold_in(key, iteration))
+            monitor, row = iteration_row(measure, carry["monitor"], carry["state"], metrics, state)
+            return {"state": state, "monitor": monitor}, row
+
+        def body(n: Array, loop: tuple[PyTree, Row]) -> tuple[PyTree, Row]:
+            carry, row = iterate(loop[0], done + n + 1)
+            return carry, jax.tree.map(lambda buffer, value: buffer.at[n].set(value), loop[1], row)
+
+        # A loop of `count` <= chunk turns instead of a scan of fixed length: one program serves the shorter last
+        # chunk and every place where a run is taken up, so these neither compile again nor round differently.
+        _, shapes = jax.eval_shape(iterate, carry, done)
+        rows = {name: jnp.zeros((chunk,), shape.dtype) for name, shape in shapes.items()}
+        carry, rows = jax.lax.fori_loop(0, count, body, (carry, rows))
+        return carry, rows, jax.tree.map(_has_nan, carry)
+
+    def advance_all(keys: Array, carry: PyTree, done: Array, count: Array) -> PyTree:
+        return over_seeds(lambda key, carry: advance_one(key, carry, done, count), keys, carry)
+
+    def start() -> tuple[PyTree, float]:
+        begin = time.perf_counter()
+        program = jax.jit(lambda keys: over_seeds(start_one, keys)).lower(keys).compile()
+        seconds = time.perf_counter() - begin
+        return jax.block_until_ready(program(keys)), seconds
+
+    def compile(carry: PyTree) -> tuple[Callable[[PyTree, int, int], Chunk], float]:
+        begin = time.perf_counter()
+        zero = jnp.int32(0)
+        program = jax.jit(advance_all, donate_argnums=1).lower(keys, carry, zero, zero).compile()
+        seconds = time.perf_counter() - begin
+
+        def advance(carry: PyTree, done: int, count: int) -> Chunk:
+            carry, rows, nan = program(keys, carry, jnp.int32(done), jnp.int32(count))
+            host = {name: np.asarray(values)[:, :count] for name, values in rows.items()}
+            return Chunk(jax.block_until_ready(carry), host, _nan_leaves(nan, len(seeds)))
+
+        return advance, seconds
+
+    def template() -> PyTree:
+        return jax.eval_shape(lambda keys: over_seeds(start_one, keys), keys)
+
+    return Engine(template, start, compile, fixed_shapes=True)
+
+
+def _python_engine(
+    solver: Solver, seeds: Sequence[int], measure: Measure | None, init_monitor: Callable[[PyTree], PyTree]
+) -> Engine:
+    keys = [jax.random.key(seed) for seed in seeds]
+
+    def start() -> tuple[PyTree, float]:
+        states = tuple(solver.init(jax.random.fold_in(key, 0)) for key in keys)
+        return {"state": states, "monitor": tuple(init_monitor(state) for state in states)}, 0.0
+
+    def advance(carry: PyTree, done: int, count: int) -> Chunk:
+        states, monitors = list(carry["state"]), list(carry["monitor"])
+        rows: dict[str, list[list[Any]]] = {}
+        for seed, key in enumerate(keys):
+            for iteration in range(done + 1, done + count + 1):
+                before = states[seed]
+                states[seed], metrics = solver.step(before, jax.random.fold_in(key, iteration))
+                monitors[seed], row = iteration_row(measure, monitors[seed], before, metrics, states[seed])
+                for name, value in row.items():
+                    rows.setdefault(name, [[] for _ in keys])[seed].append(np.asarray(value))
+        carry = {"state": tuple(states), "monitor": tuple(monitors)}
+        nan = [
+            (seed, name)
+            for seed in range(len(keys))
+            for _, name in _nan_leaves(
+                jax.tree.map(lambda leaf: _has_nan(leaf)[None], {part: carry[part][seed] for part in carry}), 1
+            )
+        ]
+        return Chunk(carry, {name: np.asarray(values) for name, values in rows.items()}, nan)
+
+    # What such a solver compiles, it compiles inside its steps: it cannot be told apart here.
+    return Engine(lambda: start()[0], start, lambda carry: (advance, 0.0), fixed_shapes=False)
+
+
+def _has_nan(leaf: Any) -> Array:
+    """NaN only: -inf is how the logarithm of an empty slot's mass looks."""
+    if not hasattr(leaf, "dtype") or not jnp.issubdtype(leaf.dtype, jnp.inexact):
+        return jnp.asarray(isinstance(leaf, float) and leaf != leaf)
+    return jnp.any(jnp.isnan(leaf))
+
+
+def _nan_leaves(nan: PyTree, num_seeds: int) -> list[tuple[int, str]]:
+    """nan: a tree of [seeds] booleans."""
+    named = jax.tree_util.tree_flatten_with_path(jax.device_get(nan))[0]
+    return [
+        (seed, "".join(f".{_plain(entry)}" for entry in path).lstrip("."))
+        for seed in range(num_seeds)
+        for path, flags in named
+        if np.broadcast_to(flags, (num_seeds,))[seed]
+    ]
+
+
+def _plain(entry: Any) -> str:
+    """One step of a tree path as a bare name: `.values`, `['kernel']` and `[0]` give values, kernel and 0."""
+    for attribute in ("name", "key", "idx"):
+        if hasattr(entry, attribute):
+            return str(getattr(entry, attribute))
+    return str(entry)
