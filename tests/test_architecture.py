@@ -33,7 +33,7 @@ ALLOWED = {
     "population": POPULATION,
     "rollout": ROLLOUT,
     "estimate": ABOVE_ROLLOUT,
-    "best_response": ABOVE_ROLLOUT,
+    "best_response": {*ABOVE_ROLLOUT, "estimate"},
     "gems": METHOD,
     "baselines": METHOD,
     "evaluate": {*ABOVE_ROLLOUT, "best_response"},

@@ -11,20 +11,58 @@ from typing import TYPE_CHECKING, Any
 
 # public name -> the module that holds it
 _HOME = {
+    "META_SOLVERS": "gems_jax.meta",
     "Game": "gems_jax.types",
     "GameState": "gems_jax.types",
+    "GemsConfig": "gems_jax.config",
+    "GemsMetrics": "gems_jax.gems",
+    "GemsState": "gems_jax.gems",
     "Solver": "gems_jax.types",
+    "eb_ucb": "gems_jax.oracle",
+    "exploitability": "gems_jax.evaluate.tabular",
+    "gems_step": "gems_jax.gems",
+    "init_gems": "gems_jax.gems",
+    "make_game": "gems_jax.games",
+    "make_solver": "gems_jax.solvers",
+    "nash_conv": "gems_jax.evaluate.tabular",
+    "omwu_update": "gems_jax.meta.omwu",
+    "play_episode": "gems_jax.rollout",
+    "preset": "gems_jax.presets",
 }
 
 __version__ = "0.1.0"
 # Written out (and held equal to the table by a test): type checkers and editors read it without running anything.
 __all__ = [
+    "META_SOLVERS",
     "Game",
     "GameState",
+    "GemsConfig",
+    "GemsMetrics",
+    "GemsState",
     "Solver",
+    "eb_ucb",
+    "exploitability",
+    "gems_step",
+    "init_gems",
+    "make_game",
+    "make_solver",
+    "nash_conv",
+    "omwu_update",
+    "play_episode",
+    "preset",
 ]
 
 if TYPE_CHECKING:
+    from gems_jax.config import GemsConfig
+    from gems_jax.evaluate.tabular import exploitability, nash_conv
+    from gems_jax.games import make_game
+    from gems_jax.gems import GemsMetrics, GemsState, gems_step, init_gems
+    from gems_jax.meta import META_SOLVERS
+    from gems_jax.meta.omwu import omwu_update
+    from gems_jax.oracle import eb_ucb
+    from gems_jax.presets import preset
+    from gems_jax.rollout import play_episode
+    from gems_jax.solvers import make_solver
     from gems_jax.types import Game, GameState, Solver
 
 
