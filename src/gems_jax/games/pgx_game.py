@@ -14,7 +14,7 @@ import itertools
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import cache, partial
 from typing import Any
 
 import jax
@@ -145,7 +145,7 @@ _RULES: dict[str, _Rules] = {
 }
 
 
-@lru_cache(maxsize=None)
+@cache
 def _env(env_id: str) -> Any:
     # pgx makes arrays when it is imported; inside a trace they would become tracers and outlive it.
     with jax.ensure_compile_time_eval():
@@ -161,7 +161,7 @@ def _env(env_id: str) -> Any:
         return pgx.make(env_id)
 
 
-@lru_cache(maxsize=None)
+@cache
 def _shapes(game: PgxGame) -> GameState:
     return jax.eval_shape(game.init, jax.random.key(0))
 
@@ -246,7 +246,7 @@ class PgxGame:
 
     def init(self, key: Array) -> GameState:
         """key: consumed."""
-        state = _env(self.id).init(key)
+        state = jax.tree.map(jnp.asarray, _env(self.id).init(key))  # hex keeps its size as an int
         poker = self._rules.poker
         history = jnp.zeros(poker.history_size if poker else 0, jnp.bool_)
         inner = PgxInner(_blank(state), state.current_player, history)
@@ -269,11 +269,11 @@ class PgxGame:
         return self._game_state(PgxInner(_blank(after), inner.first, history), reward)
 
     def deals(self) -> tuple[GameState, Array]:
-        """Every initial state, [N], with its probability, [N]: the deals of a poker game, or the one start of a board."""
+        """All initial states, [N], and their probabilities, [N]: the deals of poker, or the one start of a board."""
         poker = self._rules.poker
         if self._rules.chance:
             raise NotEnumerableError(f"{self.id!r} rolls dice: it does not list its initial states.")
-        start = self.init(jax.random.key(0))
+        start = jax.jit(self.init)(jax.random.key(0))
         if poker is None:
             return jax.tree.map(lambda leaf: leaf[None], start), jnp.ones(1, jnp.float32)
         zero = jnp.int32(0)  # pgx player 0 sits in seat 0
@@ -285,7 +285,7 @@ class PgxGame:
             return self._game_state(inner, jnp.zeros(2, jnp.float32))
 
         weights = np.asarray(poker.weights, np.float32)
-        return jax.vmap(deal)(jnp.asarray(poker.hands, jnp.int32)), jnp.asarray(weights / weights.sum())
+        return jax.jit(jax.vmap(deal))(jnp.asarray(poker.hands, jnp.int32)), jnp.asarray(weights / weights.sum())
 
     def _game_state(self, inner: PgxInner, reward: Array) -> GameState:
         state = inner.state
