@@ -1,0 +1,219 @@
+"""The breadth-first walk behind `build_tree`: from the deals of a game to all its ends, on the host.
+
+The game's own `step` runs on a whole chunk of positions at a time; what is remembered of them is numpy.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NoReturn
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from gems_jax.types import Array, Game, GameState, NotEnumerableError, PyTree
+
+_CHUNK = 512  # positions stepped at once: one compilation per game, whatever the width of its tree
+_MAX_BYTES = 2**29  # of the positions of one depth: a board game outgrows the machine before it outgrows the count
+_ALTERNATIVES = "Use the approximate measures of gems_jax.evaluate.approximate instead."
+
+
+def _advance(game: Game, states: GameState, actions: Array) -> tuple[GameState, Array]:
+    """[n] states one joint action [n, S] further, and whether each step came out the same for two keys."""
+
+    def one(state: GameState, action: Array) -> tuple[GameState, Array]:
+        expected_step: Callable[[GameState, Array], GameState] | None = getattr(game, "expected_step", None)
+        if expected_step is not None:
+            return expected_step(state, action), jnp.bool_(True)
+        after, again = (game.step(state, action, jax.random.key(seed)) for seed in (0, 1))
+        return after, _all_equal(after, again)
+
+    return jax.vmap(one)(states, actions)
+
+
+_advance_jit = jax.jit(_advance)
+
+
+def _deals(game: Any) -> tuple[GameState, Array]:
+    if not hasattr(game, "deals"):
+        raise NotImplementedError("it does not list its initial states (no `deals`).")
+    return game.deals()
+
+
+_deals_jit = jax.jit(_deals)
+
+
+def _deals_of(game: Game) -> tuple[GameState, Array]:
+    if registered(game):
+        try:
+            return _deals_jit(game)  # much quicker than one operation after the other
+        except jax.errors.JAXTypeError:  # it looks at concrete values
+            pass
+    return _deals(game)
+
+
+def registered(game: Game) -> bool:
+    """Whether the game is a pytree (static or with leaves) and so may be an argument of a jitted function."""
+    return not any(leaf is game for leaf in jax.tree.leaves(game))
+
+
+def _is_key(leaf: Any) -> bool:
+    return jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+
+
+def _all_equal(tree: PyTree, other: PyTree) -> Array:
+    """Whether two trees hold the same numbers; a key that the game carries along unused does not count."""
+    pairs = zip(jax.tree.leaves(tree), jax.tree.leaves(other), strict=True)
+    return jnp.stack([jnp.array_equal(a, b, equal_nan=False) for a, b in pairs if not _is_key(a)]).all()
+
+
+def _to_host(tree: PyTree) -> PyTree:
+    return jax.tree.map(lambda leaf: leaf if _is_key(leaf) else np.asarray(leaf), tree)
+
+
+def _take(tree: PyTree, rows: np.ndarray) -> PyTree:
+    return jax.tree.map(lambda leaf: leaf[rows], tree)
+
+
+def _concatenate(trees: list[PyTree]) -> PyTree:
+    join = lambda *leaves: (jnp if _is_key(leaves[0]) else np).concatenate(leaves)  # noqa: E731
+    return jax.tree.map(join, *trees)
+
+
+@dataclasses.dataclass
+class Positions:
+    """Positions of one depth, [n], with what led to them."""
+
+    states: GameState
+    chance: np.ndarray  # [n] float64
+    returns: np.ndarray  # [n, S] float64
+    last: np.ndarray  # [n, S] last sequence of each seat in the order of discovery, -1 for the empty one
+
+    def take(self, rows: np.ndarray) -> Positions:
+        return Positions(_take(self.states, rows), self.chance[rows], self.returns[rows], self.last[rows])
+
+
+class Walk:
+    """One walk: `run()` returns the leaves and leaves the information sets behind, in the order of discovery.
+
+    Sequences are numbered by that order too: `infoset * A + action`, -1 for the empty one.
+    """
+
+    def __init__(self, game: Game, max_nodes: int):
+        self.game, self.max_nodes = game, max_nodes
+        self.nodes = 0
+        self.index: dict[bytes, int] = {}  # (seat, observation, legal) -> information set
+        self.observation: list[np.ndarray] = []
+        self.legal: list[np.ndarray] = []
+        self.seat: list[int] = []
+        self.parent: list[int] = []
+        # As an argument, so that matrix games which differ only in their numbers share one compilation.
+        self.advance = partial(_advance_jit, game) if registered(game) else jax.jit(partial(_advance, game))
+
+    def refuse(self, why: str) -> NoReturn:
+        raise NotEnumerableError(f"Exact evaluation cannot walk the game {self.game.name!r}: {why} {_ALTERNATIVES}")
+
+    def deals(self) -> Positions:
+        if self.game.continuous:
+            self.refuse("its actions are continuous.")
+        try:
+            states, probabilities = _deals_of(self.game)
+        except (NotImplementedError, NotEnumerableError) as error:
+            self.refuse(str(error))
+        chance = np.asarray(probabilities, np.float64)
+        if chance.ndim != 1 or not np.isclose(chance.sum(), 1.0, atol=1e-5) or (chance < 0).any():
+            raise ValueError(f"deals() of {self.game.name!r} must give probabilities [N] that sum to 1, got {chance}.")
+        shape = (chance.size, self.game.num_seats)
+        return Positions(_to_host(states), chance / chance.sum(), np.zeros(shape), np.full(shape, -1))
+
+    def run(self) -> list[Positions]:
+        """The finished positions of every depth, without their states."""
+        positions, leaves = self.deals(), []
+        for depth in range(self.game.max_steps + 1):
+            done = np.asarray(positions.states.done, bool)
+            self.nodes += done.size
+            leaves.append(dataclasses.replace(positions.take(done), states=None))  # type: ignore[arg-type]
+            if done.all():
+                return leaves
+            if depth < self.game.max_steps:
+                positions = self.expand(positions.take(~done), depth)
+        raise ValueError(f"{self.game.name!r} goes on after its max_steps of {self.game.max_steps}.")
+
+    def expand(self, positions: Positions, depth: int) -> Positions:
+        """Every joint action of every position."""
+        state, seats = positions.states, self.game.num_seats
+        first = np.arange(self.game.num_actions) == 0
+        choices = np.where(state.to_move[..., None], state.legal, first)  # [n, S, A]; a seat at rest has one dummy move
+        counts = choices.sum(-1)
+        if (counts == 0).any():
+            raise ValueError(f"{self.game.name!r} has a seat to move without a legal action, at depth {depth}.")
+        children = int(counts.prod(-1).sum())
+        if self.nodes + children > self.max_nodes:
+            size = f"{self.nodes + children:,} positions down to depth {depth + 1}"
+            self.refuse(f"its tree has {size} and more below, over the limit of {self.max_nodes:,} (max_nodes).")
+        need = children * sum(leaf.nbytes for leaf in jax.tree.leaves(state)) // counts.shape[0]
+        if need > _MAX_BYTES:
+            self.refuse(f"the {children:,} positions of depth {depth + 1} need {need:,} bytes; limit {_MAX_BYTES:,}.")
+        infosets = self.register(positions)  # [n, S]
+        rows, actions = np.arange(counts.shape[0]), np.zeros((counts.shape[0], seats), np.int32)
+        for seat in range(seats):
+            old, action = np.nonzero(choices[rows, seat])
+            rows, actions = rows[old], actions[old]
+            actions[:, seat] = action
+        after = self.step(state, rows, actions, depth)
+        taken = infosets[rows] * self.game.num_actions + actions
+        last = np.where(infosets[rows] >= 0, taken, positions.last[rows])
+        return Positions(after, positions.chance[rows], positions.returns[rows] + after.reward, last)
+
+    def step(self, states: GameState, rows: np.ndarray, actions: np.ndarray, depth: int) -> GameState:
+        """Chunk by chunk, the last one filled up with copies of its first row."""
+        parts = []
+        for start in range(0, rows.size, _CHUNK):
+            chunk = np.arange(start, start + _CHUNK)
+            chunk = np.where(chunk < rows.size, chunk, start)
+            after, same = self.advance(_take(states, rows[chunk]), actions[chunk])
+            if not np.asarray(same).all():
+                self.refuse(f"its step draws at random (seen at depth {depth}), and chance may only act in `deals`.")
+            parts.append(_take(_to_host(after), np.arange(min(_CHUNK, rows.size - start))))
+        return _concatenate(parts)
+
+    def register(self, positions: Positions) -> np.ndarray:
+        """The information set of each position and seat, [n, S], -1 where the seat does not move."""
+        state, infosets = positions.states, np.full(positions.last.shape, -1)
+        for seat in range(self.game.num_seats):
+            rows = np.nonzero(state.to_move[:, seat])[0]
+            if not rows.size:
+                continue
+            observation = np.ascontiguousarray(state.observation[rows, seat], np.float32) + 0.0  # -0.0 equals 0.0
+            legal = np.ascontiguousarray(state.legal[rows, seat], bool)
+            looks = np.concatenate([as_bytes(observation), as_bytes(legal)], axis=1)
+            _, firsts, inverse = np.unique(looks, axis=0, return_index=True, return_inverse=True)
+            ids = np.empty(firsts.size, int)
+            for rank in np.argsort(firsts):  # number new information sets in the order of the walk
+                row = firsts[rank]
+                ids[rank] = self.index.setdefault(f"{seat}:".encode() + looks[row].tobytes(), len(self.seat))
+                if ids[rank] == len(self.seat):
+                    self.observation.append(observation[row])
+                    self.legal.append(legal[row])
+                    self.seat.append(seat)
+                    self.parent.append(int(positions.last[rows[row], seat]))
+            infosets[rows, seat] = ids[inverse.ravel()]
+            self.check_recall(infosets[rows, seat], positions.last[rows, seat], seat)
+        return infosets
+
+    def check_recall(self, infosets: np.ndarray, last: np.ndarray, seat: int) -> None:
+        forgotten = np.nonzero(np.asarray(self.parent)[infosets] != last)[0]
+        if forgotten.size:
+            self.refuse(
+                f"seat {seat} forgets what it did: the observation {self.observation[infosets[forgotten[0]]].tolist()} "
+                "comes after two different sequences of its own moves, and a best response is then no matter of one "
+                "sweep. Put the seat's own past moves into its observation."
+            )
+
+
+def as_bytes(rows: np.ndarray) -> np.ndarray:
+    """[n, ...] numbers as [n, bytes]."""
+    return np.ascontiguousarray(rows).reshape(rows.shape[0], -1).view(np.uint8)
