@@ -86,10 +86,7 @@ def _compiled_engine(
     keys = jnp.stack([jax.random.key(seed) for seed in seeds])
 
     def over_seeds(function: Callable[..., PyTree], *arguments: PyTree) -> PyTree:
-        # All seeds at once, or `seed_batch` at a time where memory does not hold all.
-        if seed_batch is None or seed_batch >= len(seeds):
-            return jax.vmap(function)(*arguments)
-        return jax.lax.map(lambda packed: function(*packed), arguments, batch_size=seed_batch)
+        return _map_in_batches(function, arguments, len(seeds), seed_batch or len(seeds))
 
     def start_one(key: Array) -> PyTree:
         state = solver.init(jax.random.fold_in(key, 0))
@@ -139,6 +136,21 @@ def _compiled_engine(
         return jax.eval_shape(lambda keys: over_seeds(start_one, keys), keys)
 
     return Engine(template, start, compile, fixed_shapes=True)
+
+
+def _map_in_batches(function: Callable[..., PyTree], arguments: PyTree, size: int, batch: int) -> PyTree:
+    """vmap over the leading axis, `batch` at a time where memory does not hold all `size`.
+
+    As `jax.lax.map(batch_size=...)`, which cannot take the empty arrays that a state may hold. The last batch is
+    filled up with copies, and their results are dropped.
+    """
+    if batch >= size:
+        return jax.vmap(function)(*arguments)
+    num = -(-size // batch)
+    index = jnp.arange(num * batch) % size
+    batched = jax.tree.map(lambda leaf: leaf[index].reshape(num, batch, *leaf.shape[1:]), arguments)
+    results = jax.lax.map(lambda packed: jax.vmap(function)(*packed), batched)
+    return jax.tree.map(lambda leaf: leaf.reshape(num * batch, *leaf.shape[2:])[:size], results)
 
 
 def _python_engine(

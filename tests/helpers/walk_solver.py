@@ -1,0 +1,102 @@
+"""A solver that is small and still holds all that a real state may hold: for tests of the run infrastructure.
+
+Noisy optimistic multiplicative weights on rock-paper-scissors. Run as a script it trains into the run directory given
+(made if it is not there), printing nothing; tests kill it at random moments.
+"""
+
+import sys
+import time
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from gems_jax.run.directory import RunDirectory, create_run, open_run
+from gems_jax.run.driver import RunResult, run
+from gems_jax.types import Array, Solver, struct
+
+PAYOFF = np.array([[0.0, -1.0, 1.0], [1.0, 0.0, -1.0], [-1.0, 1.0, 0.0]], np.float32)
+CONFIG = {"eta": 0.3, "noise": 0.5}
+
+
+@struct
+class WalkState:
+    log_sigma: Array  # [4], the last slot is empty: -inf
+    previous: Array  # [3]
+    key: Array  # a typed key in the state
+    nothing: Array  # [0, 2]
+    step: Array
+
+
+class WalkMetrics(NamedTuple):
+    gap: Array
+    sigma: Array  # [3], not a scalar: not in the rows
+    num_active: Array  # [2]
+    episodes: Array
+    env_steps: Array
+
+
+def make_walk(eta: float = 0.3, noise: float = 0.5, nan_at: int | None = None, jittable: bool = True) -> Solver:
+    def init(key: Array) -> WalkState:
+        key_sigma, key_kept = jax.random.split(key)
+        logits = jax.random.normal(key_sigma, (3,))
+        return WalkState(
+            log_sigma=jnp.append(jax.nn.log_softmax(logits), -jnp.inf),
+            previous=jnp.zeros(3),
+            key=key_kept,
+            nothing=jnp.zeros((0, 2)),
+            step=jnp.int32(0),
+        )
+
+    def step(state: WalkState, key: Array) -> tuple[WalkState, WalkMetrics]:
+        sigma = jnp.exp(state.log_sigma[:3])
+        exact = jnp.asarray(PAYOFF) @ sigma
+        values = exact + noise * jax.random.normal(key, (3,))
+        if nan_at is not None:
+            values = jnp.where(state.step + 1 == nan_at, jnp.nan, values)
+        log_sigma = jax.nn.log_softmax(state.log_sigma[:3] + eta * (2 * values - state.previous))
+        after = state.replace(log_sigma=jnp.append(log_sigma, -jnp.inf), previous=values, step=state.step + 1)
+        episodes = 3 + jax.random.randint(jax.random.fold_in(key, 1), (), 0, 5)
+        return after, WalkMetrics(jnp.max(exact), sigma, jnp.array([2, 1]), episodes, 2 * episodes)
+
+    return Solver(init, step, profile=lambda state, which="iterate": None, jittable=jittable)
+
+
+def measure(
+    monitor: Array, before: WalkState, metrics: WalkMetrics, after: WalkState
+) -> tuple[Array, dict[str, Array]]:
+    """The running sum of gaps, as the monitor, and how far sigma moved."""
+    moved = jnp.sum(jnp.abs(jnp.exp(after.log_sigma) - jnp.exp(before.log_sigma)))
+    return monitor + metrics.gap, {"gap_sum": monitor + metrics.gap, "moved": moved}
+
+
+def init_monitor(state: WalkState) -> Array:
+    return jnp.zeros(())
+
+
+def new_run(path, seeds=(0, 1), iterations=12, config=CONFIG) -> RunDirectory:
+    return create_run(game="walk", method="omwu", config=config, seeds=seeds, iterations=iterations, path=path)
+
+
+def walk(directory: RunDirectory | None, iterations: int = 12, solver: Solver | None = None, **options) -> RunResult:
+    """One run with the settings that the tests share; compiles once per process for equal arguments."""
+    seeds = directory.seeds if directory is not None else options.pop("seeds", (0, 1))
+    settings = {"chunk": 3, "checkpoint_seconds": 0.0, "best": "gap", "measure": measure, "init_monitor": init_monitor}
+    return run(solver or make_walk(), iterations=iterations, seeds=seeds, directory=directory, **(settings | options))
+
+
+def slow_walk(seconds: float, jittable: bool) -> Solver:
+    """`make_walk` whose every iteration takes at least `seconds` of wall time where it runs in Python."""
+    solver = make_walk(jittable=jittable)
+
+    def step(state, key):
+        time.sleep(seconds)
+        return solver.step(state, key)
+
+    return solver if jittable else solver._replace(step=step)
+
+
+if __name__ == "__main__":
+    folder, iterations, jittable = sys.argv[1], int(sys.argv[2]), sys.argv[3] == "jit"
+    walk(open_run(folder), iterations, slow_walk(0.05, jittable), chunk=2)
