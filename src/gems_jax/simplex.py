@@ -22,7 +22,10 @@ def masked_uniform(active: Array) -> Array:
 
 
 def masked_normalise(weights: Array, active: Array) -> Array:
-    """Weights divided by their sum over active slots; negative ones count as 0, and a zero sum gives uniform. [K] -> [K]."""
+    """Weights divided by their sum over active slots. weights [K], active [K] -> [K].
+
+    Negative weights count as zero; when nothing is left, equal mass on every active slot.
+    """
     chex.assert_rank([weights, active], 1)
     chex.assert_equal_shape([weights, active])
     positive = jnp.maximum(jnp.where(active, weights, 0.0), 0.0)
