@@ -170,6 +170,10 @@ def test_heaviest_active_anchors_take_turns():
     assert pool.dtype == jnp.float32 and parent.dtype == jnp.int32
     # more than are active: all of them, by mass, the one without mass too, and no inactive slot
     np.testing.assert_array_equal(pool_of(top_anchors=100, num_random=0)[1], [2, 3, 0, 1, 2, 3, 0])
+    options = {"num_mutations": 4, "num_random": 0, "mutation_scale": 0.0, "top_anchors": 6}
+    weights, active = jnp.array([0.0, 0.0, 1.0]), jnp.array([False, True, True])
+    _, parent = propose(jax.random.key(0), ANCHORS[:3], jnp.log(weights), active, **options)
+    np.testing.assert_array_equal(parent, [2, 1, 2, 1])
 
 
 def test_inactive_slots_are_never_parents_whatever_they_hold():
