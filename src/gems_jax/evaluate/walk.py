@@ -207,10 +207,11 @@ class Walk:
     def check_recall(self, infosets: np.ndarray, last: np.ndarray, seat: int) -> None:
         forgotten = np.nonzero(np.asarray(self.parent)[infosets] != last)[0]
         if forgotten.size:
+            seen = self.observation[infosets[forgotten[0]]]
+            what = f"the observation {seen.tolist()}" if seen.size <= 64 else "one observation"
             self.refuse(
-                f"seat {seat} forgets what it did: the observation {self.observation[infosets[forgotten[0]]].tolist()} "
-                "comes after two different sequences of its own moves, and a best response is then no matter of one "
-                "sweep. Put the seat's own past moves into its observation."
+                f"seat {seat} forgets what it did: {what} comes after two different sequences of its own moves, and a "
+                "best response is then no matter of one sweep. Put the seat's own past moves into its observation."
             )
 
 
