@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import optax
 
 from gems_jax import distributions
-from gems_jax.estimate import draw_opponents, players_of, return_scale
+from gems_jax.estimate import draw_opponents, return_scale
 from gems_jax.population import StackedPolicies
 from gems_jax.rollout import play_groups, unroll
 from gems_jax.types import Apply, Array, Game, PyTree, Trajectory, seats_of_player, struct
@@ -88,9 +88,9 @@ class Experience:
     env_steps: Array  # [] int32
 
 
-def own_part(game: Game, player: int, trajectory: Trajectory) -> Trajectory:
-    """The player's seats of a trajectory, with the team's mean reward in units of the scaled return."""
-    seats = jnp.asarray(seats_of_player(game, player))
+def own_part(game: Game, trajectory: Trajectory) -> Trajectory:
+    """The seats of player 0 in a trajectory, with the team's mean reward in units of the scaled return."""
+    seats = jnp.asarray(seats_of_player(game, 0))
     _, width = return_scale(game)
 
     def pick(leaf: Array) -> Array:
@@ -111,7 +111,6 @@ def own_part(game: Game, player: int, trajectory: Trajectory) -> Trajectory:
 def collect(
     key: Array,
     game: Game,
-    player: int,
     learner: Learner,
     params: PyTree,
     codes: Array,
@@ -124,17 +123,16 @@ def collect(
     decay: Array | float,
     stratified: bool = False,
 ) -> Experience:
-    """Play each code [G, D] against draws of the others' sigma and attach GAE advantages. key: consumed."""
+    """Play each code [G, D] as player 0 against draws of the others' sigma and attach GAE advantages. key: consumed."""
     key_draw, key_play = jax.random.split(key)
     policies = jax.vmap(learner.policy, in_axes=(None, 0))(params, codes)
     indices = draw_opponents(key_draw, game, log_sigma, (codes.shape[0], num_opponents), stratified)
-    trajectory = play_groups(
-        unroll, key_play, game, player, policies, learner.apply, opponents, indices, episodes
-    )  # [G, N, M, ...]
+    trajectory = play_groups(unroll, key_play, game, policies, learner.apply, opponents, indices, episodes)
+    # [G, N, M, ...] -> [G, E, ...]
     trajectory = jax.tree.map(lambda leaf: leaf.reshape(leaf.shape[0], -1, *leaf.shape[3:]), trajectory)
 
     def episode(code: Array, whole: Trajectory) -> Experience:
-        own = own_part(game, player, whole)
+        own = own_part(game, whole)
         value = jax.vmap(jax.vmap(lambda seen: learner.value(params, code, seen)))(own.observation)  # [T, Q]
         final = jax.vmap(lambda seen: learner.value(params, code, seen))(own.final_observation)
         final = jnp.where(own.truncated, final, 0.0)
@@ -296,5 +294,5 @@ def _normalised(batch: Experience) -> Experience:
 
 __all__ = [
     "SURROGATES", "Experience", "Learner", "a2c_surrogate", "collect", "gae", "make_optimizer", "masked_mean",
-    "no_penalty", "outputs_on", "own_part", "players_of", "ppo_surrogate", "train",
+    "no_penalty", "outputs_on", "own_part", "ppo_surrogate", "train",
 ]  # fmt: skip

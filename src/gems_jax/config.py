@@ -113,7 +113,7 @@ class GemsConfig:
     """phi = G_theta(z) emits all weights, or the code is concatenated to the observation."""
     generator_widths: tuple[int, ...] = widths((64,))
     """Hidden widths of the generator (not printed in the paper)."""
-    critic_hidden: tuple[int, ...] = widths((64, 64))
+    critic_hidden: tuple[int, ...] = widths((32,))
     """Hidden widths of the critic (not printed in the paper)."""
     latent_dim: int = size(8)
     """d_z, the dimension of a latent code."""
@@ -155,7 +155,7 @@ class GemsConfig:
     """Bound on the bracket of eq:omwu-eta."""
 
     # --- phase 3: oracle
-    index: Literal["eb_ucb", "ucb_v", "ucb1", "thompson", "greedy"] = choice("eb_ucb")
+    index: Literal["eb_ucb", "ucb_v", "ucb1", "thompson", "thompson_nig", "greedy"] = choice("eb_ucb")
     """Score by which the oracle picks."""
     delta_rule: Literal["constant", "decaying"] = choice("constant")
     """Confidence of the index: `delta` (Kuhn table), or t^-2 (eq:ucb-jac)."""
@@ -247,6 +247,10 @@ class GemsConfig:
         if pool and self.anchors_per_call > pool:
             raise ValueError(
                 f"anchors_per_call must be at most the pool's {pool} candidates: got {self.anchors_per_call}"
+            )
+        if self.oracle_rounds > self.oracle_opponents:
+            raise ValueError(
+                f"oracle_rounds must be at most oracle_opponents={self.oracle_opponents}: got {self.oracle_rounds}"
             )
         if self.generator == "concatenated" and (self.policy != "mlp" or not self.policy_hidden):
             raise ValueError(

@@ -12,6 +12,7 @@ from jax import random
 
 from gems_jax import simplex
 from gems_jax.population import StackedPolicies, at
+from gems_jax.roles import View, each_population, players_of, rotate
 from gems_jax.rollout import play_episode, play_groups, play_joint
 from gems_jax.types import Apply, Array, Game, PyTree, num_players, num_populations, seats_of_player, struct
 
@@ -28,11 +29,6 @@ class Estimate:
     mixture_variance: Array  # [P]
     episodes: Array  # [] int32, of active anchors and joint samples
     env_steps: Array  # [] int32
-
-
-def players_of(game: Game, population: int) -> tuple[int, ...]:
-    """The players that are drawn from `population`."""
-    return tuple(player for player, owner in enumerate(game.population_of_player) if owner == population)
 
 
 def return_scale(game: Game) -> tuple[float, float]:
@@ -80,8 +76,7 @@ def draw_opponents(key: Array, game: Game, log_sigma: Array, shape: tuple[int, .
 
 def policy_returns(
     key: Array,
-    game: Game,
-    population: int,
+    views: tuple[View, ...],
     params: PyTree,
     apply: Apply,
     opponents: StackedPolicies,
@@ -92,29 +87,25 @@ def policy_returns(
     sampling: str = "per_anchor",
     common: bool = False,
 ) -> tuple[Array, Array]:
-    """Scaled returns and lengths [C, n] of C policies (params [C, ...]) of `population` against the others' sigma.
+    """Scaled returns and lengths [C, n] of C policies (params [C, ...]) against the others' sigma.
 
-    Where several players share the population, each policy is measured in every place it fills, so n is the number of
-    those players times num_opponents times episodes. `sampling` "shared" gives all policies the same opponents;
-    `common` also the same deals and noise. key: consumed.
+    Each policy is measured in every place it fills, `views`, so n is their number times num_opponents times episodes.
+    opponents and log_sigma count populations as the views do. `sampling` "shared" gives all policies the same
+    opponents; `common` also the same deals and noise. key: consumed.
     """
     if sampling not in OPPONENTS:
         raise ValueError(f"unknown opponent sampling {sampling!r}; known: {', '.join(OPPONENTS)}")
     count = jax.tree.leaves(params)[0].shape[0]
     all_returns, all_lengths = [], []
-    for player_key, player in zip(
-        random.split(key, len(players_of(game, population))), players_of(game, population), strict=True
-    ):
-        key_draw, key_play = random.split(player_key)
+    for view_key, view in zip(random.split(key, len(views)), views, strict=True):
+        key_draw, key_play = random.split(view_key)
         together = common or sampling == "shared"
         shape = (num_opponents,) if together else (count, num_opponents)
-        indices = draw_opponents(key_draw, game, log_sigma, shape, sampling == "stratified")
+        indices = draw_opponents(key_draw, view, log_sigma, shape, sampling == "stratified")
         if together and not common:
             indices = jnp.broadcast_to(indices, (count, *indices.shape))
-        outcome = play_groups(
-            play_episode, key_play, game, player, params, apply, opponents, indices, episodes, common=common
-        )
-        all_returns.append(to_unit(game, player_return(game, player, outcome.returns)).reshape(count, -1))
+        outcome = play_groups(play_episode, key_play, view, params, apply, opponents, indices, episodes, common)
+        all_returns.append(to_unit(view, player_return(view, 0, outcome.returns)).reshape(count, -1))
         all_lengths.append(outcome.length.reshape(count, -1))
     return jnp.concatenate(all_returns, axis=1), jnp.concatenate(all_lengths, axis=1)
 
@@ -149,27 +140,27 @@ def population_values(
     """
     chex.assert_rank([log_sigma, active], 2)
     key_values, key_mixture = random.split(key)
-    sigma = jnp.where(active, jnp.exp(log_sigma), 0.0)
-    values, variances, steps = [], [], jnp.int32(0)
-    for p, population_key in enumerate(random.split(key_values, num_populations(game))):
+
+    def measure(views: tuple[View, ...], p: Array | int, own_key: Array) -> tuple[Array, Array, Array]:
+        others = rotate(opponents, p)
         returns, lengths = policy_returns(
-            population_key,
-            game,
-            p,
-            at(opponents, p).params,
+            own_key,
+            views,
+            at(others, 0).params,
             opponents.apply,
-            opponents,
-            log_sigma,
+            others,
+            rotate(log_sigma, p),
             num_opponents=num_opponents,
             episodes=episodes,
             sampling=sampling,
         )
-        values.append(jnp.where(active[p], returns.mean(axis=1), 0.0))
-        variances.append(jnp.where(active[p], _variance(returns), 0.0))
-        steps += jnp.sum(jnp.where(active[p][:, None], lengths, 0))
-    per_anchor = jnp.asarray([len(players_of(game, p)) for p in range(num_populations(game))])
-    played = jnp.sum(active.sum(axis=1) * per_anchor, dtype=jnp.int32) * num_opponents * episodes
-    stacked, spread = jnp.stack(values), jnp.stack(variances)
+        return returns.mean(axis=1), _variance(returns), lengths.sum(axis=1)
+
+    values, variances, lengths = each_population(game, measure, random.split(key_values, num_populations(game)))
+    values, variances = jnp.where(active, values, 0.0), jnp.where(active, variances, 0.0)
+    places = jnp.asarray([len(players_of(game, p)) for p in range(num_populations(game))])
+    played = jnp.sum(active.sum(axis=1) * places, dtype=jnp.int32) * num_opponents * episodes
+    steps = jnp.sum(jnp.where(active, lengths, 0))
     if mixture_samples:
         joint, lengths = mixture_returns(
             key_mixture, game, opponents, log_sigma, samples=mixture_samples, episodes=episodes
@@ -177,8 +168,9 @@ def population_values(
         mixture, mixture_spread = _by_population(game, joint.mean(axis=0)), _by_population(game, _variance(joint.T))
         played, steps = played + joint.shape[0], steps + lengths.sum()
     else:
-        mixture, mixture_spread = jnp.sum(sigma * stacked, axis=1), jnp.sum(sigma**2 * spread, axis=1)
-    return Estimate(stacked, spread, mixture, mixture_spread, played, steps)
+        sigma = jnp.where(active, jnp.exp(log_sigma), 0.0)
+        mixture, mixture_spread = jnp.sum(sigma * values, axis=1), jnp.sum(sigma**2 * variances, axis=1)
+    return Estimate(values, variances, mixture, mixture_spread, played, steps)
 
 
 def _variance(returns: Array) -> Array:

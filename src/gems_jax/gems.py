@@ -13,16 +13,17 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from gems_jax import best_response, oracle, simplex
+from gems_jax import best_response, distributions, oracle, simplex
 from gems_jax.best_response import Experience, Learner, TrainMetrics
 from gems_jax.config import GemsConfig
-from gems_jax.estimate import Estimate, from_unit, players_of, policy_returns, population_values
+from gems_jax.estimate import Estimate, policy_returns, population_values
 from gems_jax.evaluate.infosets import infoset_policy
 from gems_jax.meta.omwu import omwu_update
 from gems_jax.meta.schedules import step_size
 from gems_jax.nets import Concatenated, Critic, Generator, Hypernetwork, MlpPolicy, PolicyNetwork, jacobian_norm
-from gems_jax.population import Anchors, StackedPolicies, at, choose_slot, materialise, stack
-from gems_jax.types import Array, Game, Profile, PyTree, num_populations, struct
+from gems_jax.population import Anchors, StackedPolicies, at, choose_slot, materialise
+from gems_jax.roles import View, each_population, rotate
+from gems_jax.types import Array, Game, PolicyOutput, Profile, PyTree, num_populations, struct
 
 
 @struct
@@ -141,12 +142,12 @@ def gems_profile(state: GemsState, game: Game, config: GemsConfig, which: str = 
 
 def gems_step(state: GemsState, key: Array, game: Game, config: GemsConfig) -> tuple[GemsState, GemsMetrics]:
     """One iteration of Algorithm 1. key: consumed."""
-    key_value, key_pool, key_oracle, key_train = jax.random.split(key, 4)
+    key_value, key_oracle, key_train = jax.random.split(key, 3)
     frozen = population_of(state, game, config)
     opponents = materialise(frozen, config.capacity)
 
     solution = solve_meta_game(key_value, state, opponents, game, config)  # phases 1 and 2
-    found = expand(key_pool, key_oracle, state, solution, frozen, opponents, game, config)  # phase 3
+    found = expand(key_oracle, state, solution, frozen, opponents, game, config)  # phase 3
     response = respond(key_train, state, found, opponents, game, config)  # phase 4
 
     estimate, trained = solution.estimate, response.metrics
@@ -277,8 +278,7 @@ class Expansion(NamedTuple):
 
 
 def expand(
-    key_pool: Array,
-    key_oracle: Array,
+    key: Array,
     state: GemsState,
     solution: MetaSolution,
     frozen: Anchors,
@@ -286,103 +286,78 @@ def expand(
     game: Game,
     config: GemsConfig,
 ) -> Expansion:
-    """Phase 3: candidates by mutation and at random, the best by EB-UCB against sigma' joins. Keys: consumed."""
-    num = num_populations(game)
-    keys = zip(jax.random.split(key_pool, num), jax.random.split(key_oracle, num), strict=True)
-    rows = [
-        _expand_one(pool_key, oracle_key, p, state, solution, at(frozen, p), opponents, game, config)
-        for p, (pool_key, oracle_key) in enumerate(keys)
-    ]
-    merged: Expansion = stack(rows)
-    return merged._replace(episodes=merged.episodes.sum(), env_steps=merged.env_steps.sum())
-
-
-def _expand_one(
-    key_pool: Array,
-    key_oracle: Array,
-    p: int,
-    state: GemsState,
-    solution: MetaSolution,
-    frozen: Anchors,
-    opponents: StackedPolicies,
-    game: Game,
-    config: GemsConfig,
-) -> Expansion:
+    """Phase 3: candidates by mutation and at random, the best by EB-UCB against sigma' joins. key: consumed."""
     log_played = jnp.log(solution.sigma)
-    pool, parent = oracle.propose(
-        key_pool,
-        state.anchors[p],
-        log_played[p],
-        state.active[p],
-        num_mutations=config.mutations,
-        num_random=config.randoms,
-        mutation_scale=config.mutation_scale,
-        top_anchors=config.top_anchors,
-    )
-    base = Expansion(
-        anchors=state.anchors[p],
-        active=state.active[p],
-        anchor_id=state.anchor_id[p],
-        log_sigma=solution.log_sigma[p],
-        sigma=solution.sigma[p],
-        values=solution.values[p],
-        pool=pool,
-        parent=parent,
-        scores=jnp.zeros(len(pool)),
-        pool_means=jnp.zeros(len(pool)),
-        chosen=jnp.int32(-1),
-        slot=jnp.full(config.anchors_per_call, -1, jnp.int32),
-        episodes=jnp.int32(0),
-        env_steps=jnp.int32(0),
-    )
-    if len(pool) == 0:  # an ablation of the paper: the oracle adds nothing
-        return base
-    verdict = judge_pool(key_oracle, p, state, pool, frozen, opponents, log_played, game, config)
-    due = state.step % config.oracle_period == 0
-    grown = base
-    for rank in range(config.anchors_per_call):
-        best = verdict.selected[rank]
-        grown = insert(grown, rank, pool[best], verdict.means[best], config)
-    grown = grown._replace(
-        scores=verdict.scores,
-        pool_means=verdict.means,
-        chosen=verdict.selected[0].astype(jnp.int32),
-        episodes=jnp.int32(verdict.episodes),
-        env_steps=verdict.env_steps,
-    )
-    if config.oracle_period == 1:
-        return grown
-    return jax.tree.map(lambda new, old: jnp.where(due, new, old), grown, base)
 
+    def one(views: tuple[View, ...], p: Array | int, own_key: Array) -> Expansion:
+        key_pool, key_oracle = jax.random.split(own_key)
+        pool, parent = oracle.propose(
+            key_pool,
+            state.anchors[p],
+            log_played[p],
+            state.active[p],
+            num_mutations=config.mutations,
+            num_random=config.randoms,
+            mutation_scale=config.mutation_scale,
+            top_anchors=config.top_anchors,
+        )
+        base = Expansion(
+            anchors=state.anchors[p],
+            active=state.active[p],
+            anchor_id=state.anchor_id[p],
+            log_sigma=solution.log_sigma[p],
+            sigma=solution.sigma[p],
+            values=solution.values[p],
+            pool=pool,
+            parent=parent,
+            scores=jnp.zeros(len(pool)),
+            pool_means=jnp.zeros(len(pool)),
+            chosen=jnp.int32(-1),
+            slot=jnp.full(config.anchors_per_call, -1, jnp.int32),
+            episodes=jnp.int32(0),
+            env_steps=jnp.int32(0),
+        )
+        if len(pool) == 0:  # an ablation of the paper: the oracle adds nothing
+            return base
+        verdict = judge_pool(
+            key_oracle, views, pool, at(rotate(frozen, p), 0), rotate(opponents, p), rotate(log_played, p),
+            state.step + 1, config,
+        )  # fmt: skip
+        grown = base._replace(
+            scores=verdict.scores,
+            pool_means=verdict.stats.mean,
+            chosen=verdict.selected[0],
+            episodes=verdict.episodes,
+            env_steps=verdict.env_steps,
+        )
+        for rank in range(config.anchors_per_call):
+            best = verdict.selected[rank]
+            grown = insert(grown, rank, pool[best], verdict.stats.mean[best], config)
+        due = state.step % config.oracle_period == 0
+        return grown if config.oracle_period == 1 else jax.tree.map(lambda n, o: jnp.where(due, n, o), grown, base)
 
-class Verdict(NamedTuple):
-    scores: Array  # [C]
-    means: Array  # [C]
-    selected: Array  # [anchors_per_call]
-    episodes: int
-    env_steps: Array
+    merged = each_population(game, one, jax.random.split(key, num_populations(game)))
+    return merged._replace(episodes=merged.episodes.sum(), env_steps=merged.env_steps.sum())
 
 
 def judge_pool(
     key: Array,
-    p: int,
-    state: GemsState,
+    views: tuple[View, ...],
     pool: Array,
     frozen: Anchors,
     opponents: StackedPolicies,
     log_sigma: Array,
-    game: Game,
+    time: Array,
     config: GemsConfig,
-) -> Verdict:
-    """Play every candidate against sigma' and score it (eq:ucb-jac). key: consumed."""
-    key_play, key_score, key_jacobian = jax.random.split(key, 3)
+) -> oracle.OracleResult:
+    """Play every candidate of one population against sigma' and score it (eq:ucb-jac). key: consumed."""
+    key_play, key_jacobian = jax.random.split(key)
     candidates = jax.vmap(frozen.generate)(pool)
 
     def evaluate(round_key: Array, indices: Array, num_opponents: int) -> tuple[Array, Array]:
         returns, lengths = policy_returns(
             round_key,
-            game,
-            p,
+            views,
             jax.tree.map(lambda leaf: leaf[indices], candidates),
             frozen.apply,
             opponents,
@@ -399,22 +374,28 @@ def judge_pool(
     else:
         keys = jax.random.split(key_jacobian, len(pool))
         norms = jax.vmap(lambda z, k: jacobian_norm(frozen.generator, frozen.theta, z, config.jacobian, k))(pool, keys)
-    time = state.step + 1
-    score = functools.partial(
-        oracle.score,
-        config.index,
-        key=key_score,
-        time=time,
-        delta=oracle.delta_at(config.delta_rule, config.delta, time),
-        range_term=config.range_term,
-        penalty=jacobian_weight(config, time) * norms,
+
+    def score(score_key: Array, stats: oracle.Pulls) -> Array:
+        return oracle.index_scores(
+            config.index,
+            score_key,
+            stats,
+            t=jnp.sum(stats.count),
+            delta=oracle.delta_at(config.delta_rule, config.delta, time),
+            jacobian=norms,
+            lambda_jacobian=jacobian_weight(config, time),
+            range_term=config.range_term,
+        )
+
+    return oracle.run_oracle(
+        key_play,
+        evaluate,
+        len(pool),
+        score=score,
+        pulls_per_candidate=config.oracle_opponents,
+        rounds=config.oracle_rounds,
+        num_selected=config.anchors_per_call,
     )
-    stats, steps, episodes = oracle.pull(
-        key_play, evaluate, len(pool), score, rounds=config.oracle_rounds, num_opponents=config.oracle_opponents
-    )
-    scores = score(stats)
-    _, selected = jax.lax.top_k(scores, config.anchors_per_call)
-    return Verdict(scores, stats.mean, selected, episodes, steps)
 
 
 def jacobian_weight(config: GemsConfig, time: Array) -> Array:
@@ -468,11 +449,14 @@ def respond(
     """Phase 4, ABR-TR: each population's generator against the others' frozen sigma'. key: consumed."""
     params = {"generator": state.generator, "critic": state.critic}
     opt_state = _fresh_optimizer(params, config) if config.reset_optimizer else state.opt_state
-    rows = [
-        _respond_one(k, p, at(params, p), at(opt_state, p), state, found, opponents, game, config)
-        for p, k in enumerate(jax.random.split(key, num_populations(game)))
-    ]
-    merged: Response = stack(rows)
+
+    def one(views: tuple[View, ...], p: Array | int, own_key: Array) -> Response:
+        own = jax.tree.map(lambda leaf: leaf[p], (params, opt_state, found.anchors, found.active, found.anchor_id))
+        return _respond_one(
+            own_key, views, *own, rotate(opponents, p), jnp.log(rotate(found.sigma, p)), state.step + 1, config
+        )
+
+    merged = each_population(game, one, jax.random.split(key, num_populations(game)))
     return merged._replace(episodes=merged.episodes.sum(), env_steps=merged.env_steps.sum())
 
 
@@ -490,28 +474,28 @@ def make_learner(nets: Networks, temperature: Array | float) -> Learner:
 
 def _respond_one(
     key: Array,
-    p: int,
+    views: tuple[View, ...],
     params: dict[str, PyTree],
     opt_state: dict[str, PyTree],
-    state: GemsState,
-    found: Expansion,
+    codes: Array,
+    active: Array,
+    anchor_id: Array,
     opponents: StackedPolicies,
-    game: Game,
+    log_sigma: Array,
+    time: Array,
     config: GemsConfig,
 ) -> Response:
+    """ABR-TR of one population: codes [K, D]; opponents and log_sigma in the order of the views. key: consumed."""
     key_protect, key_train = jax.random.split(key)
-    nets = networks(game, config)
+    nets = networks(views[0].base, config)
     learner = make_learner(nets, config.temperature)
-    log_sigma = jnp.log(found.sigma)
-    codes, newest = found.anchors[p], jnp.argmax(found.anchor_id[p])
+    newest = jnp.argmax(anchor_id)
 
     def gather(gather_key: Array, current: PyTree, batch_codes: Array, count: int, episodes: int) -> list[Experience]:
-        players = players_of(game, p)
         return [
             best_response.collect(
                 k,
-                game,
-                player,
+                view,
                 learner,
                 current,
                 batch_codes,
@@ -523,26 +507,27 @@ def _respond_one(
                 decay=config.gae_lambda,
                 stratified=config.opponents == "stratified",
             )
-            for k, player in zip(jax.random.split(gather_key, len(players)), players, strict=True)
+            for k, view in zip(jax.random.split(gather_key, len(views)), views, strict=True)
         ]
 
     def experience(step_key: Array, current: PyTree) -> list[Experience]:
         key_code, key_play = jax.random.split(step_key)
-        drawn = simplex.sample(key_code, log_sigma[p], (config.abr_anchors,))
+        drawn = simplex.sample(key_code, log_sigma[0], (config.abr_anchors,))
         is_new = (jnp.arange(config.abr_anchors) + 0.5) / config.abr_anchors < config.q_new
         return gather(
             key_play, current, codes[jnp.where(is_new, newest, drawn)], config.abr_opponents, config.abr_episodes
         )
 
     protected = gather(key_protect, params, codes, config.kl_opponents, 1)
-    held = found.active[p] & ((jnp.arange(len(codes)) != newest) | (config.kl_protects != "others"))
-    time = state.step + 1
+    as_before = [best_response.outputs_on(learner, params, batch) for batch in protected]
+    held = active & ((jnp.arange(len(codes)) != newest) | (config.kl_protects != "others"))
 
     def penalty(current: PyTree, batches: list[Experience], penalty_key: Array) -> Array:
         if config.kl_protects == "batch":
-            drift = jnp.mean(jnp.stack([_kl_per_code(learner, current, params, b).mean() for b in batches]))
+            then = [best_response.outputs_on(learner, params, batch) for batch in batches]
+            drift = jnp.mean(_drift(learner, current, batches, then))
         else:
-            drift = best_response.masked_mean(_drift(learner, current, params, protected), held)
+            drift = best_response.masked_mean(_drift(learner, current, protected, as_before), held)
         loss = config.beta_kl * config.slowdown * drift
         if config.jacobian != "none":
             z = batches[0].code
@@ -573,7 +558,7 @@ def _respond_one(
         entropy_weight=config.entropy_weight,
         normalise=config.normalise_advantages,
     )
-    forgetting = jnp.where(held, _drift(learner, trained, params, protected), 0.0)
+    forgetting = jnp.where(held, _drift(learner, trained, protected, as_before), 0.0)
     norms = jax.vmap(lambda z: jacobian_norm(nets.generator, trained["generator"], z, "gram"))(codes)
     seen = sum(batch.acted.shape[0] * batch.acted.shape[1] for batch in protected)
     protected_steps = jnp.sum(jnp.stack([batch.env_steps for batch in protected]))
@@ -583,33 +568,28 @@ def _respond_one(
         metrics,
         kl=best_response.masked_mean(forgetting, held),
         forgetting=forgetting,
-        jacobian=best_response.masked_mean(norms, found.active[p]),
+        jacobian=best_response.masked_mean(norms, active),
         episodes=metrics.episodes + seen,
         env_steps=metrics.env_steps + protected_steps,
     )
 
 
-def _kl_per_code(learner: Learner, current: PyTree, frozen: PyTree, batch: Experience) -> Array:
-    """KL(current || frozen) [G], the mean over the decisions of each code's episodes."""
+def _kl_per_code(learner: Learner, current: PyTree, batch: Experience, frozen: PolicyOutput) -> Array:
+    """KL(current || frozen outputs) [G], the mean over the decisions of each code's episodes."""
     now = best_response.outputs_on(learner, current, batch)
-    then = best_response.outputs_on(learner, frozen, batch)
-    kl = jax.vmap(jax.vmap(jax.vmap(jax.vmap(best_response.distributions.kl))))(now, then)
+    kl = jax.vmap(jax.vmap(jax.vmap(jax.vmap(distributions.kl))))(now, frozen)
     return jax.vmap(best_response.masked_mean)(kl, batch.acted)
 
 
-def _drift(learner: Learner, current: PyTree, frozen: PyTree, batches: list[Experience]) -> Array:
+def _drift(learner: Learner, current: PyTree, batches: list[Experience], frozen: list[PolicyOutput]) -> Array:
     """KL per anchor [K], averaged over the players that share the population."""
-    return jnp.mean(jnp.stack([_kl_per_code(learner, current, frozen, batch) for batch in batches]), axis=0)
+    rows = [_kl_per_code(learner, current, b, f) for b, f in zip(batches, frozen, strict=True)]
+    return jnp.mean(jnp.stack(rows), axis=0)
 
 
 def _fresh_optimizer(params: dict[str, PyTree], config: GemsConfig) -> dict[str, PyTree]:
     optimizer = best_response.make_optimizer(config.gradient_clip)
     return {name: jax.vmap(optimizer.init)(part) for name, part in params.items()}
-
-
-def raw_values(game: Game, values: Array) -> Array:
-    """Scaled values as returns of the game."""
-    return from_unit(game, values)
 
 
 def _check_game(game: Game) -> None:

@@ -23,6 +23,9 @@ from gems_jax.distributions import mask_logits
 from gems_jax.types import Array, PolicyOutput, PyTree
 
 
+_SMALL = 1024  # tables up to this size are compared entry by entry: XLA compiles and runs that faster than a product
+
+
 class PolicyNetwork(Protocol):
     """phi -> behaviour. `temper` divides the logits by a temperature, by scaling the output layer of phi."""
 
@@ -77,8 +80,8 @@ class MlpPolicy:
 class TabularPolicy:
     """One row of logits per information set: phi is [I, A], and the observation is looked up in a table.
 
-    The table is part of the static structure (equal tables are equal policies). An observation that is not in the
-    table gets its nearest row, so look only at games the table was built from.
+    The table is part of the static structure (equal tables are equal policies). Observations must be among its rows:
+    what an unknown one gets is no policy (uniform logits from a small table, the nearest row of a large one).
     """
 
     def __init__(self, observations: np.ndarray, legal: np.ndarray):
@@ -98,15 +101,19 @@ class TabularPolicy:
         return jnp.zeros(self.legal.shape)
 
     def row(self, observation: Array) -> Array:
-        """One-hot [I] of an observation's row: the nearest one, at distance zero for a match, by a matrix product."""
+        """Mask [I] of an observation's row."""
         table = jnp.asarray(self.observations)
-        similarity = jnp.matmul(table, observation.reshape(-1), precision="highest") - 0.5 * jnp.sum(table**2, axis=1)
-        return (similarity == jnp.max(similarity)).astype(jnp.float32)
+        seen = observation.reshape(-1)
+        if table.size <= _SMALL:
+            return jnp.all(table == seen[None, :], axis=1)
+        similarity = jnp.matmul(table, seen, precision="highest") - 0.5 * jnp.sum(table**2, axis=1)
+        return similarity == jnp.max(similarity)
 
     def __call__(self, phi: Array, observation: Array, legal: Array) -> PolicyOutput:
         chex.assert_shape(phi, self.legal.shape)
-        # A product with the one-hot row, not a gather: grouped episodes then share it.
-        return PolicyOutput(logits=mask_logits(self.row(observation) @ phi, legal))
+        # A masked sum, not a gather: it fuses with what is around it.
+        logits = jnp.sum(jnp.where(self.row(observation)[:, None], phi, 0.0), axis=0)
+        return PolicyOutput(logits=mask_logits(logits, legal))
 
     def temper(self, phi: Array, temperature: Array | float) -> Array:
         return phi / temperature

@@ -22,6 +22,7 @@ from gems_jax.types import (
     Game,
     GameState,
     Policy,
+    PolicyOutput,
     PyTree,
     Trajectory,
     num_players,
@@ -30,6 +31,7 @@ from gems_jax.types import (
 )
 
 Policies = tuple[Policy, ...]  # one per player
+PolicyOutputs = tuple[PolicyOutput, ...]  # one per player, each [its seats, ...]
 _UNROLL = 8  # episodes of at most this many steps are laid out straight: a loop costs more than it saves
 
 
@@ -41,25 +43,35 @@ def check_policies(game: Game, policies: Policies) -> None:
         )
 
 
-def joint_action(game: Game, policies: Policies, state: GameState, noise: Array) -> tuple[Array, Array]:
-    """Everybody's action [S, ...] and its log-probability [S]; those of seats not to move mean nothing.
+def joint_action(game: Game, policies: Policies, state: GameState, noise: Array) -> tuple[Array, PolicyOutputs]:
+    """Everybody's action [S, ...], and each player's outputs; both mean nothing for seats that are not to move.
 
     All seats are computed, though few may be to move: indexing the mover's weights per episode would cost more than
     the second matrix product (the batch could no longer share weights).
     """
     actions: list[Any] = [None] * game.num_seats
-    log_probs: list[Any] = [None] * game.num_seats
+    outputs = []
     for player, policy in enumerate(policies):
         seats = seats_of_player(game, player)
         rows = jnp.asarray(seats)
-        outputs = jax.vmap(policy.apply, in_axes=(None, 0, 0))(
-            policy.params, state.observation[rows], state.legal[rows]
+        outputs.append(
+            jax.vmap(policy.apply, in_axes=(None, 0, 0))(policy.params, state.observation[rows], state.legal[rows])
         )
-        drawn = jax.vmap(distributions.sample)(outputs, noise[rows])
-        scores = jax.vmap(distributions.log_prob)(outputs, drawn)
+        drawn = jax.vmap(distributions.sample)(outputs[-1], noise[rows])
         for row, seat in enumerate(seats):
-            actions[seat], log_probs[seat] = drawn[row], scores[row]
-    return jnp.stack(actions), jnp.stack(log_probs)
+            actions[seat] = drawn[row]
+    return jnp.stack(actions), tuple(outputs)
+
+
+def joint_log_prob(game: Game, outputs: PolicyOutputs, actions: Array) -> Array:
+    """log pi(a) of every seat [S]."""
+    log_probs: list[Any] = [None] * game.num_seats
+    for player, output in enumerate(outputs):
+        seats = seats_of_player(game, player)
+        scores = jax.vmap(distributions.log_prob)(output, actions[jnp.asarray(seats)])
+        for row, seat in enumerate(seats):
+            log_probs[seat] = scores[row]
+    return jnp.stack(log_probs)
 
 
 def _start(key: Array, game: Game) -> tuple[GameState, Array, Array]:
@@ -95,13 +107,13 @@ def unroll(key: Array, game: Game, policies: Policies) -> Trajectory:
 
     def advance(state: GameState, xs: tuple[Array, Array]) -> tuple[GameState, dict[str, Array]]:
         step, step_noise = xs
-        actions, log_probs = joint_action(game, policies, state, step_noise)
+        actions, outputs = joint_action(game, policies, state, step_noise)
         following = game.step(state, actions, jax.random.fold_in(key_step, step))
         return following, {
             "observation": state.observation,
             "legal": state.legal,
             "action": actions,
-            "log_prob": log_probs,
+            "log_prob": joint_log_prob(game, outputs, actions),
             "acted": state.to_move & ~state.done,
             "reward": following.reward,
             "running": ~state.done,
@@ -121,7 +133,6 @@ def play_groups(
     play: Callable[[Array, Game, Policies], PyTree],
     key: Array,
     game: Game,
-    player: int,
     params: PyTree,
     apply: Apply,
     opponents: StackedPolicies,
@@ -129,9 +140,9 @@ def play_groups(
     episodes: int,
     common: bool = False,
 ) -> PyTree:
-    """`play` for C policies of `player`, each against N draws of the others, `episodes` times: leaves [C, N, M, ...].
+    """`play` for C policies of player 0, each against N draws of the others, `episodes` times: leaves [C, N, M, ...].
 
-    params: [C, ...]. opponents: materialised populations [P, K, ...]. indices: [C, N, players], whose own column is
+    params: [C, ...]. opponents: materialised populations [P, K, ...]. indices: [C, N, players], whose column 0 is
     ignored; with `common` [N, players]: all C policies then face the same opponents with the same deals and the same
     sampling noise (common random numbers). key: consumed.
     """
@@ -139,19 +150,22 @@ def play_groups(
     count = jax.tree.leaves(params)[0].shape[0]
     populations = [at(opponents, p) for p in range(num_populations(game))]
 
-    def against(own: PyTree, index: Array, pair_key: Array) -> PyTree:
+    def against(own: PyTree, index: Array, keys: Array) -> PyTree:
         policies = tuple(
             Policy(own, apply)
-            if other == player
+            if other == 0
             else Policy(populations[game.population_of_player[other]].select(index[other]), opponents.apply)
             for other in range(num_players(game))
         )
-        return jax.vmap(lambda k: play(k, game, policies))(jax.random.split(pair_key, episodes))
+        return jax.vmap(lambda k: play(k, game, policies))(keys)
 
-    over_opponents = jax.vmap(against, in_axes=(None, 0, 0))
+    def over_episodes(own: PyTree, index: Array, keys: Array) -> PyTree:
+        return jax.vmap(lambda i, k: against(own, i, k))(index, keys)
+
     if common:
-        return jax.vmap(over_opponents, in_axes=(0, None, None))(params, indices, jax.random.split(key, len(indices)))
-    return jax.vmap(over_opponents)(params, indices, jax.random.split(key, (count, indices.shape[1])))
+        keys = jax.random.split(key, (len(indices), episodes))
+        return jax.vmap(over_episodes, in_axes=(0, None, None))(params, indices, keys)
+    return jax.vmap(over_episodes)(params, indices, jax.random.split(key, (count, indices.shape[1], episodes)))
 
 
 def play_joint(
@@ -165,11 +179,11 @@ def play_joint(
     """`play` for joint draws of all players: indices [B, players] -> leaves [B, M, ...]. key: consumed."""
     populations = [at(opponents, p) for p in range(num_populations(game))]
 
-    def together(index: Array, pair_key: Array) -> PyTree:
+    def together(index: Array, keys: Array) -> PyTree:
         policies = tuple(
             Policy(populations[p].select(index[player]), opponents.apply)
             for player, p in enumerate(game.population_of_player)
         )
-        return jax.vmap(lambda k: play(k, game, policies))(jax.random.split(pair_key, episodes))
+        return jax.vmap(lambda k: play(k, game, policies))(keys)
 
-    return jax.vmap(together)(indices, jax.random.split(key, indices.shape[0]))
+    return jax.vmap(together)(indices, jax.random.split(key, (indices.shape[0], episodes)))

@@ -171,6 +171,15 @@ def _blank(state: Any) -> Any:
     return state.replace(observation=jnp.zeros(0, jnp.bool_), rewards=jnp.zeros_like(state.rewards))
 
 
+@cache
+def _poker_start(env_id: str) -> Any:
+    """A pgx state before the first move, player 0 to begin, as host arrays; the cards are still to be dealt."""
+    with jax.ensure_compile_time_eval():
+        state = _blank(_env(env_id).init(jax.random.key(0)))
+        first = {"_first_player": jnp.int32(0)} if hasattr(state, "_first_player") else {}
+        return jax.tree.map(np.asarray, state.replace(current_player=jnp.int32(0), **first))
+
+
 @jax.tree_util.register_static
 @dataclass(frozen=True)
 class PgxGame:
@@ -246,10 +255,23 @@ class PgxGame:
 
     def init(self, key: Array) -> GameState:
         """key: consumed."""
-        state = jax.tree.map(jnp.asarray, _env(self.id).init(key))  # hex keeps its size as an int
         poker = self._rules.poker
-        history = jnp.zeros(poker.history_size if poker else 0, jnp.bool_)
-        inner = PgxInner(_blank(state), state.current_player, history)
+        if poker:
+            # One uniform picks the deal: pgx would shuffle the deck and draw who begins, most of a short episode's time.
+            ends = np.cumsum(poker.weights) / sum(poker.weights)
+            deal = jnp.sum(jnp.asarray(ends[:-1], jnp.float32) <= jax.random.uniform(key))
+            return self._dealt(jnp.asarray(poker.hands, jnp.int32)[deal])
+        state = jax.tree.map(jnp.asarray, _env(self.id).init(key))  # hex keeps its size as an int
+        inner = PgxInner(_blank(state), state.current_player, jnp.zeros(0, jnp.bool_))
+        return self._game_state(inner, jnp.zeros(2, jnp.float32))
+
+    def _dealt(self, cards: Array) -> GameState:
+        """A start of poker with the cards (seat 0, seat 1, public) on the table; pgx player 0 sits in seat 0."""
+        assert self._rules.poker is not None
+        state = jax.tree.map(jnp.asarray, _poker_start(self.id))
+        inner = PgxInner(
+            state.replace(_cards=cards), jnp.int32(0), jnp.zeros(self._rules.poker.history_size, jnp.bool_)
+        )
         return self._game_state(inner, jnp.zeros(2, jnp.float32))
 
     def step(self, state: GameState, actions: Array, key: Array) -> GameState:
@@ -273,19 +295,11 @@ class PgxGame:
         poker = self._rules.poker
         if self._rules.chance:
             raise NotEnumerableError(f"{self.id!r} rolls dice: it does not list its initial states.")
-        start = jax.jit(self.init)(jax.random.key(0))
         if poker is None:
+            start = jax.jit(self.init)(jax.random.key(0))
             return jax.tree.map(lambda leaf: leaf[None], start), jnp.ones(1, jnp.float32)
-        zero = jnp.int32(0)  # pgx player 0 sits in seat 0
-        firsts = {"_first_player": zero} if hasattr(start.inner.state, "_first_player") else {}
-        state = start.inner.state.replace(current_player=zero, **firsts)
-
-        def deal(cards: Array) -> GameState:
-            inner = PgxInner(state.replace(_cards=cards), zero, start.inner.history)
-            return self._game_state(inner, jnp.zeros(2, jnp.float32))
-
         weights = np.asarray(poker.weights, np.float32)
-        return jax.jit(jax.vmap(deal))(jnp.asarray(poker.hands, jnp.int32)), jnp.asarray(weights / weights.sum())
+        return jax.jit(jax.vmap(self._dealt))(jnp.asarray(poker.hands, jnp.int32)), jnp.asarray(weights / weights.sum())
 
     def _game_state(self, inner: PgxInner, reward: Array) -> GameState:
         state = inner.state
