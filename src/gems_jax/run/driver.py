@@ -104,7 +104,7 @@ def run(
     _check_arguments(iterations, seeds, chunk, directory, checkpoint_seconds, keep)
     if cache:
         enable_compilation_cache()
-    engine = make_engine(solver, seeds, min(chunk, iterations), measure, init_monitor, seed_batch)
+    engine = make_engine(solver, seeds, chunk, measure, init_monitor, seed_batch)
     session = _Session(
         iterations=iterations,
         seeds=seeds,

@@ -93,19 +93,20 @@ def _compiled_engine(
         carry = {"state": state, "monitor": init_monitor(state)}
         return jax.tree.map(lambda leaf: jnp.asarray(leaf, dtype=jnp.asarray(leaf).dtype), carry)
 
-    def advance_one(key: Array, carry: PyTree, done: Array, count: Array) -> tuple[PyTree, Row, PyTree]:
-        def iterate(carry: PyTree, iteration: Array) -> tuple[PyTree, Row]:
-            state, metrics = solver.step(carry["state"], jax.random.fold_in(key, iteration))
-            monitor, row = iteration_row(measure, carry["monitor"], carry["state"], metrics, state)
-            return {"state": state, "monitor": monitor}, row
+    @jax.jit  # inside another jit this only keeps the trace: the shapes below and the loop share one
+    def iterate(key: Array, carry: PyTree, iteration: Array) -> tuple[PyTree, Row]:
+        state, metrics = solver.step(carry["state"], jax.random.fold_in(key, iteration))
+        monitor, row = iteration_row(measure, carry["monitor"], carry["state"], metrics, state)
+        return {"state": state, "monitor": monitor}, row
 
+    def advance_one(key: Array, carry: PyTree, done: Array, count: Array) -> tuple[PyTree, Row, PyTree]:
         def body(n: Array, loop: tuple[PyTree, Row]) -> tuple[PyTree, Row]:
-            carry, row = iterate(loop[0], done + n + 1)
+            carry, row = iterate(key, loop[0], done + n + 1)
             return carry, jax.tree.map(lambda buffer, value: buffer.at[n].set(value), loop[1], row)
 
         # A loop of `count` <= chunk turns instead of a scan of fixed length: one program serves the shorter last
         # chunk and every place where a run is taken up, so these neither compile again nor round differently.
-        _, shapes = jax.eval_shape(iterate, carry, done)
+        _, shapes = jax.eval_shape(iterate, key, carry, done)
         rows = {name: jnp.zeros((chunk,), shape.dtype) for name, shape in shapes.items()}
         carry, rows = jax.lax.fori_loop(0, count, body, (carry, rows))
         return carry, rows, jax.tree.map(_has_nan, carry)

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from gems_jax.run.directory import RunDirectory, read_config
+from gems_jax.run.directory import RunDirectory, read_config, slug
 from gems_jax.run.errors import MissingExtraError, RunError, writing
 from gems_jax.run.files import replace_text
 
@@ -148,7 +148,7 @@ class WandbWriter:
                     project="gems_jax",
                     group=run.shared.name,
                     name=member.name,
-                    id=f"{record['game']}-{record['method']}-{member.name}".replace(":", "-"),
+                    id=slug(f"{record['game']}-{record['method']}-{record['created']}-s{record['seed']}"),
                     dir=str(member),
                     config=record,
                     resume="allow",
