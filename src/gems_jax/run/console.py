@@ -153,7 +153,10 @@ def summary_table(
             cells = [short_number(values.mean()) if exact else format_mean(values) for values in at]
             if name == "seconds":  # one clock for all seeds of a batch
                 cells = [f"{values.max():.1f}" for values in at]
-            table.add_row(name.replace("total_", "").replace("_", " "), *cells)
+            label = (
+                f"{name.removeprefix('total_')} per seed" if exact and num_seeds > 1 else name.removeprefix("total_")
+            )
+            table.add_row(label.replace("_", " "), *cells)
     seeds = f"{num_seeds} seed{'s' * (num_seeds > 1)}"
     interval = ", mean ± half of the 95 % interval" if num_seeds > 1 else ""
     table.caption = f"{seeds}{interval}; compilation took {compile_seconds:.1f} s and is not in the seconds"
