@@ -16,7 +16,7 @@ MODULES = sorted(SOURCE.rglob("*.py"))
 # What each part may import, by top-level name inside gems_jax. A part may import itself (its own package).
 LEAF = {"types", "simplex", "config"}
 POPULATION = {*LEAF, "nets", "distributions"}
-ROLLOUT = {*POPULATION, "population"}
+ROLLOUT = {*POPULATION, "population", "roles"}
 ABOVE_ROLLOUT = {*ROLLOUT, "rollout"}
 METHOD = {*ABOVE_ROLLOUT, "estimate", "best_response", "oracle", "meta", "games", "evaluate"}
 ALLOWED = {
@@ -24,6 +24,7 @@ ALLOWED = {
     "__main__": {"run"},
     "types": set(),
     "simplex": {"types"},
+    "roles": LEAF,
     "config": {"types"},
     "nets": {*LEAF, "distributions"},
     "distributions": LEAF,
