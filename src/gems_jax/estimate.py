@@ -11,8 +11,8 @@ import jax.numpy as jnp
 from jax import random
 
 from gems_jax import simplex
-from gems_jax.population import StackedPolicies, at
-from gems_jax.roles import View, each_population, players_of, rotate
+from gems_jax.population import StackedPolicies
+from gems_jax.roles import View, at, each_population, players_of, rotate
 from gems_jax.rollout import play_episode, play_groups, play_joint
 from gems_jax.types import Apply, Array, Game, PyTree, num_players, num_populations, seats_of_player, struct
 

@@ -21,8 +21,8 @@ from gems_jax.evaluate.infosets import infoset_policy
 from gems_jax.meta.omwu import omwu_update
 from gems_jax.meta.schedules import step_size
 from gems_jax.nets import Concatenated, Critic, Generator, Hypernetwork, MlpPolicy, PolicyNetwork, jacobian_norm
-from gems_jax.population import Anchors, StackedPolicies, at, choose_slot, materialise
-from gems_jax.roles import View, each_population, rotate
+from gems_jax.population import Anchors, StackedPolicies, choose_slot, materialise
+from gems_jax.roles import View, at, each_population, rotate
 from gems_jax.types import Array, Game, PolicyOutput, Profile, PyTree, num_populations, struct
 
 

@@ -1,13 +1,10 @@
 """Populations: policies indexed by slot, behind one method, `select(index) -> policy_params`.
 
 `Anchors` generates its policies from latent codes (GEMS), `StackedPolicies` stores them (the PSRO family, tabular
-methods, and generated policies materialised once for a whole phase). Arrays carry a leading axis P in solver states;
-`at` takes one population out of it.
+methods, and generated policies materialised once for a whole phase). Arrays carry a leading axis P in solver states.
 """
 
 from __future__ import annotations
-
-from typing import Any
 
 import chex
 import jax
@@ -47,16 +44,6 @@ class StackedPolicies:
 
     def select(self, index: Array) -> PyTree:
         return jax.tree.map(lambda leaf: leaf[index], self.params)
-
-
-def at(tree: Any, population: int) -> Any:
-    """One population of a tree whose arrays have a leading axis P."""
-    return jax.tree.map(lambda leaf: leaf[population], tree)
-
-
-def stack(trees: list[PyTree]) -> PyTree:
-    """The inverse of `at`: equal trees, one per population, stacked along a new leading axis P."""
-    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *trees)
 
 
 def materialise(population: Population, num_slots: int) -> StackedPolicies:

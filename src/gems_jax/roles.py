@@ -8,12 +8,11 @@ the same function is called once per population.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
 
-from gems_jax.population import stack
 from gems_jax.types import Array, Game, GameState, PyTree, num_players, num_populations, static_field, struct
 
 R = TypeVar("R")
@@ -57,6 +56,16 @@ def _take(rows: Array, order: Array) -> Array:
     if rows.shape[0] == 2:
         return jnp.where(order[0] == 0, rows, rows[::-1])
     return rows[order]
+
+
+def at(tree: Any, population: int) -> Any:
+    """One population of a tree whose arrays have a leading axis P."""
+    return jax.tree.map(lambda leaf: leaf[population], tree)
+
+
+def stack(trees: list[PyTree]) -> PyTree:
+    """The inverse of `at`: equal trees, one per population, stacked along a new leading axis P."""
+    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *trees)
 
 
 def players_of(game: Game, population: int) -> tuple[int, ...]:

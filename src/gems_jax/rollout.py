@@ -14,7 +14,8 @@ import jax
 import jax.numpy as jnp
 
 from gems_jax import distributions
-from gems_jax.population import StackedPolicies, at
+from gems_jax.population import StackedPolicies
+from gems_jax.roles import at
 from gems_jax.types import (
     Apply,
     Array,
