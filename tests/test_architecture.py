@@ -24,7 +24,7 @@ ALLOWED = {
     "__main__": {"run"},
     "types": set(),
     "simplex": {"types"},
-    "roles": LEAF,
+    "roles": {*POPULATION, "population"},
     "config": {"types"},
     "nets": {*LEAF, "distributions"},
     "distributions": LEAF,
