@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 
-import jax
 import numpy as np
 
 from gems_jax.evaluate.game_tree import build_tree
@@ -25,8 +24,7 @@ def infoset_policy(game: Game) -> TabularPolicy:
 
 @functools.lru_cache(maxsize=64)
 def _from_tree(game: Game) -> TabularPolicy:
-    with jax.ensure_compile_time_eval():
-        tree = build_tree(game)
-        # Information sets of different seats that look alike are one row: a policy could not tell them apart.
-        rows = np.unique(np.asarray(tree.twin))
-        return TabularPolicy(np.asarray(tree.observation)[rows], np.asarray(tree.legal)[rows])
+    tree = build_tree(game)
+    # Information sets of different seats that look alike are one row: a policy could not tell them apart.
+    rows = np.unique(np.asarray(tree.twin))
+    return TabularPolicy(np.asarray(tree.observation)[rows], np.asarray(tree.legal)[rows])

@@ -89,12 +89,16 @@ class MatrixGame:
         start = self.init(jax.random.key(0))
         return jax.tree.map(lambda leaf: leaf[None], start), jnp.ones(1, jnp.float32)
 
+    def infosets(self) -> tuple[np.ndarray, np.ndarray]:
+        """What each seat sees [S, S] and may do [S, A], on the host: known even where the payoffs are traced."""
+        legal = np.arange(self.num_actions)[None, :] < np.asarray(self.action_counts)[:, None]  # padded where unequal
+        return np.eye(self.num_seats, dtype=np.float32), legal
+
     def _game_state(self, reward: Array, terminated: Array) -> GameState:
-        counts = np.asarray(self.action_counts)
-        legal = np.arange(self.num_actions)[None, :] < counts[:, None]  # [S, A], unequal action sets are padded
+        observation, legal = self.infosets()
         return GameState(
             inner=(),
-            observation=jnp.eye(self.num_seats, dtype=jnp.float32),
+            observation=jnp.asarray(observation),
             legal=jnp.asarray(legal) & ~terminated,
             to_move=jnp.full(self.num_seats, ~terminated),
             reward=reward,
