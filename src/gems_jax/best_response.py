@@ -7,6 +7,7 @@ trust region of eq:abr-tr_revised; a PSRO oracle passes a plain network and no p
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -14,6 +15,7 @@ import chex
 import jax
 import jax.numpy as jnp
 import optax
+from jax.typing import ArrayLike
 
 from gems_jax import distributions
 from gems_jax.estimate import draw_opponents, return_scale
@@ -22,7 +24,7 @@ from gems_jax.rollout import play_groups, unroll
 from gems_jax.types import Apply, Array, Game, PyTree, Trajectory, seats_of_player, struct
 
 
-def gae(reward: Array, value: Array, acted: Array, final_value: Array, discount: Array, decay: Array) -> Array:
+def gae(reward: Array, value: Array, acted: Array, final_value: Array, discount: ArrayLike, decay: ArrayLike) -> Array:
     """Generalised advantages [T] of one seat of one episode.
 
     A decision's successor is the seat's next decision: rewards in between are summed into it, other seats' moves
@@ -47,16 +49,16 @@ def gae(reward: Array, value: Array, acted: Array, final_value: Array, discount:
 
 
 # A surrogate maps (log_prob, behaviour_log_prob, advantage, clip) to an objective per decision, to be maximised.
-Surrogate = Callable[[Array, Array, Array, Array], Array]
+Surrogate = Callable[[Array, Array, Array, ArrayLike], Array]
 
 
-def ppo_surrogate(log_prob: Array, behaviour_log_prob: Array, advantage: Array, clip: Array) -> Array:
+def ppo_surrogate(log_prob: Array, behaviour_log_prob: Array, advantage: Array, clip: ArrayLike) -> Array:
     """min(ratio A, clip(ratio, 1 - clip, 1 + clip) A)."""
     ratio = jnp.exp(log_prob - behaviour_log_prob)
     return jnp.minimum(ratio * advantage, jnp.clip(ratio, 1.0 - clip, 1.0 + clip) * advantage)
 
 
-def a2c_surrogate(log_prob: Array, behaviour_log_prob: Array, advantage: Array, clip: Array) -> Array:
+def a2c_surrogate(log_prob: Array, behaviour_log_prob: Array, advantage: Array, clip: ArrayLike) -> Array:
     """log pi(a) A: the plain advantage actor-critic."""
     del behaviour_log_prob, clip
     return log_prob * advantage
@@ -97,7 +99,8 @@ def own_part(game: Game, trajectory: Trajectory) -> Trajectory:
         return jnp.take(leaf, seats, axis=1)
 
     reward = jnp.mean(pick(trajectory.reward), axis=1, keepdims=True) / width
-    return trajectory.replace(
+    return dataclasses.replace(
+        trajectory,
         observation=pick(trajectory.observation),
         legal=pick(trajectory.legal),
         action=pick(trajectory.action),
@@ -119,8 +122,8 @@ def collect(
     *,
     num_opponents: int,
     episodes: int,
-    discount: Array | float,
-    decay: Array | float,
+    discount: ArrayLike,
+    decay: ArrayLike,
     stratified: bool = False,
 ) -> Experience:
     """Play each code [G, D] as player 0 against draws of the others' sigma and attach GAE advantages. key: consumed."""
@@ -145,7 +148,7 @@ def collect(
         )  # fmt: skip
 
     batch = jax.vmap(jax.vmap(episode, in_axes=(None, 0)))(codes, trajectory)
-    return batch.replace(code=codes, env_steps=jnp.sum(batch.env_steps))
+    return dataclasses.replace(batch, code=codes, env_steps=jnp.sum(batch.env_steps))
 
 
 def masked_mean(values: Array, mask: Array) -> Array:
@@ -175,9 +178,9 @@ def policy_gradient_loss(
     batch: Experience,
     learner: Learner,
     surrogate: Surrogate,
-    clip: Array | float,
-    value_weight: Array | float,
-    entropy_weight: Array | float,
+    clip: ArrayLike,
+    value_weight: ArrayLike,
+    entropy_weight: ArrayLike,
 ) -> tuple[Array, LossParts]:
     """-E[surrogate] + value_weight * squared value error - entropy_weight * entropy, over decisions."""
     outputs = outputs_on(learner, params, batch)
@@ -195,7 +198,7 @@ def policy_gradient_loss(
     return loss, LossParts(objective, value_loss, spread)
 
 
-def make_optimizer(gradient_clip: Array | float) -> optax.GradientTransformation:
+def make_optimizer(gradient_clip: ArrayLike) -> optax.GradientTransformation:
     """Global-norm clipping and Adam; the learning rate is applied by `train`, where it may be traced."""
     return optax.chain(optax.clip_by_global_norm(gradient_clip), optax.scale_by_adam())
 
@@ -231,11 +234,11 @@ def train(
     penalty: Penalty = no_penalty,
     steps: int,
     epochs: int,
-    learning_rate: dict[str, Array | float],
-    gradient_clip: Array | float,
-    clip: Array | float,
-    value_weight: Array | float,
-    entropy_weight: Array | float,
+    learning_rate: dict[str, ArrayLike],
+    gradient_clip: ArrayLike,
+    clip: ArrayLike,
+    value_weight: ArrayLike,
+    entropy_weight: ArrayLike,
     normalise: bool = False,
 ) -> tuple[dict[str, PyTree], dict[str, PyTree], TrainMetrics]:
     """`steps` rounds of fresh experience, `epochs` gradient steps on each. key: consumed.
@@ -276,7 +279,9 @@ def train(
         parts, extra, norm = jax.tree.map(lambda leaf: leaf[-1], (parts, extra, norm))
         played = sum(batch.acted.shape[0] * batch.acted.shape[1] for batch in batches)
         taken = jnp.sum(jnp.stack([batch.env_steps for batch in batches]))
-        return carry, TrainMetrics(*parts, extra, norm, jnp.int32(played), taken)
+        return carry, TrainMetrics(
+            parts.objective, parts.value_loss, parts.entropy, extra, norm, jnp.int32(played), taken
+        )
 
     if steps == 0:
         zero = jnp.float32(0.0)
@@ -289,7 +294,7 @@ def train(
 def _normalised(batch: Experience) -> Experience:
     mean = masked_mean(batch.advantage, batch.acted)
     deviation = jnp.sqrt(masked_mean((batch.advantage - mean) ** 2, batch.acted))
-    return batch.replace(advantage=(batch.advantage - mean) / (deviation + 1e-6))
+    return dataclasses.replace(batch, advantage=(batch.advantage - mean) / (deviation + 1e-6))
 
 
 __all__ = [

@@ -178,7 +178,7 @@ class GemsConfig:
     top_anchors: int = size(8)
     """How many of the heaviest anchors are mutated (not printed in the paper)."""
     common_random_numbers: bool = choice(False)
-    """All candidates face the same opponents, deals and sampling noise."""
+    """All anchors, and all candidates, face the same opponents, deals and sampling noise: differences get sharper."""
     jacobian: Literal["none", "exact", "gram", "hutchinson"] = choice("gram")
     """How ||J G(z)||_F^2 is computed; 'none' leaves the penalty out of the program."""
     mutation_scale: float = real(0.2, NON_NEGATIVE)

@@ -34,6 +34,7 @@ def draw_noise(key: Array, shape: tuple[int, ...], num_actions: int, continuous:
 
 
 def _base(output: PolicyOutput) -> distrax.MultivariateNormalDiag:
+    assert output.mean is not None and output.log_std is not None
     return distrax.MultivariateNormalDiag(output.mean, jnp.exp(output.log_std))
 
 
@@ -44,7 +45,8 @@ def _squashed(output: PolicyOutput) -> distrax.Transformed:
 def sample(output: PolicyOutput, noise: Array) -> Array:
     """An action: int32 in [0, A), or a point of the box (-1, 1)^A."""
     if output.logits is None:
-        return jnp.clip(jnp.tanh(output.mean + jnp.exp(output.log_std) * noise), -_EDGE, _EDGE)
+        base = _base(output)
+        return jnp.clip(jnp.tanh(base.loc + base.scale_diag * noise), -_EDGE, _EDGE)
     cdf = jnp.cumsum(jax.nn.softmax(output.logits))
     # Zero-probability actions repeat the CDF's value and are passed over by `<=`; scaling by the last entry keeps the
     # threshold strictly below it, whatever the rounding.

@@ -5,6 +5,8 @@ Returns are scaled to [0, 1] by the game's bounds here and nowhere else. Every a
 
 from __future__ import annotations
 
+from functools import partial
+
 import chex
 import jax
 import jax.numpy as jnp
@@ -63,12 +65,8 @@ def draw_opponents(key: Array, game: Game, log_sigma: Array, shape: tuple[int, .
     columns = []
     for player_key, population in zip(random.split(key, num_players(game)), game.population_of_player, strict=True):
         if stratified:
-            *lead, count = shape
-            keys = random.split(player_key, tuple(lead))
-            draw = jnp.vectorize(
-                lambda k, p=population: simplex.stratified(k, log_sigma[p], count), signature="()->(n)"
-            )
-            columns.append(draw(keys))
+            row = jnp.vectorize(partial(simplex.stratified, num_draws=shape[-1]), signature="(),(k)->(n)")
+            columns.append(row(random.split(player_key, shape[:-1]), log_sigma[population]))
         else:
             columns.append(simplex.sample(player_key, log_sigma[population], shape))
     return jnp.stack(columns, axis=-1)
@@ -132,6 +130,7 @@ def population_values(
     episodes: int,
     mixture_samples: int,
     sampling: str = "per_anchor",
+    common: bool = False,
 ) -> Estimate:
     """v-hat of every anchor against the others' sigma, and the mixture's own value (eq:mc-estimators_revised).
 
@@ -153,6 +152,7 @@ def population_values(
             num_opponents=num_opponents,
             episodes=episodes,
             sampling=sampling,
+            common=common,
         )
         return returns.mean(axis=1), _variance(returns), lengths.sum(axis=1)
 
@@ -181,6 +181,4 @@ def _variance(returns: Array) -> Array:
 
 def _by_population(game: Game, per_player: Array) -> Array:
     """[players] -> [P]: the mean over the players that share a population."""
-    return jnp.stack(
-        [jnp.mean(per_player[jnp.asarray(players_of(game, p))]) for p in range(num_populations(game))]
-    )
+    return jnp.stack([jnp.mean(per_player[jnp.asarray(players_of(game, p))]) for p in range(num_populations(game))])

@@ -78,11 +78,6 @@ class Networks(NamedTuple):
     critic: Critic
 
 
-@functools.lru_cache(maxsize=None)
-def _mlp_policy(observation_size: int, num_actions: int, hidden: tuple[int, ...], continuous: bool) -> MlpPolicy:
-    return MlpPolicy(observation_size, num_actions, hidden, continuous)
-
-
 def networks(game: Game, config: GemsConfig) -> Networks:
     """The networks that the config asks for on this game: static, equal for equal arguments."""
     observation_size = math.prod(game.observation_shape)
@@ -90,7 +85,7 @@ def networks(game: Game, config: GemsConfig) -> Networks:
     if config.policy == "tabular":
         policy = infoset_policy(game)
     else:
-        policy = _mlp_policy(observation_size, game.num_actions, config.policy_hidden, game.continuous)
+        policy = MlpPolicy(observation_size, game.num_actions, config.policy_hidden, game.continuous)
     generator: Generator
     if config.generator == "concatenated":
         assert isinstance(policy, MlpPolicy)  # config.validate() has said so
@@ -224,6 +219,7 @@ def solve_meta_game(
             episodes=config.episodes,
             mixture_samples=config.mixture_samples,
             sampling=config.opponents,
+            common=config.common_random_numbers,
         )
         # Nothing has been measured before the very first round: 0 as printed, or no hint at all.
         unknown = first & (state.step == 0) & (config.new_value == "oracle_mean")
@@ -451,9 +447,19 @@ def respond(
     opt_state = _fresh_optimizer(params, config) if config.reset_optimizer else state.opt_state
 
     def one(views: tuple[View, ...], p: Array | int, own_key: Array) -> Response:
-        own = jax.tree.map(lambda leaf: leaf[p], (params, opt_state, found.anchors, found.active, found.anchor_id))
+        own_params, own_opt_state = jax.tree.map(lambda leaf: leaf[p], (params, opt_state))
         return _respond_one(
-            own_key, views, *own, rotate(opponents, p), jnp.log(rotate(found.sigma, p)), state.step + 1, config
+            own_key,
+            views,
+            own_params,
+            own_opt_state,
+            found.anchors[p],
+            found.active[p],
+            found.anchor_id[p],
+            rotate(opponents, p),
+            jnp.log(rotate(found.sigma, p)),
+            state.step + 1,
+            config,
         )
 
     merged = each_population(game, one, jax.random.split(key, num_populations(game)))
@@ -532,9 +538,9 @@ def _respond_one(
         if config.jacobian != "none":
             z = batches[0].code
             keys = jax.random.split(penalty_key, len(z))
-            norms = jax.vmap(
-                lambda c, k: jacobian_norm(nets.generator, current["generator"], c, config.jacobian, k)
-            )(z, keys)
+            norms = jax.vmap(lambda c, k: jacobian_norm(nets.generator, current["generator"], c, config.jacobian, k))(
+                z, keys
+            )
             loss = loss + jacobian_weight(config, time) * norms.mean()
         return loss
 

@@ -22,7 +22,6 @@ from jax.flatten_util import ravel_pytree
 from gems_jax.distributions import mask_logits
 from gems_jax.types import Array, PolicyOutput, PyTree
 
-
 _SMALL = 1024  # tables up to this size are compared entry by entry: XLA compiles and runs that faster than a product
 
 
@@ -67,7 +66,7 @@ class MlpPolicy:
         return self._module().init(key, jnp.zeros(self.observation_size))["params"]
 
     def __call__(self, phi: PyTree, observation: Array, legal: Array) -> PolicyOutput:
-        outputs = self._module().apply({"params": phi}, observation.reshape(-1))
+        outputs: Array = self._module().apply({"params": phi}, observation.reshape(-1))  # type: ignore[assignment]
         if not self.continuous:
             return PolicyOutput(logits=mask_logits(outputs, legal))
         mean, log_std = jnp.split(outputs, 2)

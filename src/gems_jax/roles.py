@@ -7,6 +7,7 @@ the same function is called once per population.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -27,7 +28,7 @@ class View:
     player_of_seat: tuple[int, ...] = static_field()
     population_of_player: tuple[int, ...] = static_field()
 
-    def __getattr__(self, name: str):  # name, num_seats, observation_shape, max_steps, ... are those of the base
+    def __getattr__(self, name: str) -> Any:  # name, num_seats, observation_shape, max_steps, ... are those of the base
         if name.startswith("__") or name in ("base", "seats"):
             raise AttributeError(name)
         return getattr(self.base, name)
@@ -110,7 +111,7 @@ def each_population(game: Game, function: Callable[[tuple[View, ...], Array | in
 
         def one(population: Array, key: Array) -> R:
             seats = (jnp.arange(game.num_seats, dtype=jnp.int32) + population) % game.num_seats
-            return function((template.replace(seats=seats),), population, key)
+            return function((dataclasses.replace(template, seats=seats),), population, key)
 
         return jax.vmap(one)(jnp.arange(game.num_seats, dtype=jnp.int32), keys)
     return stack(

@@ -257,7 +257,7 @@ class PgxGame:
         """key: consumed."""
         poker = self._rules.poker
         if poker:
-            # One uniform picks the deal: pgx would shuffle the deck and draw who begins, most of a short episode's time.
+            # One uniform picks the deal: pgx would shuffle a deck and draw who begins, most of a short game's time.
             ends = np.cumsum(poker.weights) / sum(poker.weights)
             deal = jnp.sum(jnp.asarray(ends[:-1], jnp.float32) <= jax.random.uniform(key))
             return self._dealt(jnp.asarray(poker.hands, jnp.int32)[deal])
