@@ -11,7 +11,38 @@ from gems_jax.config import GemsConfig
 
 PAPER = GemsConfig()
 
+# The newest anchor alone is trained, on many episodes, while the trust region holds the others. All candidates are
+# fresh codes: a mutation stands so near its parent that training the one drags the other along.
+RPS_TUNED = GemsConfig(
+    iterations=20,
+    capacity=20,
+    latent_dim=16,
+    opponents="stratified",
+    num_opponents=16,
+    episodes=1,
+    mixture_samples=0,
+    meta_steps=200,
+    eta=2.0,
+    oracle_opponents=32,
+    oracle_episodes=1,
+    mutations=0,
+    randoms=32,
+    common_random_numbers=True,
+    jacobian="none",
+    abr_steps=10,
+    abr_anchors=1,
+    abr_opponents=256,
+    abr_episodes=1,
+    kl_protects="others",
+    kl_opponents=1,
+    reset_optimizer=True,
+    learning_rate=0.05,
+    beta_kl=10.0,
+    q_new=1.0,
+)
+
 PRESETS: dict[str, dict[str, GemsConfig]] = {
+    "biased_rps": {"tuned": RPS_TUNED},
     "kuhn_poker": {"paper": PAPER},
 }
 
