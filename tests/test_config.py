@@ -1,0 +1,207 @@
+"""GemsConfig: the paper's numbers, every field checked, what is static and what is traced."""
+
+import dataclasses
+import math
+import typing
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+from gems_jax import GemsConfig, init_gems, make_game, preset
+from gems_jax.config import (
+    ABOVE_ZERO,
+    AT_LEAST_ONE,
+    CAP,
+    CONFIDENCE,
+    NON_NEGATIVE,
+    OPEN_SHARE,
+    SHARE,
+    replace_fields,
+    validate_fields,
+)
+from gems_jax.presets import PRESETS
+
+FIELDS = {field.name: field for field in dataclasses.fields(GemsConfig)}
+HINTS = typing.get_type_hints(GemsConfig)
+
+# tab:gems_default_params, line by line.
+PRINTED = {
+    "iterations": 40,
+    "initial_anchors": 1,
+    "capacity": 32,
+    "latent_dim": 8,
+    "temperature": 1.0,
+    "num_opponents": 8,
+    "episodes": 2,
+    "mixture_samples": 128,
+    "ema": 0.0,
+    "eta": 0.03,
+    "schedule": "const",
+    "logit_cap": 50.0,
+    "oracle_opponents": 8,
+    "oracle_episodes": 2,
+    "mutations": 32,
+    "randoms": 32,
+    "mutation_scale": 0.2,
+    "delta": 0.5,
+    "abr_steps": 30,
+    "abr_anchors": 16,
+    "learning_rate": 2e-4,
+    "beta_kl": 0.05,
+    "q_new": 0.25,
+    "gradient_clip": 0.5,
+}
+
+ANY_REAL = (math.nan, "1", None, True)
+BAD_REALS = {  # what each range refuses
+    NON_NEGATIVE: (-1e-9, math.inf),
+    ABOVE_ZERO: (0.0, -1.0, math.inf),
+    AT_LEAST_ONE: (0.999, 0.0, math.inf),
+    SHARE: (-1e-9, 1.001),
+    OPEN_SHARE: (0.0, 1.0),
+    CONFIDENCE: (0.0, 1.001, -0.5),
+    CAP: (0.0, -1.0),
+}
+GOOD_REALS = {
+    NON_NEGATIVE: (0.0, 1e6, 3),
+    ABOVE_ZERO: (1e-9, 100),
+    AT_LEAST_ONE: (1.0, 10.0, 1),
+    SHARE: (0.0, 1.0, 0, 1),
+    OPEN_SHARE: (1e-6, 0.999),
+    CONFIDENCE: (1e-9, 1.0),
+    CAP: (1e-9, math.inf),
+}
+
+
+def bad_and_good(name):
+    """Values that the field must refuse, and values that it must take, by its kind; a field without a kind fails."""
+    field, hint = FIELDS[name], HINTS[name]
+    if typing.get_origin(hint) is typing.Literal:
+        return ("no_such_choice", None, 1, ""), typing.get_args(hint)
+    if hint is bool:
+        return (1, 0, "True", None), (True, False)
+    if hint is int:
+        least = 0 if name in ("mixture_samples", "mutations", "randoms", "abr_steps") else 1
+        return (least - 1, -5, 2.0, 1.5, "2", None, True), (least, 7)
+    if hint == tuple[int, ...]:
+        return (8, [8], (0,), (8, -1), (8.0,), None), ((), (8,), (8, 16))
+    assert hint is float and not field.metadata.get("static")
+    return BAD_REALS[field.metadata["check"]] + ANY_REAL, GOOD_REALS[field.metadata["check"]]
+
+
+@pytest.mark.parametrize(("name", "value"), PRINTED.items())
+def test_defaults_are_the_papers_kuhn_table(name, value):
+    assert getattr(GemsConfig(), name) == value
+    assert getattr(preset("kuhn_poker", "paper"), name) == value
+
+
+def test_other_defaults_that_the_paper_says():
+    config = GemsConfig()
+    assert config.meta_rule == "omwu" and config.index == "eb_ucb" and config.surrogate == "ppo"
+    assert config.delta_rule == "constant"  # the Kuhn table's 0.5
+    assert config.range_term  # eq:ucb-jac
+    assert config.generator == "hypernetwork"
+    assert config.validate() is config
+
+
+@pytest.mark.parametrize("name", FIELDS)
+def test_every_field_out_of_range_is_named_with_its_value(name):
+    bad, good = bad_and_good(name)
+    for value in bad:
+        with pytest.raises(ValueError) as error:
+            validate_fields(GemsConfig(**{name: value}))
+        message = str(error.value)
+        assert message.startswith(f"{name} must be ") and message.count(repr(value)), message
+        assert ":" in message and len(message) > len(name) + 20  # what was expected stands there too
+    for value in good:
+        validate_fields(GemsConfig(**{name: value}))
+
+
+@pytest.mark.parametrize("name", FIELDS)
+def test_exactly_the_real_valued_fields_are_traced(name):
+    field = FIELDS[name]
+    kinds = (int, bool, tuple[int, ...])
+    static = HINTS[name] in kinds or typing.get_origin(HINTS[name]) is typing.Literal
+    assert field.metadata.get("static", False) == static
+    assert static or HINTS[name] is float
+
+
+def test_close_names_are_suggested():
+    with pytest.raises(ValueError, match="index must be one of eb_ucb, .*greedy: got 'eb_ubc'; did you mean 'eb_ucb'"):
+        GemsConfig(index="eb_ubc").validate()
+    with pytest.raises(ValueError, match="GemsConfig has no field 'learn_rate'; did you mean learning_rate"):
+        GemsConfig().replace(learn_rate=1.0)
+    with pytest.raises(ValueError, match="no field 'xyz'; known: iterations, initial_anchors, "):
+        replace_fields(GemsConfig(), {"xyz": 1})
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"initial_anchors": 5, "capacity": 4}, "initial_anchors must fit the capacity: got 5 anchors for 4 slots"),
+        ({"mutations": 1, "randoms": 1, "anchors_per_call": 3}, "at most the pool's 2 candidates: got 3"),
+        ({"oracle_rounds": 9}, "oracle_rounds must be at most oracle_opponents=8: got 9"),
+        ({"generator": "concatenated"}, "needs policy='mlp' with a hidden layer: got policy='tabular'"),
+        ({"generator": "concatenated", "policy": "mlp"}, r"policy_hidden=\(\)"),
+    ],
+)
+def test_fields_that_do_not_go_together(changes, message):
+    with pytest.raises(ValueError, match=message):
+        GemsConfig(**changes).validate()
+
+
+def test_degenerate_settings_are_legal():
+    GemsConfig(mutations=0, randoms=0, anchors_per_call=2, eta=0.0, abr_steps=0).validate()
+
+
+def test_init_gems_checks_before_anything_is_computed():
+    game = make_game("biased_rps")
+    with pytest.raises(ValueError, match="eta must be a finite number, at least 0: got -1"):
+        init_gems(jax.random.key(0), game, GemsConfig(eta=-1))
+    with pytest.raises(ValueError, match="expected a Game with init and step: got 'kuhn_poker'; see gems_jax.make_gam"):
+        init_gems(jax.random.key(0), "kuhn_poker", GemsConfig())
+
+
+def test_arrays_and_tracers_pass_the_check():
+    swept = GemsConfig().replace(eta=jnp.asarray([0.1, 0.2]))
+    assert swept.validate() is swept
+    assert jax.jit(lambda config: config.validate().eta * 2)(GemsConfig(eta=0.25)) == 0.5
+
+
+def test_reals_are_leaves_and_sizes_are_structure():
+    reals = [name for name in FIELDS if HINTS[name] is float]
+    assert len(jax.tree.leaves(GemsConfig())) == len(reals)
+    traces = []
+
+    @jax.jit
+    def read(config):
+        traces.append(1)
+        return config.eta * config.capacity
+
+    assert read(GemsConfig(eta=0.5)) == 16.0
+    for name in reals:
+        read(GemsConfig(**{name: 0.625}))
+    assert len(traces) == 1
+    assert read(GemsConfig(eta=0.5, capacity=4)) == 2.0
+    assert len(traces) == 2
+    assert hash(jax.tree.structure(GemsConfig())) == hash(jax.tree.structure(GemsConfig(eta=7.0)))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("khun_poker",), "no presets for the game 'khun_poker'; did you mean 'kuhn_poker'.*biased_rps"),
+        (("kuhn_poker", "papre"), "kuhn_poker has no preset 'papre'; did you mean 'paper'.*known: paper"),
+    ],
+)
+def test_unknown_presets_list_the_known(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        preset(*arguments)
+
+
+def test_presets_are_valid_and_reached_by_the_game_itself():
+    for game, settings in PRESETS.items():
+        for which, config in settings.items():
+            assert preset(game, which) is config and config.validate()
+    assert preset(make_game("kuhn_poker")) is preset("kuhn_poker", "paper")
