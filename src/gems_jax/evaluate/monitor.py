@@ -1,0 +1,192 @@
+"""One row of scalars per iteration: how far from equilibrium, why, and what training did.
+
+`exact_monitor(game, solver)` gives the pair `(init_monitor, measure)` that a driver scans along with the step:
+
+    monitor = init_monitor(state)
+    monitor, row = measure(monitor, state_before, metrics, state_after)
+
+Both are pure, for one seed: callers vmap. A solver needs no more than its `profile`; what its metrics and states do
+not hold (a pool, anchors) has no columns. Returns are in the game's own units (chips per game in poker).
+
+    column                       meaning, after the iteration unless said otherwise
+    nash_conv                    sum_p BR_p - u_p of the played mixture (profile "iterate")
+    exploitability               NashConv / 2, for two-player zero-sum games only, as is the next
+    exploitability_average       of the run's average mixture (profile "average"); nash_conv_average in other games
+    budget_best_response, budget_oracle, budget_newcomer, budget_meta_regret
+                                 the four terms of `error_budget`, of sigma' with the generator before ABR, averaged
+                                 over the players: for two players they add up to the exploitability of that mixture
+    budget_total                 that gap, computed apart from the terms
+    budget_violation             the worst over players of |sum of the terms - gap| and of how negative a term is
+    monte_carlo_error            max over active anchors of |v-hat - v|, v exact against the same mixture; mean over P
+    abr_gap                      BR - f(newest anchor) against sigma', f with the generator after ABR: what training
+                                 left; mean over players
+    forgetting_kl                KL(at insertion || now) in nats, mean over active anchors. An anchor's policy at
+                                 insertion is the one that the iteration which added it left behind
+    forgetting_value             value now minus value at insertion against today's mixture, mean over active anchors
+    forgetting_value_worst       the same of the anchor that lost most (at most 0)
+    effective_policies           effective number of distinct policies under sigma, mean over populations
+    effective_policies_uniform   the same with all active anchors alike
+    active_anchors               in all populations together
+    entropy, kl, objective, value_loss, gradient_norm, jacobian, max_score
+                                 means over populations of what the solver's metrics hold (scores of scaled returns)
+    episodes, env_steps          of this iteration
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from gems_jax.evaluate.error_budget import ErrorBudget, error_budget
+from gems_jax.evaluate.forgetting import effective_policies, infoset_choices, policy_drift, value_drift
+from gems_jax.evaluate.game_tree import GameTree, build_tree
+from gems_jax.evaluate.tabular import (
+    anchor_values,
+    best_response_values,
+    player_gains_of_mixture,
+    policy_tables,
+    population_mean,
+    values_against,
+)
+from gems_jax.types import Array, Game, Profile, PyTree, Solver, num_players
+
+Row = dict[str, Array]
+InitMonitor = Callable[[PyTree], PyTree]
+Measure = Callable[[PyTree, PyTree, PyTree, PyTree], tuple[PyTree, Row]]
+
+BUDGET_TERMS = ("budget_best_response", "budget_oracle", "budget_newcomer", "budget_meta_regret")
+_MEANS = ("entropy", "kl", "objective", "value_loss", "gradient_norm", "jacobian")
+
+
+def plain_monitor(game: Game, solver: Solver) -> tuple[InitMonitor, Measure]:
+    """The columns that the metrics hold themselves, for games that cannot be walked."""
+    del game, solver
+
+    def measure(monitor: PyTree, before: PyTree, metrics: PyTree, after: PyTree) -> tuple[PyTree, Row]:
+        return monitor, _training_columns(metrics)
+
+    return lambda state: (), measure
+
+
+def exact_monitor(game: Game, solver: Solver) -> tuple[InitMonitor, Measure]:
+    """All columns, exact. Walks the game now; raises NotEnumerableError where that is not possible.
+
+    The monitor carries the tables [P, K, I, A] that the anchors had at their insertion.
+    """
+    tree = build_tree(game)
+    zero_sum = num_players(game) == 2 and game.zero_sum
+
+    def tables_of(profile: Profile) -> Array:
+        return policy_tables(tree, profile.population, profile.sigma.shape[1])
+
+    def init_monitor(state: PyTree) -> PyTree:
+        return {"inserted": tables_of(solver.profile(state))} if hasattr(state, "anchor_id") else {}
+
+    def measure(monitor: PyTree, before: PyTree, metrics: PyTree, after: PyTree) -> tuple[PyTree, Row]:
+        profile = solver.profile(after)
+        tables = tables_of(profile)
+        row = _distance_columns(tree, tables, profile.sigma, solver.profile(after, which="average").sigma, zero_sum)
+        if hasattr(metrics, "pool") and hasattr(before, "active"):
+            frozen = solver.profile(before)
+            then = tables_of(frozen)
+            row |= _budget_columns(tree, then, _pool_tables(tree, frozen, metrics.pool), before, metrics)
+            row["monte_carlo_error"] = _monte_carlo_error(tree, game, then, before.active, metrics)
+            row["abr_gap"] = _abr_gap(tree, then, tables, metrics, after)
+        if hasattr(after, "anchor_id"):
+            fresh = (after.anchor_id != before.anchor_id)[:, :, None, None]
+            inserted = jnp.where(fresh, tables, monitor["inserted"])
+            monitor = {"inserted": inserted}
+            row |= _forgetting_columns(tree, inserted, tables, profile.sigma, after.active)
+            row |= _diversity_columns(tree, tables, profile.sigma, after.active)
+        return monitor, row | _training_columns(metrics)
+
+    return init_monitor, measure
+
+
+def _pool_tables(tree: GameTree, frozen: Profile, pool: Array) -> Array:
+    """Tables [P, C, I, A] of candidate codes [P, C, D], by the generator of `frozen`."""
+    if pool.shape[1] == 0:
+        return jnp.zeros((pool.shape[0], 0, *tree.legal.shape))
+    return policy_tables(tree, frozen.population.replace(codes=pool), pool.shape[1])  # type: ignore[attr-defined]
+
+
+def _distance_columns(tree: GameTree, tables: Array, sigma: Array, average: Array, zero_sum: bool) -> Row:
+    played, averaged = (player_gains_of_mixture(tree, tables, mixture).sum() for mixture in (sigma, average))
+    if not zero_sum:
+        return {"nash_conv": played, "nash_conv_average": averaged}
+    return {"exploitability": played / 2, "nash_conv": played, "exploitability_average": averaged / 2}
+
+
+def _budget_columns(tree: GameTree, tables: Array, proposed: Array, before: PyTree, metrics: PyTree) -> Row:
+    """Tables are those of the generator before ABR, sigma' the mixture before the newcomer has mass."""
+    budget = error_budget(
+        tree,
+        tables_anchors=tables,
+        active=before.active,
+        sigma=metrics.sigma,
+        tables_pool=proposed,
+        chosen=metrics.chosen,
+        estimated_values=metrics.values,  # only for a term that is measured against another mixture, below
+    )
+    terms = _terms(budget)  # [4, players]
+    columns = dict(zip(BUDGET_TERMS, terms.mean(axis=1), strict=True))
+    gap = jnp.abs(terms.sum(axis=0) - budget.total).max()
+    return columns | {"budget_total": budget.total.mean(), "budget_violation": jnp.maximum(gap, -terms.min())}
+
+
+def _terms(budget: ErrorBudget) -> Array:
+    return jnp.stack([budget.best_response_gap, budget.oracle_gap, budget.newcomer_gain, budget.meta_regret])
+
+
+def _monte_carlo_error(tree: GameTree, game: Game, tables: Array, active: Array, metrics: PyTree) -> Array:
+    """Exact values against the mixture that v-hat was measured against, which is not yet sigma'."""
+    low, high = game.return_bounds
+    exact = population_mean(tree, anchor_values(tree, tables, metrics.measured_sigma))
+    error = jnp.abs(metrics.values * (high - low) + low - exact)
+    return jnp.where(active, error, 0.0).max(axis=1).mean()
+
+
+def _abr_gap(tree: GameTree, then: Array, now: Array, metrics: PyTree, after: PyTree) -> Array:
+    """ABR trains the newest anchor against sigma' over the policies as they were before."""
+    newest = jnp.argmax(after.anchor_id, axis=1)
+    trained = jnp.take_along_axis(now, newest[:, None, None, None], axis=1)  # [P, 1, I, A]
+    earned = values_against(tree, trained, then, metrics.sigma)[:, 0]
+    return (best_response_values(tree, then, metrics.sigma) - earned).mean()
+
+
+def _forgetting_columns(tree: GameTree, inserted: Array, now: Array, sigma: Array, active: Array) -> Row:
+    drift = policy_drift(tree, inserted, now)  # [P, K]
+    earned = value_drift(tree, inserted, now, now, sigma)  # [players, K]
+    holds = active[jnp.array(tree.population_of_player)]
+    return {
+        "forgetting_kl": _masked_mean(drift, active),
+        "forgetting_value": _masked_mean(earned, holds),
+        "forgetting_value_worst": jnp.where(holds, earned, 0.0).min(),
+    }
+
+
+def _diversity_columns(tree: GameTree, tables: Array, sigma: Array, active: Array) -> Row:
+    weights = jnp.stack([infoset_choices(tree, population) for population in range(tree.num_populations)])
+    alike = active / active.sum(axis=1, keepdims=True)
+    return {
+        "effective_policies": jax.vmap(effective_policies)(tables, sigma, weights).mean(),
+        "effective_policies_uniform": jax.vmap(effective_policies)(tables, alike, weights).mean(),
+    }
+
+
+def _training_columns(metrics: PyTree) -> Row:
+    row: Row = {}
+    if hasattr(metrics, "num_active"):
+        row["active_anchors"] = metrics.num_active.sum()
+    row |= {name: jnp.mean(getattr(metrics, name)) for name in _MEANS if hasattr(metrics, name)}
+    scores: Any = getattr(metrics, "scores", None)
+    if scores is not None and scores.shape[1]:
+        row["max_score"] = scores.max(axis=1).mean()
+    return row | {name: getattr(metrics, name) for name in ("episodes", "env_steps") if hasattr(metrics, name)}
+
+
+def _masked_mean(values: Array, mask: Array) -> Array:
+    return jnp.where(mask, values, 0.0).sum() / jnp.maximum(mask.sum(), 1)

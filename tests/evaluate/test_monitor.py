@@ -1,0 +1,277 @@
+"""The monitor's columns: by hand on rock-paper-scissors, then the error budget on real runs of five seeds."""
+
+from types import SimpleNamespace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from gems_jax.config import GemsConfig
+from gems_jax.evaluate.monitor import BUDGET_TERMS, exact_monitor, plain_monitor
+from gems_jax.evaluate.tabular import exploitability, nash_conv
+from gems_jax.games import make_game
+from gems_jax.solvers import make_solver
+from gems_jax.types import Array, PolicyOutput, Profile, Solver, static_field, struct
+
+SEEDS, ITERATIONS = 5, 5
+TINY = GemsConfig(
+    capacity=3,  # full after two iterations: replacement is part of every run
+    generator_widths=(8,),
+    critic_hidden=(8,),
+    latent_dim=3,
+    num_opponents=2,
+    mixture_samples=0,
+    mutations=2,
+    randoms=2,
+    top_anchors=2,
+    oracle_opponents=2,
+    abr_steps=2,
+    abr_anchors=4,
+    abr_opponents=2,
+    kl_opponents=2,
+    eta=0.5,
+    learning_rate=0.05,  # so that generators move visibly within a few iterations
+)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def without_key_checker():
+    """JAX's key-reuse checker has no rule for transposed key arrays, which vmap over populations makes of any scan
+    over keys, and takes them as used up."""
+    with jax.debug_key_reuse(False):
+        yield
+
+
+# --- by hand
+
+PURE = 40.0 * np.eye(3, dtype=np.float32)  # logits of rock, paper, scissors
+ROCK, PAPER, SCISSORS = PURE
+UNIFORM = np.zeros(3, np.float32)
+
+
+def play_logits(params, observation, legal) -> PolicyOutput:
+    return PolicyOutput(logits=params)
+
+
+@struct
+class Logits:
+    """A population whose codes are the logits themselves."""
+
+    codes: Array  # [P, K, 3]
+    apply: object = static_field(default=play_logits)
+
+    def select(self, index):
+        return self.codes[index]
+
+
+def hand_state(codes, active, ids, sigma, average=None):
+    """One population's arrays [K, ...], given to both players."""
+    both = lambda rows: jnp.stack([jnp.asarray(rows)] * 2)  # noqa: E731
+    return SimpleNamespace(
+        codes=both(codes),
+        active=both(active),
+        anchor_id=both(ids),
+        sigma=both(sigma),
+        average=both(average if average is not None else sigma),
+    )
+
+
+HAND_SOLVER = Solver(
+    init=lambda key: None,
+    step=lambda state, key: (state, None),
+    profile=lambda state, which="iterate": Profile(
+        Logits(state.codes), state.sigma if which == "iterate" else state.average
+    ),
+)
+
+
+INIT, MEASURE = exact_monitor(make_game("rock_paper_scissors"), HAND_SOLVER)
+
+
+@pytest.fixture(scope="module")
+def by_hand():
+    """Everybody plays rock; paper is proposed and taken; training then turns it halfway to scissors.
+
+    f before: rock 0, scissors -1, paper 1 = BR.
+    """
+    before = hand_state([ROCK, SCISSORS, UNIFORM], [True, True, False], [0, 1, -1], [1.0, 0.0, 0.0])
+    half = np.array([-40.0, 0.0, 0.0], np.float32)  # paper or scissors, one half each
+    after = hand_state(
+        [ROCK, half, half], [True, True, True], [0, 1, 2], [1.0, 0.0, 0.0], average=[0.5, 0.25, 0.25]
+    )  # anchor 1 drifted from scissors, anchor 2 is new
+    metrics = SimpleNamespace(
+        # bounds (-1, 1): 0.6 is a return of 0.2, where the true value of rock against itself is 0; scissors are right
+        values=jnp.array([[0.6, 0.0, 9.0]] * 2),
+        measured_sigma=before.sigma,
+        sigma=before.sigma,
+        pool=jnp.asarray(np.stack([np.stack([SCISSORS, PAPER])] * 2)),
+        chosen=jnp.array([1, 1]),
+        scores=jnp.array([[0.1, 0.4], [0.2, 0.8]]),
+        num_active=jnp.array([3, 3]),
+        entropy=jnp.array([0.5, 1.0]),
+        episodes=jnp.int32(7),
+        env_steps=jnp.int32(9),
+    )
+    return before, metrics, after
+
+
+@pytest.fixture(scope="module")
+def monitored(by_hand):
+    """(monitor, row) of the iteration above."""
+    before, metrics, after = by_hand
+    return MEASURE(INIT(before), before, metrics, after)
+
+
+@pytest.mark.parametrize(
+    ("column", "expected"),
+    [
+        ("exploitability", 1.0),  # paper beats rock by 1, for both players
+        ("nash_conv", 2.0),
+        # average: rock 1/2, paper and scissors 1/4 each: paper earns 1/2 - 1/4
+        ("exploitability_average", 0.25),
+        ("budget_best_response", 0.0),
+        ("budget_oracle", 0.0),
+        ("budget_newcomer", 1.0),
+        ("budget_meta_regret", 0.0),
+        ("budget_total", 1.0),
+        ("budget_violation", 0.0),
+        ("monte_carlo_error", 0.2),
+        ("abr_gap", 1.0),  # BR 1, and half paper half scissors earns 0
+        # rock kept 0, the anchor that was scissors ln 2, the newcomer 0
+        ("forgetting_kl", np.log(2.0) / 3),
+        # against rock: scissors -1 became 0, the others did not change
+        ("forgetting_value", 1 / 3),
+        ("forgetting_value_worst", 0.0),
+        ("effective_policies", 1.0),  # all mass on rock
+        # rock alone, two copies of one policy that never agrees with it: 1 / (1/9 + 4/9)
+        ("effective_policies_uniform", 9 / 5),
+        ("active_anchors", 6),
+        ("entropy", 0.75),
+        ("max_score", 0.6),
+        ("episodes", 7),
+        ("env_steps", 9),
+    ],
+)
+def test_columns_by_hand(monitored, column, expected):
+    np.testing.assert_allclose(monitored[1][column], expected, atol=1e-5)
+
+
+def test_tables_at_insertion_are_kept_until_a_slot_is_taken(monitored):
+    """[rock, scissors as it was, the newcomer as training left it]."""
+    inserted = monitored[0]["inserted"]
+    expected = np.array([[1, 0, 0], [0, 0, 1], [0, 0.5, 0.5]])
+    np.testing.assert_allclose(inserted[0, :, 0], expected, atol=1e-6)
+
+
+def test_without_training_the_budget_is_of_the_mixture_that_is_played(by_hand):
+    before, metrics, _ = (SimpleNamespace(**vars(part)) for part in by_hand)
+    metrics.sigma = jnp.array([[0.5, 0.3, 0.2], [0.1, 0.2, 0.7]])
+    after = SimpleNamespace(**vars(before))
+    after.sigma = metrics.sigma
+    before.active = jnp.ones_like(before.active)
+    monitor, row = MEASURE(INIT(before), before, metrics, after)
+    np.testing.assert_allclose(row["budget_total"], row["exploitability"], atol=1e-6)
+    assert float(row["exploitability"]) > 0.1 and float(row["budget_violation"]) < 1e-6
+    np.testing.assert_allclose([row["forgetting_kl"], row["forgetting_value"]], 0.0, atol=1e-6)
+
+
+def test_empty_pool_has_no_score_and_still_adds_up(by_hand):
+    before, metrics, after = by_hand
+    metrics = SimpleNamespace(**vars(metrics))
+    metrics.pool, metrics.scores, metrics.chosen = jnp.zeros((2, 0, 3)), jnp.zeros((2, 0)), jnp.array([-1, -1])
+    _, row = MEASURE(INIT(before), before, metrics, after)
+    assert "max_score" not in row and float(row["budget_violation"]) < 1e-6
+    assert float(row["budget_oracle"]) == float(row["budget_newcomer"]) == 0.0
+    np.testing.assert_allclose(row["budget_best_response"], 1.0, atol=1e-6)
+
+
+def test_plain_monitor_has_what_the_metrics_hold(by_hand, monitored):
+    before, metrics, after = by_hand
+    init, measure = plain_monitor(make_game("rock_paper_scissors"), HAND_SOLVER)
+    monitor, row = measure(init(before), before, metrics, after)
+    assert set(row) == {"active_anchors", "entropy", "max_score", "episodes", "env_steps"}
+    assert all(float(row[name]) == float(monitored[1][name]) for name in row)
+    assert jax.tree.leaves(monitor) == []
+
+
+def test_general_sum_games_have_no_exploitability():
+    """Prisoner's dilemma, everybody cooperates: each wins by defecting."""
+    game = make_game("prisoners_dilemma")
+    state = SimpleNamespace(codes=jnp.zeros((2, 1, 2)).at[:, :, 0].set(40.0), sigma=jnp.ones((2, 1)))
+    state.average = state.sigma
+    init, measure = exact_monitor(game, HAND_SOLVER)
+    _, row = measure(init(state), state, SimpleNamespace(), state)
+    assert set(row) == {"nash_conv", "nash_conv_average"}
+    gain = game.payoffs[0, 1, 0] - game.payoffs[0, 0, 0]
+    np.testing.assert_allclose(row["nash_conv"], 2 * gain, atol=1e-5)
+
+
+def test_solver_that_is_not_gems():
+    """A state without anchors and metrics without a pool: distances and what the metrics hold, no more."""
+    state = SimpleNamespace(codes=jnp.zeros((2, 1, 3)), sigma=jnp.ones((2, 1)), average=jnp.ones((2, 1)))
+    metrics = SimpleNamespace(episodes=jnp.int32(3), env_steps=jnp.int32(4))
+    _, row = MEASURE(INIT(state), state, metrics, state)
+    assert set(row) == {"exploitability", "nash_conv", "exploitability_average", "episodes", "env_steps"}
+    np.testing.assert_allclose(row["exploitability"], 0.0, atol=1e-6)
+
+
+# --- real runs
+
+
+def rows_of(game, config, seeds=SEEDS, iterations=ITERATIONS):
+    """(final states, rows [seeds, iterations], final monitors) of vmapped, scanned runs."""
+    solver = make_solver("gems", game, config)
+    init, measure = exact_monitor(game, solver)
+
+    def body(carry, key):
+        state, monitor = carry
+        after, metrics = solver.step(state, key)
+        monitor, row = measure(monitor, state, metrics, after)
+        return (after, monitor), (row, metrics.slot)
+
+    def one(key):
+        key_init, key_run = jax.random.split(key)
+        state = solver.init(key_init)
+        (state, monitor), rows = jax.lax.scan(body, (state, init(state)), jax.random.split(key_run, iterations))
+        return state, monitor, rows
+
+    return solver, jax.jit(jax.vmap(one))(jax.random.split(jax.random.key(0), seeds))
+
+
+@pytest.fixture(scope="module", params=["biased_rps", "kuhn_poker"])
+def real(request):
+    game = make_game(request.param)
+    return game, *rows_of(game, TINY)
+
+
+def test_budget_adds_up_in_every_iteration(real):
+    _, _, (_, _, (rows, _)) = real
+    for term in BUDGET_TERMS:
+        assert rows[term].shape == (SEEDS, ITERATIONS)
+        assert (rows[term] >= 0).all()
+    np.testing.assert_allclose(sum(rows[term] for term in BUDGET_TERMS), rows["budget_total"], atol=1e-5)
+    assert (rows["budget_violation"] <= 1e-5).all()
+    # ... and it is not the sum of nothing
+    assert (rows["budget_total"] > 0.01).all()
+    assert sum(float(rows[term].max()) > 1e-3 for term in BUDGET_TERMS) >= 3
+
+
+def test_distances_are_those_of_the_final_state(real):
+    game, solver, (states, _, (rows, _)) = real
+    for seed in range(2):
+        state = jax.tree.map(lambda leaf, seed=seed: leaf[seed], states)
+        np.testing.assert_allclose(rows["nash_conv"][seed, -1], nash_conv(game, solver.profile(state)), atol=1e-5)
+        expected = exploitability(game, solver.profile(state, which="average"))
+        np.testing.assert_allclose(rows["exploitability_average"][seed, -1], expected, atol=1e-5)
+    np.testing.assert_allclose(rows["nash_conv"], 2 * rows["exploitability"], atol=1e-6)
+
+
+def test_every_column_is_finite_and_forgetting_is_measured(real):
+    _, _, (_, _, (rows, slots)) = real
+    for name, values in rows.items():
+        assert values.shape == (SEEDS, ITERATIONS) and np.isfinite(values).all(), name
+    assert (slots[:, 2:] >= 0).all() and rows["active_anchors"][0].tolist() == [4, 6, 6, 6, 6]
+    assert (rows["forgetting_kl"] >= 0).all() and float(rows["forgetting_kl"].max()) > 1e-5
+    assert (rows["forgetting_value_worst"] <= 0).all()
+    assert (rows["effective_policies"] >= 1 - 1e-5).all() and (rows["effective_policies"] <= 3 + 1e-5).all()
