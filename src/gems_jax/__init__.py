@@ -22,6 +22,7 @@ _HOME = {
     "exploitability": "gems_jax.evaluate.tabular",
     "gems_step": "gems_jax.gems",
     "init_gems": "gems_jax.gems",
+    "load": "gems_jax.run.load",
     "make_game": "gems_jax.games",
     "make_solver": "gems_jax.solvers",
     "nash_conv": "gems_jax.evaluate.tabular",
@@ -44,6 +45,7 @@ __all__ = [
     "exploitability",
     "gems_step",
     "init_gems",
+    "load",
     "make_game",
     "make_solver",
     "nash_conv",
@@ -62,6 +64,7 @@ if TYPE_CHECKING:
     from gems_jax.oracle import eb_ucb
     from gems_jax.presets import preset
     from gems_jax.rollout import play_episode
+    from gems_jax.run.load import load
     from gems_jax.solvers import make_solver
     from gems_jax.types import Game, GameState, Solver
 

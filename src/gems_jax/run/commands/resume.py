@@ -1,0 +1,41 @@
+"""`gems resume RUN`: go on where a run stands."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from gems_jax.run.commands.parsing import UsageError, existing, parse
+
+
+@dataclasses.dataclass(frozen=True)
+class Resume:
+    """Go on with a run from its newest good checkpoint, with the settings it was started with."""
+
+    run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
+    """Run directory: a seed's folder, or that of a whole batch."""
+    iterations: int | None = None
+    """Iterations to reach (default: what was planned). More than planned makes the run longer."""
+    quiet: bool = False
+    """Show nothing but errors."""
+
+
+def main(argv: Sequence[str]) -> int:
+    arguments = parse(Resume, argv, prog="gems resume")
+    if arguments.iterations is not None and arguments.iterations < 1:
+        raise UsageError(f"--iterations must be at least 1: got {arguments.iterations}")
+    from gems_jax.run.directory import open_run, read_config
+
+    directory = open_run(existing(arguments.run))
+    record = read_config(directory.shared)
+    from gems_jax.run.rebuild import rebuild
+    from gems_jax.run.training import Settings, make_monitor, train
+
+    problem = rebuild(record, str(directory.shared))
+    settings = Settings.of(record.get("options") or {})
+    iterations = arguments.iterations or record["iterations"]
+    return train(problem, directory, settings, make_monitor(problem, settings), iterations, quiet=arguments.quiet)

@@ -1,0 +1,250 @@
+"""`gems train GAME`: everything that can be wrong is found before anything compiles or any folder is made."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import importlib.util
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any, Generic, TypeVar
+
+import tyro
+
+from gems_jax.run.commands.parsing import HELP, UsageError, flags_of, parse, suggest
+
+C = TypeVar("C")
+PROG = "gems train"
+# What --quick allows of each setting at most: a look at the whole pipeline, not a result.
+QUICK = {"iterations": 5, "meta_steps": 10, "mixture_samples": 64, "abr_steps": 5}
+WRITER_MODULES = {"tensorboard": "tensorboardX", "wandb": "wandb"}
+
+
+@dataclasses.dataclass(frozen=True)
+class Train:
+    """Where the run goes and how it is watched; flags of the method follow below."""
+
+    game: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="GAME")]
+    """Game to solve: see `gems games`. Your own: package.module:MyGame."""
+    preset: str = ""
+    """Named settings of the game, which the flags below then change (default: tuned, or paper where there is none)."""
+    method: str = "gems"
+    """Method to solve it with."""
+    quick: bool = False
+    """A short version that only shows that everything works."""
+    seed: int = 0
+    """Seed; the first one of several."""
+    seeds: int = 1
+    """How many seeds to run as one batch."""
+    seed_batch: int = 0
+    """How many seeds are in memory at once (0: all)."""
+    run_dir: Path | None = None
+    """Folder of the run, which must not hold anything yet (default: runs/GAME/METHOD/TIME-sSEED)."""
+    game_option: tuple[str, ...] = ()
+    """Options of the game as name=value, several apart by spaces."""
+    writers: tuple[str, ...] = ()
+    """Where metrics go besides metrics.csv: tensorboard, wandb."""
+    exact: bool = True
+    """Measure every iteration exactly where the game can be walked."""
+    chunk: int = 10
+    """Iterations between two looks at the run: progress, rows, checkpoints."""
+    checkpoint_seconds: float = 10.0
+    """Least time between two checkpoints; 0 saves after every chunk."""
+    keep: int = 3
+    """How many of the last checkpoints are kept, besides the best."""
+    quiet: bool = False
+    """Show nothing but errors."""
+    debug: bool = False
+    """Check every operation for NaN (checkify), one iteration at a time, and show tracebacks. Slow."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Arguments(Generic[C]):
+    run: tyro.conf.OmitArgPrefixes[Train]
+    settings: tyro.conf.OmitArgPrefixes[C]
+
+
+def main(argv: Sequence[str]) -> int:
+    from gems_jax.run.rebuild import CONFIGS
+
+    method = _method_of(argv)
+    if method not in CONFIGS:
+        raise UsageError(f"unknown method {method!r}{suggest(method, CONFIGS)}")
+    kind = CONFIGS[method]
+    if any(word in HELP for word in argv):
+        return _help(argv, kind)
+    run = _parse(argv, kind, kind()).run
+    _check(run, _validated(_parse(argv, kind, kind()).settings))
+    game = _make_game(run)
+    base, name = _base_settings(run, game, kind)
+    config = _validated(_parse(argv, kind, base).settings)
+    return _train(run, game, config, name)
+
+
+def _parse(argv: Sequence[str], kind: type, base: Any) -> Any:
+    flags = flags_of(Train) | flags_of(kind)
+    # A game's name that is missing must stay missing: tyro's own mark for it is the default.
+    default = Arguments(run=Train(game=tyro.MISSING), settings=base)
+    return parse(Arguments[kind], argv, prog=PROG, default=default, flags=flags)  # type: ignore[valid-type]
+
+
+def _method_of(argv: Sequence[str]) -> str:
+    """The value of --method, which decides what flags there are."""
+    for index, word in enumerate(argv):
+        if word.startswith("--method="):
+            return word.partition("=")[2]
+        if word == "--method":
+            return argv[index + 1] if index + 1 < len(argv) else ""
+    return "gems"
+
+
+def _help(argv: Sequence[str], kind: type) -> int:
+    """Help whose defaults are those of the preset that the rest of the line asks for, where it can be read."""
+    base = kind()
+    try:
+        run = _parse([word for word in argv if word not in HELP], kind, base).run
+        base, _ = _base_settings(run, None, kind)
+    except UsageError:
+        pass
+    _parse(["--help"], kind, base)  # prints, and leaves
+    return 0
+
+
+def _validated(config: Any) -> Any:
+    """The config, or its complaint with the field as the flag it is here."""
+    try:
+        return config.validate()
+    except ValueError as error:
+        name, _, rest = str(error).partition(" ")
+        known = {field.name for field in dataclasses.fields(config)}
+        raise UsageError(f"--{name.replace('_', '-')} {rest}" if name in known else str(error)) from None
+
+
+def _check(run: Train, config: Any) -> None:
+    """Everything that can be said without knowing the game."""
+    del config
+    for flag, value, least in (
+        ("--seeds", run.seeds, 1),
+        ("--seed-batch", run.seed_batch, 0),
+        ("--chunk", run.chunk, 1),
+        ("--keep", run.keep, 1),
+    ):
+        if value < least:
+            raise UsageError(f"{flag} must be at least {least}: got {value}")
+    if not 0 <= run.seed < 2**31 - run.seeds:
+        raise UsageError(f"--seed must be a whole number from 0 to 2^31, room for {run.seeds} seeds: got {run.seed}")
+    if not run.checkpoint_seconds >= 0:
+        raise UsageError(f"--checkpoint-seconds must be at least 0: got {run.checkpoint_seconds}")
+    for writer in run.writers:
+        if writer not in WRITER_MODULES:
+            raise UsageError(f"unknown writer {writer!r}{suggest(writer, WRITER_MODULES)}")
+        if importlib.util.find_spec(WRITER_MODULES[writer]) is None:
+            module = WRITER_MODULES[writer]
+            raise UsageError(f'--writers {writer} needs {module}: pip install "gems_jax[{writer}]"')
+    if run.run_dir is not None and run.run_dir.exists() and not _empty(run.run_dir):
+        raise UsageError(
+            f"{run.run_dir} exists and is not empty; runs are never written over. Choose another folder, or resume it: "
+            f"gems resume {run.run_dir}"
+        )
+
+
+def _empty(folder: Path) -> bool:
+    return folder.is_dir() and not any(folder.iterdir())
+
+
+def game_options(pairs: Sequence[str]) -> dict[str, Any]:
+    """`a=1 shared=True name=x` as keyword arguments; what is not a Python literal is a string."""
+    options: dict[str, Any] = {}
+    for pair in pairs:
+        name, separator, text = pair.partition("=")
+        if not separator or not name.isidentifier():
+            raise UsageError(f"--game-option takes name=value: got {pair!r}")
+        try:
+            options[name] = ast.literal_eval(text)
+        except (ValueError, SyntaxError, MemoryError, RecursionError):
+            options[name] = text
+    return options
+
+
+def _make_game(run: Train) -> Any:
+    from gems_jax.games import make_game
+
+    try:
+        return make_game(run.game, **game_options(run.game_option))
+    except (ValueError, TypeError, ImportError) as error:
+        raise UsageError(str(error)) from error
+
+
+def _base_settings(run: Train, game: Any, kind: type) -> tuple[Any, str]:
+    """The settings that the flags change, and the name of the preset they come from ("" for none)."""
+    from gems_jax.config import GemsConfig
+    from gems_jax.presets import PRESETS, preset
+
+    base, name = kind(), run.preset
+    if kind is GemsConfig:
+        known = PRESETS.get(run.game, {})
+        name = name or next((each for each in ("tuned", "paper") if each in known), "")
+        if name:
+            try:
+                base = preset(run.game, name)
+            except ValueError as error:
+                raise UsageError(str(error)) from None
+        elif game is not None and not _walkable(game):
+            base = base.replace(policy="mlp", policy_hidden=(64, 64))
+    elif name:
+        raise UsageError(f"the method {run.method} has no presets: got --preset {name}")
+    if run.quick:
+        caps = {key: min(getattr(base, key), cap) for key, cap in QUICK.items() if hasattr(base, key)}
+        base = dataclasses.replace(base, **caps)
+    return base, name
+
+
+def _walkable(game: Any) -> bool:
+    from gems_jax.evaluate.game_tree import build_tree
+    from gems_jax.types import NotEnumerableError
+
+    try:
+        build_tree(game)
+    except NotEnumerableError:
+        return False
+    return True
+
+
+def _train(run: Train, game: Any, config: Any, preset: str) -> int:
+    import jax
+
+    from gems_jax.run.directory import create_run
+    from gems_jax.run.rebuild import Problem
+    from gems_jax.run.training import Settings, make_monitor, train
+    from gems_jax.solvers import make_solver
+
+    try:
+        problem = Problem(game, run.method, config, make_solver(run.method, game, config))
+        jax.eval_shape(problem.solver.init, jax.random.key(0))  # settings that do not go with the game
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+    settings = Settings(
+        chunk=run.chunk,
+        exact=run.exact,
+        debug=run.debug,
+        checkpoint_seconds=run.checkpoint_seconds,
+        keep=run.keep,
+        seed_batch=run.seed_batch,
+        writers=run.writers,
+    )
+    monitor = make_monitor(problem, settings)
+    directory = create_run(
+        game=run.game,
+        method=run.method,
+        config=config,
+        seeds=range(run.seed, run.seed + run.seeds),
+        iterations=config.iterations,
+        path=run.run_dir,
+        options={
+            "game_options": game_options(run.game_option),
+            "preset": preset,
+            "quick": run.quick,
+            **dataclasses.asdict(settings),
+        },
+    )
+    return train(problem, directory, settings, monitor, config.iterations, quiet=run.quiet)

@@ -1,0 +1,60 @@
+"""From what `config.json` says back to the objects: the game, the config, the solver."""
+
+from __future__ import annotations
+
+import dataclasses
+import typing
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from gems_jax.config import GemsConfig
+from gems_jax.games import make_game
+from gems_jax.run.errors import RunError
+from gems_jax.types import Game, Solver
+
+# method -> the class of its settings; methods that are not named here take none.
+CONFIGS: dict[str, type] = {"gems": GemsConfig}
+
+
+class Problem(NamedTuple):
+    """What a run solves, and how."""
+
+    game: Game
+    method: str
+    config: Any
+    solver: Solver
+
+
+def rebuild(record: Mapping[str, Any], where: str = "the run") -> Problem:
+    """The problem of a `config.json` record. RunError when this installation cannot make it."""
+    from gems_jax.solvers import make_solver  # loads the networks: not for a command line that is about to be refused
+
+    options = record.get("options") or {}
+    try:
+        game = make_game(record["game"], **_game_options(options.get("game_options") or {}))
+        method, settings = record["method"], record["config"]
+        config = config_of(CONFIGS[method], settings) if method in CONFIGS else settings
+        return Problem(game, method, config, make_solver(method, game, config))
+    except (ValueError, TypeError, ImportError) as error:
+        raise RunError(f"cannot rebuild {where}: {error}") from error
+
+
+def config_of(kind: type, record: Mapping[str, Any]) -> Any:
+    """An instance of the config class `kind` from plain JSON data; fields that it lacks keep their defaults."""
+    hints = typing.get_type_hints(kind)
+    known = {field.name for field in dataclasses.fields(kind)}
+    unknown = sorted(record.keys() - known)
+    if unknown:
+        raise ValueError(f"{kind.__name__} has no field {unknown[0]!r}: it was written by another version of gems_jax")
+    return kind(**{name: _value(hints[name], value) for name, value in record.items()})
+
+
+def _value(hint: Any, value: Any) -> Any:
+    """JSON has no infinity, which is written as a string, and no tuples."""
+    if hint is float:
+        return float(value)
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _game_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in options.items()}

@@ -1,0 +1,143 @@
+"""What `gems train` and `gems resume` have in common: from a problem and a run directory to the final table."""
+
+from __future__ import annotations
+
+import dataclasses
+import traceback
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+from jax.experimental import checkify
+
+from gems_jax.evaluate.monitor import exact_monitor, plain_monitor
+from gems_jax.run.console import Console, summary_table
+from gems_jax.run.directory import RunDirectory
+from gems_jax.run.driver import run
+from gems_jax.run.engine import Measure
+from gems_jax.run.errors import NonFiniteError
+from gems_jax.run.rebuild import Problem
+from gems_jax.types import Array, NotEnumerableError, PyTree, Solver
+
+# Rows of the final table, as far as a run has them; the first one that it has is what "best" means.
+HEADLINES = ("exploitability", "exploitability_average", "nash_conv", "nash_conv_average")
+OTHERWISE = ("objective", "entropy", "kl")
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """How a run is driven. Kept in config.json beside the method's own settings, so that a resume does the same."""
+
+    chunk: int = 10
+    exact: bool = True
+    debug: bool = False
+    checkpoint_seconds: float = 10.0
+    keep: int = 3
+    seed_batch: int = 0
+    writers: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, options: Mapping[str, Any]) -> Settings:
+        """From the `options` of config.json."""
+        known = {field.name for field in dataclasses.fields(cls)}
+        found = {name: value for name, value in options.items() if name in known}
+        return cls(**{**found, "writers": tuple(found.get("writers", ()))})
+
+
+class Monitor(NamedTuple):
+    """The driver's measure, and whether it is the exact one."""
+
+    init: Callable[[PyTree], PyTree]
+    measure: Measure
+    exact: bool
+    why_not: str = ""
+
+
+def make_monitor(problem: Problem, settings: Settings) -> Monitor:
+    """Exact where that was asked for and the game can be walked."""
+    if settings.exact:
+        try:
+            return Monitor(*exact_monitor(problem.game, problem.solver), exact=True)
+        except NotEnumerableError as error:
+            why_not = str(error)
+    else:
+        why_not = "switched off"
+    return Monitor(*plain_monitor(problem.game, problem.solver), exact=False, why_not=why_not)
+
+
+def train(
+    problem: Problem,
+    directory: RunDirectory,
+    settings: Settings,
+    monitor: Monitor,
+    iterations: int,
+    *,
+    quiet: bool = False,
+) -> int:
+    """Bring the run in `directory` to `iterations`, show the table, and return the exit code."""
+    console = Console(quiet=quiet)
+    if not monitor.exact:
+        console.say(f"no exact evaluation of {problem.game.name}: {monitor.why_not}")
+    solver, measure = problem.solver, monitor.measure
+    if settings.debug:
+        solver, measure = checked(solver), jax.jit(measure)
+        console.say("debugging: every operation is checked for NaN, one iteration at a time")
+    best = None
+    if monitor.exact:
+        best = (
+            "exploitability" if len(problem.game.population_of_player) == 2 and problem.game.zero_sum else "nash_conv"
+        )
+    result = run(
+        solver,
+        iterations=iterations,
+        seeds=directory.seeds,
+        chunk=1 if settings.debug else settings.chunk,
+        measure=measure,
+        init_monitor=monitor.init,
+        directory=directory,
+        writers=settings.writers,
+        console=console,
+        title=f"{problem.game.name} {problem.method}",
+        best=best,
+        keep=settings.keep,
+        checkpoint_seconds=settings.checkpoint_seconds,
+        seed_batch=settings.seed_batch or None,
+    )
+    if result.rows and not result.exit_code:
+        shown = [name for name in HEADLINES if name in result.rows] or [n for n in OTHERWISE if n in result.rows]
+        if "exploitability" in shown:
+            shown = [name for name in shown if not name.startswith("nash_conv")]
+        title = f"{problem.game.name}, {problem.method}"
+        console.table(summary_table(title, result.rows, shown, compile_seconds=result.compile_seconds))
+        if monitor.exact:
+            console.say(f"what limits it: gems eval {directory.shared} --why")
+    return result.exit_code
+
+
+def checked(solver: Solver) -> Solver:
+    """The solver with every operation of its step checked for NaN. It leaves the device after every iteration."""
+    step = jax.jit(checkify.checkify(solver.step, errors=checkify.nan_checks | checkify.user_checks))
+
+    def checked_step(state: PyTree, key: Array) -> tuple[PyTree, PyTree]:
+        error, result = step(state, key)
+        try:
+            error.throw()
+        except checkify.JaxRuntimeError as found:
+            number = getattr(state, "step", None)
+            when = "" if number is None else f" in iteration {int(number) + 1}"
+            raise NonFiniteError(f"NaN{when}: {str(found).rstrip('.')}{_where(found)}") from found
+        return result
+
+    return solver._replace(init=jax.jit(solver.init), step=checked_step, jittable=False)
+
+
+def _where(error: BaseException) -> str:
+    """The line of this package, or of the user's own game, that the operation stands in."""
+    frames = traceback.extract_tb(error.__traceback__)
+    ours = [
+        frame for frame in frames if frame.filename != __file__ and "site-packages" not in Path(frame.filename).parts
+    ]
+    if not ours:
+        return ""
+    return f", at {Path(ours[-1].filename).name}:{ours[-1].lineno} in {ours[-1].name}: {ours[-1].line}"
