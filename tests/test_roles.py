@@ -162,16 +162,15 @@ def test_both_players_of_a_shared_population_earn_alike():
     """Paper against a population of rock: 1 from either place, so (1 + 3) / 6 of the scaled return throughout."""
     game = make_game("biased_rps", shared=True)
     opponents = StackedPolicies(pure(3, 0)[None], constant)
-    returns, lengths = policy_returns(
-        fresh(),
-        (view(game, 0), view(game, 1)),
-        pure(3, 1, 2),
-        constant,
-        opponents,
-        jnp.zeros((1, 1)),
-        num_opponents=2,
-        episodes=3,
-    )
+    places = (view(game, 0), view(game, 1))
+
+    @jax.jit
+    def measure(key, params):
+        return policy_returns(
+            key, places, params, constant, opponents, jnp.zeros((1, 1)), num_opponents=2, episodes=3
+        )
+
+    returns, lengths = measure(fresh(), pure(3, 1, 2))
     np.testing.assert_allclose(returns[0], np.full(12, 4 / 6), rtol=1e-6)
     np.testing.assert_allclose(returns[1], np.zeros(12), atol=1e-6)  # scissors lose 3, the worst there is
     np.testing.assert_array_equal(lengths, np.ones((2, 12)))
