@@ -65,8 +65,8 @@ def draw_opponents(key: Array, game: Game, log_sigma: Array, shape: tuple[int, .
     columns = []
     for player_key, population in zip(random.split(key, num_players(game)), game.population_of_player, strict=True):
         if stratified:
-            row = jnp.vectorize(partial(simplex.stratified, num_draws=shape[-1]), signature="(),(k)->(n)")
-            columns.append(row(random.split(player_key, shape[:-1]), log_sigma[population]))
+            draw = partial(simplex.stratified, log_sigma=log_sigma[population], num_draws=shape[-1])
+            columns.append(jnp.vectorize(draw, signature="()->(n)")(random.split(player_key, shape[:-1])))
         else:
             columns.append(simplex.sample(player_key, log_sigma[population], shape))
     return jnp.stack(columns, axis=-1)
