@@ -31,7 +31,7 @@ from gems_jax.run.engine import make_engine
 from gems_jax.run.errors import CheckpointError, RunError, writing
 from gems_jax.run.rebuild import Problem, rebuild
 from gems_jax.run.writers import read_metrics
-from gems_jax.types import Array, Game, NotEnumerableError, PolicyOutput, Profile, PyTree
+from gems_jax.types import Array, Game, NotEnumerableError, PolicyOutput, Population, Profile, PyTree
 
 SHIPPED = Path(__file__).resolve().parent.parent / "checkpoints"
 FORMAT = 1
@@ -79,10 +79,11 @@ class LoadedPolicy:
         observation, legal = jnp.asarray(observation, jnp.float32), jnp.asarray(legal, bool)
         self._check(observation, legal, seat)
         if self._behaviour is not None:
-            return self._look_up(observation, legal, seat)
-        population = at(self.profile.population, self._population_of(seat))
-        params = population.select(jnp.int32(self.slots[self._population_of(seat)]))
-        return population.apply(params, observation, legal)
+            tree, table = self._behaviour
+            logits = _look_up(tree, table, observation, legal, jnp.int32(-1 if seat is None else seat))
+            return PolicyOutput(logits=logits)
+        owner = self._population_of(seat)
+        return _of_slot(at(self.profile.population, owner), jnp.int32(self.slots[owner]), observation, legal)
 
     def episode(self, key: Array) -> LoadedPolicy:
         """The same mixture with freshly drawn `slots`, for one episode. key: consumed."""
@@ -102,19 +103,6 @@ class LoadedPolicy:
             return tree, _behaviour_table(tree, self.profile)
         except NotEnumerableError:
             return None
-
-    def _look_up(self, observation: Array, legal: Array, seat: int | None) -> PolicyOutput:
-        assert self._behaviour is not None
-        tree, table = self._behaviour
-        rest = tuple(range(1, tree.observation.ndim))
-        same = (tree.observation == observation[None]).all(axis=rest) & (tree.legal == legal[None]).all(axis=1)
-        if seat is not None:
-            same = same & (tree.seat == seat)
-        uniform = legal / jnp.maximum(legal.sum(), 1)  # what the game never shows
-        probs = jnp.where(same.any(), table[jnp.argmax(same)], uniform)
-        positive = probs > 0
-        logits = jnp.where(positive, jnp.log(jnp.where(positive, probs, 1.0)), distributions.ILLEGAL)
-        return PolicyOutput(logits=distributions.mask_logits(logits, legal))
 
     def _population_of(self, seat: int | None) -> int:
         owners = self.game.population_of_player
@@ -139,6 +127,24 @@ def _behaviour_table(tree: GameTree, profile: Profile) -> Array:
     mixed = jax.vmap(lambda table, sigma: mixture_to_behaviour(tree, table, sigma))(tables, profile.sigma)
     owner = jnp.asarray(tree.population_of_player)[jnp.asarray(tree.player_of_seat)[tree.seat]]  # [I]
     return jnp.take_along_axis(mixed, owner[None, :, None], axis=0)[0]
+
+
+@jax.jit
+def _look_up(tree: GameTree, table: Array, observation: Array, legal: Array, seat: Array) -> Array:
+    """Logits [A] of the table's row that looks like this to the seat (-1: to anybody); uniform when there is none."""
+    rest = tuple(range(1, tree.observation.ndim))
+    same = (tree.observation == observation[None]).all(axis=rest) & (tree.legal == legal[None]).all(axis=1)
+    same = same & ((seat < 0) | (tree.seat == seat))
+    probs = jnp.where(same.any(), table[jnp.argmax(same)], legal / jnp.maximum(legal.sum(), 1))
+    positive = probs > 0
+    logits = jnp.where(positive, jnp.log(jnp.where(positive, probs, 1.0)), distributions.ILLEGAL)
+    return distributions.mask_logits(logits, legal)
+
+
+@jax.jit
+def _of_slot(population: Population, slot: Array, observation: Array, legal: Array) -> PolicyOutput:
+    """The slot is an argument: another one compiles nothing."""
+    return population.apply(population.select(slot), observation, legal)
 
 
 def load(

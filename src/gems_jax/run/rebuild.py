@@ -31,11 +31,11 @@ def rebuild(record: Mapping[str, Any], where: str = "the run") -> Problem:
 
     options = record.get("options") or {}
     try:
-        game = make_game(record["game"], **_game_options(options.get("game_options") or {}))
+        game = make_game(record["game"], **_game_options(options.get("game") or {}))
         method, settings = record["method"], record["config"]
-        config = config_of(CONFIGS[method], settings) if method in CONFIGS else settings
+        config = config_of(CONFIGS[method], settings) if method in CONFIGS and settings is not None else settings
         return Problem(game, method, config, make_solver(method, game, config))
-    except (ValueError, TypeError, ImportError) as error:
+    except (ValueError, TypeError, AttributeError, ImportError) as error:
         raise RunError(f"cannot rebuild {where}: {error}") from error
 
 

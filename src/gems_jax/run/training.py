@@ -126,7 +126,7 @@ def checked(solver: Solver) -> Solver:
         except checkify.JaxRuntimeError as found:
             number = getattr(state, "step", None)
             when = "" if number is None else f" in iteration {int(number) + 1}"
-            raise NonFiniteError(f"NaN{when}: {str(found).rstrip('.')}{_where(found)}") from found
+            raise NonFiniteError(f"NaN{when}: {str(found).rstrip('.')}{_where(found.__cause__ or found)}") from found
         return result
 
     return solver._replace(init=jax.jit(solver.init), step=checked_step, jittable=False)
@@ -134,10 +134,8 @@ def checked(solver: Solver) -> Solver:
 
 def _where(error: BaseException) -> str:
     """The line of this package, or of the user's own game, that the operation stands in."""
-    frames = traceback.extract_tb(error.__traceback__)
-    ours = [
-        frame for frame in frames if frame.filename != __file__ and "site-packages" not in Path(frame.filename).parts
-    ]
-    if not ours:
+    frames = [(Path(frame.filename), frame) for frame in traceback.extract_tb(error.__traceback__)]
+    ours = [frame for path, frame in frames if "gems_jax" in path.parts or "site-packages" not in path.parts]
+    if not ours or ours[-1].filename == __file__:
         return ""
     return f", at {Path(ours[-1].filename).name}:{ours[-1].lineno} in {ours[-1].name}: {ours[-1].line}"

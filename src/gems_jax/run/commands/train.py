@@ -241,7 +241,7 @@ def _train(run: Train, game: Any, config: Any, preset: str) -> int:
         iterations=config.iterations,
         path=run.run_dir,
         options={
-            "game_options": game_options(run.game_option),
+            "game": game_options(run.game_option),
             "preset": preset,
             "quick": run.quick,
             **dataclasses.asdict(settings),

@@ -1,0 +1,52 @@
+"""`gems play RUN`: you against the trained policy."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from collections.abc import Sequence
+from typing import Annotated
+
+import tyro
+
+from gems_jax.run.commands.parsing import UsageError, parse
+
+
+@dataclasses.dataclass(frozen=True)
+class Play:
+    """Play Kuhn poker, Leduc hold'em, tic-tac-toe, Connect Four or a matrix game against a trained mixture."""
+
+    run: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
+    """Run directory (a seed's folder or a batch's), exported file, or the name of a shipped policy."""
+    seat: int | None = None
+    """Your seat, 0 moves first (default: changing from game to game)."""
+    games: int = 0
+    """How many games (0: until you leave)."""
+    games_seed: int | None = None
+    """Seed of the deals (default: another one every time)."""
+    seed: int | None = None
+    """Which seed of a batch (default: the first)."""
+
+
+def main(argv: Sequence[str]) -> int:
+    arguments = parse(Play, argv, prog="gems play")
+    if arguments.games < 0:
+        raise UsageError(f"--games must be at least 0: got {arguments.games}")
+    if arguments.games_seed is not None and not 0 <= arguments.games_seed < 2**31:
+        raise UsageError(f"--games-seed must be a whole number from 0 to 2^31: got {arguments.games_seed}")
+    from gems_jax.run.cache import enable_compilation_cache
+    from gems_jax.run.load import load
+    from gems_jax.run.play import check_playable, play
+
+    enable_compilation_cache()
+    policy = load(arguments.run, seed=arguments.seed, say=lambda text: print(text, file=sys.stderr))
+    check_playable(policy.game)
+    if arguments.seat is not None and not 0 <= arguments.seat < policy.game.num_seats:
+        raise UsageError(f"--seat must be 0 to {policy.game.num_seats - 1}: got {arguments.seat}")
+    seed = arguments.games_seed
+    if seed is None:
+        import secrets
+
+        seed = secrets.randbits(31)
+    play(policy, input, lambda text: print(text, flush=True), seat=arguments.seat, seed=seed, games=arguments.games)
+    return 0

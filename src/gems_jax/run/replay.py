@@ -1,0 +1,145 @@
+"""Games of a trained policy against itself, written down: SVG animations for pgx games, a text for every other one.
+
+    paths = write_replays(gems_jax.load(RUN), folder, episodes=3, seed=0)
+
+The same policy and seed give the same games.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from gems_jax.run.errors import writing
+from gems_jax.run.files import replace_text
+from gems_jax.run.load import LoadedPolicy
+from gems_jax.run.words import Words, legal_actions, returns_in_words, words_of
+from gems_jax.types import Array, Game, GameState
+
+FRAME_SECONDS = 0.8
+
+
+class Turn(NamedTuple):
+    state: GameState  # before the move
+    actions: dict[int, int]  # seat -> action, of the seats that were to move
+    probabilities: dict[int, np.ndarray]  # seat -> [A]
+
+
+class Record(NamedTuple):
+    """One whole game."""
+
+    turns: list[Turn]
+    final: GameState
+    returns: np.ndarray  # [S]
+
+
+class Table:
+    """A game with its functions compiled once, for play one move after the other."""
+
+    def __init__(self, game: Game):
+        self.game = game
+        self.init: Callable[[Array], GameState] = jax.jit(game.init)
+        self.step: Callable[[GameState, Array, Array], GameState] = jax.jit(game.step)
+
+    def advance(self, state: GameState, actions: dict[int, int], key: Array) -> GameState:
+        joint = jnp.asarray([actions.get(seat, 0) for seat in range(self.game.num_seats)], jnp.int32)
+        return self.step(state, joint, key)
+
+
+def check_discrete(game: Game) -> None:
+    if game.continuous:
+        raise ValueError(f"{game.name} has continuous actions: there are no words for them")
+
+
+def movers(state: GameState) -> list[int]:
+    return [int(seat) for seat in np.nonzero(np.asarray(state.to_move))[0]]
+
+
+def choose(policy: LoadedPolicy, state: GameState, seat: int, key: Array) -> tuple[int, np.ndarray]:
+    """The policy's action for a seat, and the probabilities [A] it was drawn with. key: consumed."""
+    probs = np.asarray(policy.probabilities(state.observation[seat], state.legal[seat], seat), np.float64)
+    legal = legal_actions(state, seat)
+    weights = probs[legal] / probs[legal].sum()
+    return legal[
+        int(np.searchsorted(np.cumsum(weights), float(jax.random.uniform(key))).clip(0, len(legal) - 1))
+    ], probs
+
+
+def play_out(table: Table, policy: LoadedPolicy, key: Array) -> Record:
+    """One game in which all players are drawn from the policy's mixture. key: consumed."""
+    key_slots, key_deal, key_play = jax.random.split(key, 3)
+    policy = policy.episode(key_slots)
+    state, turns, returns = table.init(key_deal), [], np.zeros(table.game.num_seats)
+    for number in range(table.game.max_steps):
+        if bool(state.done):
+            break
+        key_act, key_step = jax.random.split(jax.random.fold_in(key_play, number))
+        chosen = {seat: choose(policy, state, seat, jax.random.fold_in(key_act, seat)) for seat in movers(state)}
+        actions = {seat: action for seat, (action, _) in chosen.items()}
+        turns.append(Turn(state, actions, {seat: probs for seat, (_, probs) in chosen.items()}))
+        state = table.advance(state, actions, key_step)
+        returns = returns + np.asarray(state.reward)
+    return Record(turns, state, returns)
+
+
+def transcript(words: Words, record: Record, number: int) -> str:
+    """One game in words: what was shown, every move with the probabilities it was drawn from, the result."""
+    lines, shown = [f"game {number}"], ""
+    for turn in record.turns:
+        now = words.shown(turn.state)
+        if now != shown and now:
+            lines += [f"  {line}" for line in now.splitlines()]
+        shown = now
+        for seat, action in turn.actions.items():
+            name = words.action(turn.state, action)
+            odds = ", ".join(
+                f"{words.action(turn.state, each)} {turn.probabilities[seat][each]:.2f}"
+                for each in sorted(legal_actions(turn.state, seat), key=lambda a: -turn.probabilities[seat][a])[:5]
+            )
+            lines.append(f"  seat {seat}: {name:<10} ({odds})")
+    last = words.shown(record.final)
+    if last != shown and last:
+        lines += [f"  {line}" for line in last.splitlines()]
+    lines.append(f"  result: {returns_in_words(record.returns)} {words.unit}")
+    return "\n".join(lines)
+
+
+def write_replays(policy: LoadedPolicy, folder: Path, *, episodes: int = 3, seed: int = 0) -> list[Path]:
+    """Play `episodes` games and write them below `folder`; returns the files, the text first."""
+    check_discrete(policy.game)
+    table, words = Table(policy.game), words_of(policy.game)
+    keys = jax.random.split(jax.random.key(seed), episodes)
+    records = [play_out(table, policy, key) for key in keys]
+    head = f"{words.title}: {policy.method}, seed {policy.seed}, iteration {policy.iteration}"
+    parts = [transcript(words, record, number) for number, record in enumerate(records, 1)]
+    mean = np.mean([record.returns for record in records], axis=0)
+    tail = f"mean of {episodes} games: {returns_in_words(np.round(mean, 4))} {words.unit}"
+    stem = f"iteration-{policy.iteration}-seed-{policy.seed}-games-{seed}"
+    with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    text = folder / f"{stem}.txt"
+    replace_text(text, "\n\n".join([head, *parts, tail]) + "\n")
+    return [text, *_animations(records, folder, stem)]
+
+
+def _animations(records: list[Record], folder: Path, stem: str) -> list[Path]:
+    """One SVG animation per game, where the game is one of pgx."""
+    if not hasattr(getattr(records[0].final.inner, "state", None), "env_id"):
+        return []
+    from pgx import save_svg_animation
+
+    paths = []
+    for number, record in enumerate(records, 1):
+        frames = [turn.state.inner.state for turn in record.turns] + [record.final.inner.state]
+        path = folder / f"{stem}-{number}.svg"
+        with writing(path), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # pgx's drawings index with jax scalars
+            save_svg_animation(frames, path, frame_duration_seconds=FRAME_SECONDS)
+        paths.append(path)
+    return paths
