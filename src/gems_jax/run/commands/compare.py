@@ -1,0 +1,38 @@
+"""`gems compare RUN...`: curves and final table of several runs."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from gems_jax.run.commands.parsing import UsageError, parse
+
+
+@dataclasses.dataclass(frozen=True)
+class Compare:
+    """Runs side by side at the same iterations, environment steps and seconds, with bootstrap intervals."""
+
+    runs: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN...")]
+    """Run directories, or folders that hold some."""
+    metric: str = ""
+    """Column of metrics.csv to compare (default: exploitability, else nash_conv)."""
+    output: Path | None = None
+    """Folder for the figure and the tables (default: runs/compare/TIME)."""
+
+
+def main(argv: Sequence[str]) -> int:
+    arguments = parse(Compare, argv, prog="gems compare")
+    if not arguments.runs:
+        raise UsageError("which runs? name run directories, or folders that hold some")
+    from gems_jax.run.compare import compare, table, write
+    from gems_jax.run.console import Console
+
+    comparison = compare(arguments.runs, metric=arguments.metric)
+    Console().table(table(comparison))
+    for path in write(comparison, arguments.output):
+        print(f"written: {path}")
+    return 0
