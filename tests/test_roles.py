@@ -166,9 +166,7 @@ def test_both_players_of_a_shared_population_earn_alike():
 
     @jax.jit
     def measure(key, params):
-        return policy_returns(
-            key, places, params, constant, opponents, jnp.zeros((1, 1)), num_opponents=2, episodes=3
-        )
+        return policy_returns(key, places, params, constant, opponents, jnp.zeros((1, 1)), num_opponents=2, episodes=3)
 
     returns, lengths = measure(fresh(), pure(3, 1, 2))
     np.testing.assert_allclose(returns[0], np.full(12, 4 / 6), rtol=1e-6)

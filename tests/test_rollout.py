@@ -7,12 +7,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from toy_games import STOP, TAKE, WAIT, Purse, constant, pure, team_game
 
 from gems_jax import make_game, play_episode, rollout
 from gems_jax.population import StackedPolicies
 from gems_jax.rollout import play_groups, play_joint, unroll
 from gems_jax.types import Policy
+from toy_games import STOP, TAKE, WAIT, Purse, constant, pure, team_game
 
 BET, PASS = 0, 1
 KUHN = make_game("kuhn_poker")
