@@ -17,7 +17,8 @@ not hold (a pool, anchors) has no columns. Returns are in the game's own units (
                                  over the players: for two players they add up to the exploitability of that mixture
     budget_total                 that gap, computed apart from the terms
     budget_violation             the worst over players of |sum of the terms - gap| and of how negative a term is
-    monte_carlo_error            max over active anchors of |v-hat - v|, v exact against the same mixture; mean over P
+    monte_carlo_error            max over active anchors of |v-hat - v| in the last round, v exact against the same
+                                 mixture; mean over populations
     abr_gap                      BR - f(newest anchor) against sigma', f with the generator after ABR: what training
                                  left; mean over players
     forgetting_kl                KL(at insertion || now) in nats, mean over active anchors. An anchor's policy at

@@ -1,0 +1,1 @@
+"""One thin file per experiment: a spec called EXPERIMENT, no maths. `python -m experiments.run <name>` runs it."""

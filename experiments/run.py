@@ -1,0 +1,81 @@
+"""`python -m experiments.run <experiment> [--quick]`: run one experiment, print its table, draw its figures.
+
+QUICK=1 in the environment is the same as --quick.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import difflib
+import importlib
+import os
+import pkgutil
+import shlex
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import experiments
+from gems_jax.run.errors import RunError
+from gems_jax.run.experiment import Experiment, run_experiment
+
+TOOLS = ("results", "run")  # modules of this package that are not experiments
+
+
+def known() -> list[str]:
+    """Names of all experiments, by their files."""
+    return sorted(module.name for module in pkgutil.iter_modules(experiments.__path__) if module.name not in TOOLS)
+
+
+def load(name: str) -> Experiment:
+    if name not in known():
+        close = difflib.get_close_matches(name, known(), 1)
+        hint = f"did you mean {close[0]}? " if close else ""
+        raise ValueError(f"unknown experiment {name!r}; {hint}known: {', '.join(known())}")
+    return importlib.import_module(f"experiments.{name}").EXPERIMENT
+
+
+def keep_arms(spec: Experiment, labels: Sequence[str]) -> Experiment:
+    unknown = [label for label in labels if label not in [arm.label for arm in spec.arms]]
+    if unknown:
+        there = ", ".join(arm.label for arm in spec.arms)
+        raise ValueError(f"{spec.name} has no arm {', '.join(unknown)}; known: {there}")
+    return dataclasses.replace(spec, arms=tuple(arm for arm in spec.arms if arm.label in labels)) if labels else spec
+
+
+def parse(arguments: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m experiments.run", description=__doc__.split("\n")[0])
+    parser.add_argument("experiment", help=f"one of: {', '.join(known())}")
+    parser.add_argument("--quick", action="store_true", help="a short version, to see that it works (or QUICK=1)")
+    parser.add_argument("--arms", nargs="+", default=[], metavar="ARM", help="only these arms")
+    parser.add_argument(
+        "--run-dir", type=Path, help="folder to write to, or an interrupted experiment's to go on with"
+    )
+    parser.add_argument("--write-results", action="store_true", help="put table and figures into docs/results.md")
+    options = parser.parse_args(arguments)
+    options.quick |= os.environ.get("QUICK", "").lower() not in ("", "0", "false", "no")
+    return options
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    options = parse(sys.argv[1:] if arguments is None else arguments)
+    try:
+        spec = keep_arms(load(options.experiment), options.arms)
+        flags = ["--quick"] * options.quick + (["--arms", *options.arms] if options.arms else [])
+        command = shlex.join(["python", "-m", "experiments.run", options.experiment, *flags])
+        result = run_experiment(spec, quick=options.quick, run_dir=options.run_dir, command=command)
+        if result.finished and options.write_results:
+            from experiments.results import write_results
+
+            print(f"written: {write_results(result.folder)}")
+    except (RunError, ValueError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return getattr(error, "exit_code", 2)
+    for failure in result.failures:
+        print(f"error: {failure}", file=sys.stderr)
+    return result.exit_code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,234 @@
+"""Figures of an experiment: convergence, error budget, forgetting and diversity. Drawn from logged rows alone.
+
+Arms differ by colour (the Okabe-Ito set, safe for colour-blind readers), line style and marker, the terms of the
+budget by colour and hatching, so that all can be told apart in black and white too. matplotlib is loaded on first use.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gems_jax.run.engine import Rows
+from gems_jax.run.errors import writing
+from gems_jax.run.statistics import mean_band
+
+DPI = 130
+
+
+class Style(NamedTuple):
+    color: str
+    line: Any
+    marker: str
+
+
+STYLES = (
+    Style("#0072B2", "-", "o"),
+    Style("#D55E00", (0, (5, 1.5)), "s"),
+    Style("#009E73", (0, (1, 1)), "^"),
+    Style("#CC79A7", (0, (5, 1, 1, 1)), "D"),
+    Style("#E69F00", (0, (3, 1, 1, 1, 1, 1)), "v"),
+    Style("#56B4E9", (0, (8, 2)), "P"),
+    Style("#000000", (0, (2, 2)), "X"),
+)
+# (column, legend, colour, hatch), from the bottom of the stack to the top
+BUDGET = (
+    ("budget_meta_regret", "meta regret: σ is not yet a best mixture of the anchors", "#56B4E9", "..."),
+    ("budget_newcomer", "newcomer: the oracle's choice has no mass yet", "#F0E442", "---"),
+    ("budget_oracle", "oracle gap: a better candidate was passed over", "#009E73", "\\\\\\\\"),
+    ("budget_best_response", "best-response gap: no candidate is good enough", "#D55E00", "////"),
+)
+
+
+def draw(
+    curves: Mapping[str, Rows],
+    folder: Path,
+    *,
+    headline: str,
+    convention: str = "",
+    unit: str = "return",
+    references: Sequence[tuple[str, float]] = (),
+) -> list[Path]:
+    """Every figure that the rows {arm: {column: [seeds, iterations]}} have the columns for; returns their paths."""
+    with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    drawn = []
+    if any(headline in rows for rows in curves.values()):
+        figure = convergence(curves, headline, convention or headline.replace("_", " "), references)
+        drawn.append(_save(figure, folder / f"{headline}.png"))
+    if any(BUDGET[0][0] in rows for rows in curves.values()):
+        drawn.append(_save(error_budget(curves, unit), folder / "error_budget.png"))
+    if any("forgetting_kl" in rows for rows in curves.values()):
+        drawn.append(_save(forgetting(curves, unit), folder / "forgetting.png"))
+    return drawn
+
+
+def convergence(curves: Mapping[str, Rows], column: str, label: str, references: Sequence[tuple[str, float]]) -> Any:
+    """The headline against iterations and against seconds, on a logarithmic axis: every seed, the mean, its band."""
+    figure, (axes,) = _panels(1, 2, width=10.0, height=4.8, sharey=True)
+    seeds = max(len(rows[column]) for rows in curves.values() if column in rows)
+    for style, (arm, rows) in zip(_styles(curves), curves.items(), strict=True):
+        if column in rows:
+            _curve(axes[0], rows["iteration"][0], rows[column], style, arm, log=True)
+            _curve(axes[1], rows["seconds"].mean(axis=0), rows[column], style, arm, log=True)
+    axes[1].set_xscale("log")
+    for axis in axes:
+        axis.set_yscale("log")
+        axis.grid(True, which="major", color="0.9", linewidth=0.6)
+    _plain_log_ticks(axes[0].yaxis, (1.0, 2.0, 5.0))
+    _plain_log_ticks(axes[1].xaxis, (1.0,))
+    _bound_below(axes[0], [rows[column] for rows in curves.values() if column in rows], [v for _, v in references])
+    for name, value in references:
+        for axis in axes:
+            axis.axhline(value, color="0.35", linewidth=0.8, linestyle=(0, (1, 3)), zorder=1)
+        axes[0].annotate(
+            f"{name}: {value:.3g}", (0.99, value), xycoords=("axes fraction", "data"), xytext=(0, 2),
+            textcoords="offset points", ha="right", va="bottom", fontsize=7, color="0.2", zorder=5,
+            path_effects=_halo(),
+        )  # fmt: skip
+    axes[0].set_ylabel(label)
+    axes[0].set_xlabel("iteration")
+    axes[1].set_xlabel(f"seconds (log scale), all {seeds} seeds together, without compilation")
+    band = "thick line: mean; band: its 95 % interval; thin lines: seeds" if seeds > 1 else "one seed"
+    _legend(figure, axes[0], title=band)
+    return figure
+
+
+def error_budget(curves: Mapping[str, Rows], unit: str) -> Any:
+    """The four terms, stacked, means over seeds: above what they add up to, below the share of each in the sum."""
+    shown = {arm: rows for arm, rows in curves.items() if BUDGET[0][0] in rows}
+    figure, (above, below) = _panels(2, len(shown), width=max(3.4 * len(shown), 6.5), height=6.2, sharey=True)
+    for number, (arm, rows) in enumerate(shown.items()):
+        iteration, total = rows["iteration"][0], rows["budget_total"].mean(axis=0)
+        terms = [rows[column].mean(axis=0) for column, *_ in BUDGET]
+        _stack(above[number], iteration, terms)
+        _stack(below[number], iteration, [100 * term / np.maximum(total, 1e-12) for term in terms])
+        above[number].plot(iteration, total, color="black", linewidth=1.4, label="their sum, computed apart")
+        if "monte_carlo_error" in rows:
+            above[number].plot(
+                iteration, rows["monte_carlo_error"].mean(axis=0), color="black", linewidth=1.3, linestyle=(0, (3, 1)),
+                path_effects=_halo(), label="beside the sum: Monte-Carlo error of a round, max |v̂ − v|",
+            )  # fmt: skip
+        above[number].set_title(arm, fontsize=10)
+        below[number].set_xlabel("iteration")
+    above[0].set_ylim(bottom=0)
+    below[0].set_ylim(0, 100)
+    above[0].set_ylabel(f"gap to a best response, by cause\n({unit})")
+    below[0].set_ylabel("share of the sum (%)")
+    _legend(figure, above[0], "of the mixture σ′ before the generator is trained; means over players and seeds", 2)
+    return figure
+
+
+def _stack(axis: Any, x: np.ndarray, terms: Sequence[np.ndarray]) -> None:
+    floor = np.zeros(len(x))
+    for (_, name, color, hatch), term in zip(BUDGET, terms, strict=True):
+        axis.fill_between(
+            x, floor, floor + term, label=name, facecolor=color, hatch=hatch, edgecolor="0.2", linewidth=0.4
+        )
+        floor = floor + term
+    if len(x) > 1:
+        axis.set_xlim(x[0], x[-1])
+
+
+def forgetting(curves: Mapping[str, Rows], unit: str) -> Any:
+    """How far the anchors have moved since they were inserted, and how many different policies there are."""
+    figure, (axes,) = _panels(1, 3, width=11.5, height=3.9)
+    panels = (
+        ("forgetting_kl", "KL(at insertion ‖ now)\n(nats, mean over active anchors)"),
+        ("forgetting_value", f"value now − value at insertion\n({unit}, mean over active anchors)"),
+        ("effective_policies", "effective number of policies in the mixture\n(mean over populations)"),
+    )
+    for axis, (column, label) in zip(axes, panels, strict=True):
+        for style, (arm, rows) in zip(_styles(curves), curves.items(), strict=True):
+            if column in rows:
+                _curve(axis, rows["iteration"][0], rows[column], style, arm)
+        axis.set_xlabel("iteration")
+        axis.set_ylabel(label)
+        axis.grid(True, color="0.9", linewidth=0.6)
+    axes[0].set_ylim(bottom=0)
+    axes[1].axhline(0.0, color="0.35", linewidth=0.8)
+    axes[2].set_ylim(bottom=0.9)
+    _legend(figure, axes[0])
+    return figure
+
+
+# --- parts
+
+
+def _panels(rows: int, columns: int, width: float, height: float, sharey: bool = False) -> tuple[Any, Any]:
+    """A figure of its own, without pyplot's global state, so that no display and no backend is asked for."""
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+
+    with rc_context({"font.size": 9, "axes.spines.top": False, "axes.spines.right": False}):
+        figure = Figure(figsize=(width, height), layout="constrained")
+        axes = figure.subplots(rows, columns, sharey="row" if sharey else False, sharex=rows > 1, squeeze=False)
+    return figure, axes
+
+
+def _legend(figure: Any, axis: Any, title: str | None = None, columns: int | None = None) -> None:
+    """One legend for all panels, below them."""
+    handles, names = axis.get_legend_handles_labels()
+    figure.legend(
+        handles, names, loc="outside lower center", ncols=columns or min(len(names), 5), fontsize=8, frameon=False,
+        title=title, title_fontsize=8, handlelength=3.5,
+    )  # fmt: skip
+
+
+def _halo() -> list[Any]:
+    """White around a line or a text, so that it can be read on any ground."""
+    from matplotlib.patheffects import withStroke
+
+    return [withStroke(linewidth=2.5, foreground="white")]
+
+
+def _styles(curves: Mapping[str, Rows]) -> list[Style]:
+    return [STYLES[position % len(STYLES)] for position in range(len(curves))]
+
+
+def _curve(axis: Any, x: np.ndarray, values: np.ndarray, style: Style, label: str, log: bool = False) -> None:
+    """values: [seeds, n]."""
+    mean, low, high = mean_band(values)
+    if len(values) > 1:
+        for seed in values:
+            axis.plot(x, seed, color=style.color, linewidth=0.5, alpha=0.35, zorder=2)
+        # a symmetric interval may reach below zero, which a logarithmic axis has no place for
+        axis.fill_between(x, np.maximum(low, 1e-12) if log else low, high, color=style.color, alpha=0.15, linewidth=0)
+    axis.plot(
+        x, mean, color=style.color, linestyle=style.line, linewidth=1.8, marker=style.marker, markersize=4,
+        markevery=max(len(x) // 8, 1), label=label, zorder=3,
+    )  # fmt: skip
+
+
+def _bound_below(axis: Any, values: Sequence[np.ndarray], lines: Sequence[float]) -> None:
+    """The lowest seed or reference decides, not the end of a band: that may go down to zero."""
+    positive = np.concatenate([*(value[value > 0].ravel() for value in values), np.asarray(lines, float)])
+    if positive.size:
+        axis.set_ylim(positive.min() / 1.5, positive.max() * 1.4)
+
+
+def _plain_log_ticks(axis: Any, steps: tuple[float, ...]) -> None:
+    """0.01, 0.02, 0.05, 0.1 instead of powers of ten."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    axis.set_major_locator(LogLocator(subs=steps))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.set_minor_formatter(NullFormatter())
+
+
+def _save(figure: Any, path: Path) -> Path:
+    """A PNG with a palette: a third of the size, and no difference to the eye."""
+    from matplotlib import rc_context
+    from PIL import Image
+
+    buffer = io.BytesIO()
+    with rc_context({"hatch.linewidth": 0.5}):
+        figure.savefig(buffer, dpi=DPI, format="png")
+    image = Image.open(buffer).convert("RGB").quantize(256, dither=Image.Dither.NONE)
+    with writing(path):
+        image.save(path, optimize=True)
+    return path

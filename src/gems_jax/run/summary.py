@@ -1,0 +1,154 @@
+"""What an experiment's arms come to: numbers at a few iterations with their intervals, as a table, CSV and JSON.
+
+Everything is read off the rows that the runs logged; an arm that lacks a column has an empty cell.
+"""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import io
+import math
+import platform
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from gems_jax.run.console import short_number
+from gems_jax.run.engine import Rows
+from gems_jax.run.files import replace_text
+from gems_jax.run.statistics import Interval, mean_interval
+
+
+@dataclasses.dataclass(frozen=True)
+class ArmResult:
+    """One finished arm. rows: {column: [seeds, iterations]}."""
+
+    label: str
+    rows: Rows
+    compile_seconds: float
+
+    @property
+    def seeds(self) -> int:
+        return len(self.rows["iteration"])
+
+    @property
+    def iterations(self) -> int:
+        return self.rows["iteration"].shape[1]
+
+    def at(self, column: str, iteration: int) -> Interval | None:
+        """Mean and 95 % interval over seeds; None where the arm has no such number."""
+        if column not in self.rows or iteration > self.iterations:
+            return None
+        return mean_interval(self.rows[column][:, iteration - 1])
+
+
+@dataclasses.dataclass(frozen=True)
+class Table:
+    """Text cells, for the terminal and for documents alike."""
+
+    header: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    sections: tuple[int, ...]  # numbers of the rows that end a section
+    caption: str
+
+    def markdown(self) -> str:
+        rule = ["---"] * 2 + ["---:"] * (len(self.header) - 2)
+        lines = [self.header, rule, *self.rows]
+        return "\n".join("| " + " | ".join(cells) + " |" for cells in lines) + f"\n\n{self.caption}\n"
+
+    def rich(self, title: str) -> Any:
+        from rich import box
+        from rich.table import Table as RichTable
+
+        table = RichTable(
+            title=title, caption=self.caption, title_justify="left", caption_justify="left", box=box.SIMPLE_HEAD
+        )
+        for position, name in enumerate(self.header):
+            table.add_column(name, justify="left" if position == 0 else "right", no_wrap=True)
+        for position, cells in enumerate(self.rows):
+            table.add_row(*cells, end_section=position in self.sections)
+        return table
+
+
+def marks(report: Sequence[int], iterations: int) -> tuple[int, ...]:
+    """The iterations to report: those of `report` that were reached, and the last."""
+    return tuple(sorted({mark for mark in report if 1 <= mark <= iterations} | {iterations}))
+
+
+def comparison(results: Sequence[ArmResult], metrics: Sequence[str], report: Sequence[int]) -> Table:
+    """One column per arm: the metrics at the reported iterations, then what that cost."""
+    last = max(result.iterations for result in results)
+    body: list[tuple[str, ...]] = []
+    sections = []
+    for metric in metrics:
+        for place, mark in enumerate(marks(report, last)):
+            cells = [_interval_text(result.at(metric, mark)) for result in results]
+            body.append(("" if place else readable(metric), str(mark), *cells))
+        sections.append(len(body) - 1)
+    for name, column in (("episodes per seed", "total_episodes"), ("env steps per seed", "total_env_steps")):
+        cost = [result.at(column, result.iterations) for result in results]
+        body.append((name, str(last), *(short_number(found.mean) if found else "" for found in cost)))
+    seconds = [result.at("seconds", result.iterations) for result in results]
+    body.append(("seconds, all seeds", str(last), *(f"{found.mean:.1f}" if found else "" for found in seconds)))
+    body.append(("compile seconds", "", *(f"{result.compile_seconds:.1f}" for result in results)))
+    seeds = sorted({result.seeds for result in results})
+    interval = "; mean ± half of the 95 % interval (Student t)" if seeds[-1] > 1 else ""
+    caption = f"{' or '.join(map(str, seeds))} seed{'s' * (seeds[-1] > 1)}{interval}; seconds without compilation"
+    return Table(("", "iteration", *(result.label for result in results)), tuple(body), tuple(sections), caption)
+
+
+def records(results: Sequence[ArmResult], report: Sequence[int]) -> list[dict[str, Any]]:
+    """Every logged column of every arm at the reported iterations, one record each."""
+    found = []
+    for result in results:
+        for column in result.rows:
+            if column == "iteration":
+                continue
+            for mark in marks(report, result.iterations):
+                interval = mean_interval(result.rows[column][:, mark - 1])
+                found.append(_record(result, column, mark, interval))
+        once = Interval(result.compile_seconds, math.nan, math.nan)
+        found.append(_record(result, "compile_seconds", result.iterations, once))
+    return found
+
+
+def _record(result: ArmResult, column: str, iteration: int, interval: Interval) -> dict[str, Any]:
+    numbers = {name: None if math.isnan(value) else value for name, value in interval._asdict().items()}
+    return {"arm": result.label, "column": column, "iteration": iteration, **numbers, "seeds": result.seeds}
+
+
+def write_csv(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
+    text = io.StringIO()
+    writer = csv.DictWriter(text, fieldnames=list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    replace_text(path, text.getvalue())
+
+
+def processor() -> str:
+    """The processor's name where the system tells it."""
+    try:
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()
+
+
+def readable(column: str) -> str:
+    """`nash_conv` -> NashConv, `exploitability_average` -> exploitability of the average."""
+    names = {
+        "nash_conv": "NashConv",
+        "nash_conv_average": "NashConv, run average",
+        "exploitability_average": "exploitability, run average",
+    }
+    return names.get(column, column.replace("_", " "))
+
+
+def _interval_text(interval: Interval | None) -> str:
+    if interval is None:
+        return ""
+    style = ".4f" if abs(interval.mean) < 100 else ".5g"
+    return f"{interval.mean:{style}}" + ("" if math.isnan(interval.low) else f" ± {interval.half_width:{style}}")

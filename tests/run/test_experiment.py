@@ -1,0 +1,337 @@
+"""Experiments from specs: what is printed and written, going on after an interruption, what is refused."""
+
+import csv
+import dataclasses
+import io
+import json
+import os
+import shutil
+import signal
+from pathlib import Path
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from experiments import results
+from experiments import run as entry
+from gems_jax import solvers
+from gems_jax.run import experiment, summary
+from gems_jax.run.console import Console
+from gems_jax.run.errors import ConfigMismatchError, RunError, RunExistsError
+from gems_jax.run.experiment import Arm, Check, Experiment, run_experiment
+from gems_jax.run.statistics import mean_interval
+from gems_jax.run.summary import ArmResult, comparison
+from gems_jax.run.writers import read_metrics
+from gems_jax.types import Array, PolicyOutput, Profile, Solver, static_field, struct
+
+
+@dataclasses.dataclass(frozen=True)
+class ToyConfig:
+    noise: float = 0.3
+
+    def replace(self, **changes):
+        return dataclasses.replace(self, **changes)
+
+
+@struct
+class Mixed:
+    """One policy per population, its logits."""
+
+    logits: Array  # [P, 1, 3]
+    apply: object = static_field()
+
+    def select(self, index):
+        return self.logits[index]
+
+
+class ToyMetrics(NamedTuple):
+    episodes: Array
+    env_steps: Array
+
+
+def play_logits(params, observation, legal):
+    return PolicyOutput(logits=params)
+
+
+def toy(game, config):
+    """Rock-paper-scissors players that drift at random around uniform play, less and less."""
+    config = config or ToyConfig()
+
+    def init(key):
+        return {"logits": jax.random.normal(key, (2, 1, 3)), "step": jnp.int32(0)}
+
+    def step(state, key):
+        noise = config.noise * jax.random.normal(key, (2, 1, 3))
+        after = {"logits": 0.7 * state["logits"] + noise, "step": state["step"] + 1}
+        return after, ToyMetrics(jnp.int32(10), jnp.int32(20))
+
+    def profile(state, which="iterate"):
+        return Profile(Mixed(state["logits"], play_logits), jnp.ones((2, 1)))
+
+    return Solver(init, step, profile)
+
+
+@pytest.fixture(autouse=True)
+def toy_method(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(solvers.METHODS, "toy", toy)
+
+
+SPEC = Experiment(
+    name="toys",
+    title="Toys",
+    game="rock_paper_scissors",
+    arms=(
+        Arm("loud", method="toy", config=ToyConfig(1.0)),
+        Arm("quiet one", method="toy", config=ToyConfig(), overrides={"noise": 0.01}, quick={"noise": 0.02}),
+    ),
+    iterations=6,
+    seeds=(0, 1, 2),
+    report=(1, 4, 40),
+    chunk=2,
+    convention="exploitability = NashConv / 2 (points per game)",
+    unit="points",
+    references=(("always rock", 1.0),),
+    checks=(Check("exploitability", at_most=1.0),),
+    quick={"iterations": 2, "seeds": (0, 1)},
+)
+
+
+def run_quietly(spec=SPEC, **options):
+    stream = io.StringIO()
+    result = run_experiment(spec, console=Console(file=stream, interactive=False), **options)
+    return result, stream.getvalue()
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """(result, what was printed) of one whole experiment."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(solvers.METHODS, "toy", toy)
+        return run_quietly(root=tmp_path_factory.mktemp("runs"), command="python -m experiments.run toys")
+
+
+def test_everything_is_written(finished) -> None:
+    result, _ = finished
+    assert result.finished and result.exit_code == 0 and not result.failures
+    assert result.folder.parent.name == "toys"
+    names = {path.relative_to(result.folder).as_posix() for path in result.folder.rglob("*") if path.is_file()}
+    assert {"experiment.json", "summary.json", "summary.csv", "figures/exploitability.png"} <= names
+    for arm, label in zip(result.arms, ("loud", "quiet_one"), strict=True):
+        assert arm.rows["exploitability"].shape == (3, 6)
+        for seed in range(3):
+            rows = read_metrics(result.folder / label / f"s{seed}")
+            np.testing.assert_array_equal(rows["exploitability"], arm.rows["exploitability"][seed])
+
+
+def test_summary_json_holds_numbers_and_circumstances(finished) -> None:
+    result, _ = finished
+    record = experiment.load_summary(result.folder)
+    assert {"commit", "versions", "processor", "device", "python", "created", "finished"} <= record.keys()
+    assert record["command"] == "python -m experiments.run toys" and record["figures"] == ["figures/exploitability.png"]
+    assert [arm["config"] for arm in record["arms"].values()] == [{"noise": 1.0}, {"noise": 0.01}]
+    found = {(row["arm"], row["column"], row["iteration"]): row for row in record["numbers"]}
+    interval = mean_interval(result.arms[0].rows["exploitability"][:, 3])
+    row = found["loud", "exploitability", 4]
+    np.testing.assert_allclose((row["mean"], row["low"], row["high"]), interval)
+    assert found["loud", "total_episodes", 6]["mean"] == 60 and row["seeds"] == 3
+    with open(result.folder / "summary.csv") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == len(record["numbers"])
+    assert float(rows[0]["mean"]) == record["numbers"][0]["mean"]
+
+
+def test_what_is_printed(finished) -> None:
+    result, printed = finished
+    assert "loud (1 of 2): toy on rock_paper_scissors" in printed and "iteration 6/6" in printed
+    for words in ("exploitability", "NashConv", "episodes per seed", "env steps per seed", "compile seconds", "±"):
+        assert words in printed
+    interval = mean_interval(result.arms[1].rows["nash_conv"][:, 5])
+    assert f"{interval.mean:.4f} ± {interval.half_width:.4f}" in printed
+    for name in ("figures/exploitability.png", "summary.csv", "summary.json"):
+        assert f"written: {result.folder / name}" in printed
+    assert "check holds: exploitability is at most" in printed
+
+
+def test_table_by_hand() -> None:
+    """Two arms of two seeds; the second lacks a metric and is shorter."""
+    iteration = np.tile(np.arange(1, 5), (2, 1))
+    first = {
+        "iteration": iteration,
+        "gap": np.array([[4.0, 3, 2, 1], [4, 3, 2, 2]]),
+        "total_episodes": iteration * 1000,
+        "total_env_steps": iteration * 2_500_000,
+        "seconds": iteration * 0.5,
+    }
+    second = {"iteration": iteration[:, :2], "seconds": iteration[:, :2] * 1.0}
+    table = comparison([ArmResult("a", first, 7.25), ArmResult("b", second, 0.5)], ["gap"], (1, 10))
+    # t_{0.975, 1} = 12.7062, deviation sqrt(1/2), so 1.5 +- 12.7062 / 2
+    assert table.header == ("", "iteration", "a", "b")
+    assert table.rows == (
+        ("gap", "1", "4.0000 ± 0.0000", ""),
+        ("", "4", "1.5000 ± 6.3531", ""),
+        ("episodes per seed", "4", "4k", ""),
+        ("env steps per seed", "4", "10M", ""),
+        ("seconds, all seeds", "4", "2.0", "2.0"),
+        ("compile seconds", "", "7.2", "0.5"),
+    )
+    assert "2 seeds" in table.caption
+    assert table.markdown().splitlines()[2] == "| gap | 1 | 4.0000 ± 0.0000 |  |"
+    assert summary.marks((1, 10, 20, 40), 8) == (1, 8)
+
+
+def test_quick_changes_spec_and_arms(tmp_path: Path) -> None:
+    result, printed = run_quietly(quick=True, root=tmp_path)
+    assert [arm.rows["exploitability"].shape for arm in result.arms] == [(2, 2)] * 2
+    record = experiment.load_summary(result.folder)
+    assert [arm["config"]["noise"] for arm in record["arms"].values()] == [1.0, 0.02] and record["seeds"] == [0, 1]
+
+
+class StoppingConsole(Console):
+    """Sends SIGTERM after the fourth chunk: an arm has three."""
+
+    chunks = 0
+
+    def update(self, progress) -> None:
+        super().update(progress)
+        self.chunks += 1
+        if self.chunks == 4:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+
+def test_interrupted_experiment_goes_on(tmp_path: Path, finished) -> None:
+    """SIGTERM in the second arm: the first is kept as it is, and the end is that of an uninterrupted experiment."""
+    folder, stream = tmp_path / "here", io.StringIO()
+    result = run_experiment(SPEC, run_dir=folder, console=StoppingConsole(file=stream, interactive=False))
+    assert not result.finished and result.exit_code == 143 and [arm.label for arm in result.arms] == ["loud"]
+    assert f"--run-dir {folder}" in stream.getvalue() and not (folder / "summary.json").exists()
+    before = (folder / "loud" / "s0" / "metrics.csv").read_bytes()
+
+    result, printed = run_quietly(run_dir=folder)
+    assert result.finished and "resumed from the checkpoint of iteration 6" in printed
+    assert "resumed from the checkpoint of iteration 2" in printed
+    assert (folder / "loud" / "s0" / "metrics.csv").read_bytes() == before
+    for arm, whole in zip(result.arms, finished[0].arms, strict=True):
+        np.testing.assert_array_equal(arm.rows["exploitability"], whole.rows["exploitability"])
+    with pytest.raises(RunExistsError, match="finished experiment; experiments are never written over"):
+        run_quietly(run_dir=folder)
+
+
+def test_other_settings_do_not_go_on_in_a_folder(tmp_path: Path) -> None:
+    folder = tmp_path / "here"
+    run_quietly(run_dir=folder)
+    (folder / "summary.json").unlink()
+    with pytest.raises(ConfigMismatchError, match=r"started with seeds = \[0, 1, 2\], and this is \[0, 1\]"):
+        run_quietly(run_dir=folder, quick=True)
+    louder = (Arm("loud", method="toy", config=ToyConfig(2.0)), SPEC.arms[1])
+    with pytest.raises(ConfigMismatchError, match="arms.loud.config.noise = 1.0, and this is 2.0"):
+        run_quietly(dataclasses.replace(SPEC, arms=louder), run_dir=folder)
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "mine.txt").touch()
+    with pytest.raises(RunExistsError, match="is not empty and holds no experiment"):
+        run_quietly(run_dir=tmp_path / "other")
+
+
+def test_two_experiments_at_once_get_two_folders(tmp_path: Path) -> None:
+    spec = dataclasses.replace(SPEC, arms=SPEC.arms[:1], iterations=1, seeds=(0,))
+    folders = {run_quietly(spec, root=tmp_path)[0].folder for _ in range(2)}
+    assert len(folders) == 2
+
+
+def test_a_check_that_does_not_hold_is_an_error(tmp_path: Path) -> None:
+    checks = (Check("nash_conv", at_most=1e-9), Check("nothing", at_most=1.0))
+    result, printed = run_quietly(dataclasses.replace(SPEC, checks=checks), quick=True, root=tmp_path)
+    assert result.finished and result.exit_code == 1 and len(result.failures) == 2
+    assert "check FAILED: NashConv" in printed and "no arm logs nothing" in printed
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"game": "kuhn_pocker"}, "Unknown game 'kuhn_pocker'"),
+        ({"arms": ()}, "needs arms with different labels"),
+        ({"arms": (Arm("a b", method="toy"), Arm("a_b", method="toy"))}, "different labels"),
+        ({"arms": (Arm("a", method="toyy"),)}, "unknown method 'toyy'"),
+        ({"arms": (Arm("a", preset="paper"),)}, "no presets for the game 'rock_paper_scissors'"),
+        ({"arms": (Arm("a", preset="paper", config=ToyConfig()),)}, "both a preset and a config"),
+        ({"arms": (Arm("a", method="toy", overrides={"noise": 1.0}),)}, "changes noise of no config"),
+        ({"quick": {"iteratoins": 3}}, "no field iteratoins; known: name"),
+    ],
+)
+def test_bad_specs_are_refused_before_anything_starts(tmp_path: Path, changes, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        run_experiment(dataclasses.replace(SPEC, **changes), quick="quick" in changes, root=tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+# --- the entry point and docs/results.md
+
+
+def test_unknown_experiment_is_one_line(capsys: pytest.CaptureFixture) -> None:
+    assert entry.main(["kun"]) == 2
+    told = capsys.readouterr()
+    assert told.err == "error: unknown experiment 'kun'; did you mean kuhn? known: kuhn\n" and told.out == ""
+    assert entry.main(["kuhn", "--arms", "papre"]) == 2
+    assert "kuhn has no arm papre; known: paper, tuned, tuned-mlp" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("value", "quick"), [("1", True), ("", False), ("0", False), ("yes", True)])
+def test_quick_from_the_environment(monkeypatch: pytest.MonkeyPatch, value: str, quick: bool) -> None:
+    monkeypatch.setenv("QUICK", value)
+    assert entry.parse(["kuhn"]).quick is quick
+    assert entry.parse(["kuhn", "--quick"]).quick
+
+
+def test_kuhn_is_a_thin_spec() -> None:
+    spec = entry.load("kuhn")
+    assert spec.seeds == (0, 1, 2, 3, 4) and spec.iterations == 40 and spec.report == (1, 10, 20, 40)
+    assert [arm.label for arm in spec.arms] == ["paper", "tuned", "tuned-mlp"]
+    lines = Path(entry.__file__).with_name("kuhn.py").read_text().splitlines()
+    assert len(lines) < 35
+
+
+def test_results_section_is_replaced(tmp_path: Path, finished) -> None:
+    folder = finished[0].folder
+    path = results.write_results(folder, tmp_path)
+    first = path.read_text()
+    assert (tmp_path / "figures" / "toys_exploitability.png").is_file()
+    for words in ("## Toys", "| exploitability | 1 |", "(figures/toys_exploitability.png)", "Commit:", "Hardware:"):
+        assert words in first
+    path.write_text(f"# Mine\n\nbefore\n\n{first}\nafter\n")
+    results.write_results(folder, tmp_path)
+    again = path.read_text()
+    assert again == f"# Mine\n\nbefore\n\n{first}\nafter\n"
+    copy = tmp_path / "copy"
+    shutil.copytree(folder, copy)
+    record = json.loads((copy / "summary.json").read_text())
+    (copy / "summary.json").write_text(json.dumps({**record, "name": "others", "title": "Others"}))
+    results.write_results(copy, tmp_path)
+    assert path.read_text().startswith(again.rstrip()) and "## Others" in path.read_text()
+
+
+def test_results_refuse_what_they_cannot_write(tmp_path: Path, finished) -> None:
+    with pytest.raises(RunError, match="no finished experiment"):
+        results.write_results(tmp_path, tmp_path)
+    with pytest.raises(RunError, match="markers"):
+        results.replace_section("<!-- begin toys -->\n", "toys", "text")
+    copy = tmp_path / "copy"
+    shutil.copytree(finished[0].folder, copy)
+    (copy / "figures" / "exploitability.png").write_bytes(b"0" * 300_000)
+    with pytest.raises(RunError, match="300000 bytes"):
+        results.write_results(copy, tmp_path)
+
+
+@pytest.mark.slow
+def test_kuhn_quick_end_to_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The real thing, short: every arm, the error budget's identity, all three figures."""
+    monkeypatch.chdir(tmp_path)
+    with jax.debug_key_reuse(False):  # the checker has no rule for the key arrays that vmap over populations transposes
+        assert entry.main(["kuhn", "--quick", "--run-dir", "out"]) == 0
+    record = experiment.load_summary("out")
+    assert [Path(name).name for name in record["figures"]] == [
+        "exploitability.png", "error_budget.png", "forgetting.png"
+    ]  # fmt: skip
+    worst = max(row["high"] or row["mean"] for row in record["numbers"] if row["column"] == "budget_violation")
+    assert worst < 1e-4
