@@ -42,12 +42,20 @@ def _squashed(output: PolicyOutput) -> distrax.Transformed:
     return distrax.Transformed(_base(output), distrax.Block(distrax.Tanh(), 1))
 
 
+def _cumulative(probabilities: Array) -> Array:
+    """cumsum [A]; for few actions as a masked sum, which fuses where XLA's own scan would be a kernel apart."""
+    size = probabilities.shape[0]
+    if size > 32:
+        return jnp.cumsum(probabilities)
+    return jnp.sum(jnp.where(jnp.tril(jnp.ones((size, size), bool)), probabilities[None, :], 0.0), axis=1)
+
+
 def sample(output: PolicyOutput, noise: Array) -> Array:
     """An action: int32 in [0, A), or a point of the box (-1, 1)^A."""
     if output.logits is None:
         base = _base(output)
         return jnp.clip(jnp.tanh(base.loc + base.scale_diag * noise), -_EDGE, _EDGE)
-    cdf = jnp.cumsum(jax.nn.softmax(output.logits))
+    cdf = _cumulative(jax.nn.softmax(output.logits))
     # Zero-probability actions repeat the CDF's value and are passed over by `<=`; scaling by the last entry keeps the
     # threshold strictly below it, whatever the rounding.
     return jnp.sum(cdf <= noise * cdf[-1], dtype=jnp.int32)

@@ -23,6 +23,7 @@ from gems_jax.meta.schedules import step_size
 from gems_jax.nets import Concatenated, Critic, Generator, Hypernetwork, MlpPolicy, PolicyNetwork, jacobian_norm
 from gems_jax.population import Anchors, StackedPolicies, choose_slot, materialise
 from gems_jax.roles import View, at, each_population, rotate
+from gems_jax.streams import stream
 from gems_jax.types import Array, Game, PolicyOutput, Profile, PyTree, num_populations, struct
 
 
@@ -137,7 +138,7 @@ def gems_profile(state: GemsState, game: Game, config: GemsConfig, which: str = 
 
 def gems_step(state: GemsState, key: Array, game: Game, config: GemsConfig) -> tuple[GemsState, GemsMetrics]:
     """One iteration of Algorithm 1. key: consumed."""
-    key_value, key_oracle, key_train = jax.random.split(key, 3)
+    key_value, key_oracle, key_train = jax.random.split(stream(key), 3)
     frozen = population_of(state, game, config)
     opponents = materialise(frozen, config.capacity)
 

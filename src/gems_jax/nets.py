@@ -22,8 +22,6 @@ from jax.flatten_util import ravel_pytree
 from gems_jax.distributions import mask_logits
 from gems_jax.types import Array, PolicyOutput, PyTree
 
-_SMALL = 1024  # tables up to this size are compared entry by entry: XLA compiles and runs that faster than a product
-
 
 class PolicyNetwork(Protocol):
     """phi -> behaviour. `temper` divides the logits by a temperature, by scaling the output layer of phi."""
@@ -79,13 +77,14 @@ class MlpPolicy:
 class TabularPolicy:
     """One row of logits per information set: phi is [I, A], and the observation is looked up in a table.
 
-    The table is part of the static structure (equal tables are equal policies). Observations must be among its rows:
-    what an unknown one gets is no policy (uniform logits from a small table, the nearest row of a large one).
+    The table is part of the static structure (equal tables are equal policies). Observations must be among its rows;
+    an unknown one gets the logits of another row or none (uniform play).
     """
 
     def __init__(self, observations: np.ndarray, legal: np.ndarray):
         self.observations = np.asarray(observations, np.float32).reshape(len(observations), -1)  # [I, obs]
         self.legal = np.asarray(legal, bool)  # [I, A]
+        self._weights, self._prints = _fingerprints(self.observations)
         self._key = (self.observations.shape, self.observations.tobytes(), self.legal.tobytes())
 
     def __eq__(self, other: object) -> bool:
@@ -100,13 +99,11 @@ class TabularPolicy:
         return jnp.zeros(self.legal.shape)
 
     def row(self, observation: Array) -> Array:
-        """Mask [I] of an observation's row."""
-        table = jnp.asarray(self.observations)
+        """Mask [I] of an observation's row: by its fingerprint, or entry by entry where there is none."""
         seen = observation.reshape(-1)
-        if table.size <= _SMALL:
-            return jnp.all(table == seen[None, :], axis=1)
-        similarity = jnp.matmul(table, seen, precision="highest") - 0.5 * jnp.sum(table**2, axis=1)
-        return similarity == jnp.max(similarity)
+        if self._weights is None:
+            return jnp.all(jnp.asarray(self.observations) == seen[None, :], axis=1)
+        return jnp.asarray(self._prints) == jnp.sum(seen * jnp.asarray(self._weights))
 
     def __call__(self, phi: Array, observation: Array, legal: Array) -> PolicyOutput:
         chex.assert_shape(phi, self.legal.shape)
@@ -116,6 +113,23 @@ class TabularPolicy:
 
     def temper(self, phi: Array, temperature: Array | float) -> Array:
         return phi / temperature
+
+
+def _fingerprints(table: np.ndarray) -> tuple[np.ndarray | None, np.ndarray | None]:
+    """Weights w [obs] and table @ w [I], exact in float32 and different for every row; None where there are none.
+
+    One product tells a row then, instead of a comparison with every entry of the table. Observations of small whole
+    numbers have such weights: float32 is exact for whole numbers up to 2^24.
+    """
+    if not np.array_equal(table, np.round(table)):
+        return None, None
+    limit = 2**24 // max(int(np.abs(table).sum(axis=1).max()), 1)
+    for seed in range(16):
+        weights = np.random.default_rng(seed).integers(1, max(limit, 2), table.shape[1])
+        prints = table.astype(np.int64) @ weights
+        if len(np.unique(prints)) == len(table) and np.abs(prints).max() < 2**24:
+            return weights.astype(np.float32), prints.astype(np.float32)
+    return None, None
 
 
 class Generator(Protocol):
