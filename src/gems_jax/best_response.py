@@ -266,7 +266,7 @@ def train(
             updates, new_opt_state[name] = optimizer.update(gradients[name], opt_state[name])
             scaled = jax.tree.map(lambda u, rate=learning_rate[name]: -rate * u, updates)
             new_params[name] = optax.apply_updates(params[name], scaled)
-        return (new_params, new_opt_state), (parts, extra, optax.global_norm(gradients))
+        return (new_params, new_opt_state), (parts, extra, optax.tree.norm(gradients))
 
     def step(carry: tuple, step_key: Array) -> tuple[tuple, TrainMetrics]:
         key_play, key_penalty = jax.random.split(step_key)
