@@ -7,7 +7,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from toy_games import STOP, TAKE, WAIT, Purse, constant, pure, team_game
 
 from gems_jax import make_game
 from gems_jax.best_response import (
@@ -29,6 +28,7 @@ from gems_jax.nets import Critic, MlpPolicy
 from gems_jax.population import StackedPolicies
 from gems_jax.rollout import unroll
 from gems_jax.types import Policy
+from toy_games import STOP, TAKE, WAIT, Purse, constant, pure, team_game
 
 # --- advantages
 
