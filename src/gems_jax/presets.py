@@ -41,9 +41,47 @@ RPS_TUNED = GemsConfig(
     q_new=1.0,
 )
 
+# The meta-game is solved well every iteration (many updates, a large step, common random numbers), the newest anchor
+# alone is trained on many episodes, and the trust region holds all the others.
+KUHN_TUNED = GemsConfig(
+    capacity=41,
+    opponents="stratified",
+    num_opponents=64,
+    episodes=1,
+    mixture_samples=0,
+    meta_steps=100,
+    eta=10.0,
+    oracle_opponents=256,
+    oracle_episodes=1,
+    common_random_numbers=True,
+    jacobian="none",
+    critic_hidden=(16,),
+    abr_steps=60,
+    abr_anchors=1,
+    abr_opponents=1024,
+    abr_episodes=1,
+    kl_protects="others",
+    reset_optimizer=True,
+    learning_rate=0.02,
+    critic_learning_rate=0.02,
+    beta_kl=10.0,
+    q_new=1.0,
+    gradient_clip=10.0,
+)
+
+# The generator emits the weights of an MLP on the plain observation.
+KUHN_TUNED_MLP = KUHN_TUNED.replace(
+    policy="mlp",
+    policy_hidden=(32,),
+    generator_scale=0.3,
+    kl_opponents=32,
+    learning_rate=0.005,
+    entropy_weight=0.01,
+)
+
 PRESETS: dict[str, dict[str, GemsConfig]] = {
     "biased_rps": {"tuned": RPS_TUNED},
-    "kuhn_poker": {"paper": PAPER},
+    "kuhn_poker": {"paper": PAPER, "tuned": KUHN_TUNED, "tuned-mlp": KUHN_TUNED_MLP},
 }
 
 
