@@ -20,7 +20,7 @@ from jax.typing import ArrayLike
 from gems_jax import distributions
 from gems_jax.estimate import draw_opponents, return_scale
 from gems_jax.population import StackedPolicies
-from gems_jax.rollout import play_groups, unroll
+from gems_jax.rollout import of_seats, play_groups, unroll
 from gems_jax.types import Apply, Array, Game, PyTree, Trajectory, seats_of_player, struct
 
 
@@ -92,11 +92,11 @@ class Experience:
 
 def own_part(game: Game, trajectory: Trajectory) -> Trajectory:
     """The seats of player 0 in a trajectory, with the team's mean reward in units of the scaled return."""
-    seats = jnp.asarray(seats_of_player(game, 0))
+    seats = seats_of_player(game, 0)
     _, width = return_scale(game)
 
     def pick(leaf: Array) -> Array:
-        return jnp.take(leaf, seats, axis=1)
+        return of_seats(leaf, seats, axis=1)
 
     reward = jnp.mean(pick(trajectory.reward), axis=1, keepdims=True) / width
     return dataclasses.replace(
@@ -107,7 +107,7 @@ def own_part(game: Game, trajectory: Trajectory) -> Trajectory:
         log_prob=pick(trajectory.log_prob),
         acted=pick(trajectory.acted),
         reward=jnp.broadcast_to(reward, (reward.shape[0], len(seats))),
-        final_observation=trajectory.final_observation[seats],
+        final_observation=of_seats(trajectory.final_observation, seats),
     )
 
 

@@ -15,7 +15,7 @@ from jax import random
 from gems_jax import simplex
 from gems_jax.population import StackedPolicies
 from gems_jax.roles import View, at, each_population, players_of, rotate
-from gems_jax.rollout import play_episode, play_groups, play_joint
+from gems_jax.rollout import of_seats, play_episode, play_groups, play_joint
 from gems_jax.types import Apply, Array, Game, PyTree, num_players, num_populations, seats_of_player, struct
 
 OPPONENTS = ("per_anchor", "shared", "stratified")
@@ -53,7 +53,7 @@ def from_unit(game: Game, values: Array) -> Array:
 
 def player_return(game: Game, player: int, returns: Array) -> Array:
     """A player's return: the mean of its seats' [..., S] -> [...]."""
-    return jnp.mean(returns[..., jnp.asarray(seats_of_player(game, player))], axis=-1)
+    return jnp.mean(of_seats(returns, seats_of_player(game, player), axis=-1), axis=-1)
 
 
 def draw_opponents(key: Array, game: Game, log_sigma: Array, shape: tuple[int, ...], stratified: bool) -> Array:
