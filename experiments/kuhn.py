@@ -1,6 +1,6 @@
 """Kuhn poker: GEMS with the paper's settings, tuned ones, and tuned ones that generate the weights of an MLP."""
 
-from gems_jax.run.experiment import Arm, Check, Experiment
+from gems_jax.run.spec import Arm, Check, Experiment
 
 EXPERIMENT = Experiment(
     name="kuhn",

@@ -18,7 +18,8 @@ from pathlib import Path
 
 import experiments
 from gems_jax.run.errors import RunError
-from gems_jax.run.experiment import Experiment, run_experiment
+from gems_jax.run.experiment import run_experiment
+from gems_jax.run.spec import Experiment
 
 TOOLS = ("results", "run")  # modules of this package that are not experiments
 
@@ -49,9 +50,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("experiment", help=f"one of: {', '.join(known())}")
     parser.add_argument("--quick", action="store_true", help="a short version, to see that it works (or QUICK=1)")
     parser.add_argument("--arms", nargs="+", default=[], metavar="ARM", help="only these arms")
-    parser.add_argument(
-        "--run-dir", type=Path, help="folder to write to, or an interrupted experiment's to go on with"
-    )
+    parser.add_argument("--run-dir", type=Path, help="folder to write to, or an interrupted experiment's to go on with")
     parser.add_argument("--write-results", action="store_true", help="put table and figures into docs/results.md")
     options = parser.parse_args(arguments)
     options.quick |= os.environ.get("QUICK", "").lower() not in ("", "0", "false", "no")

@@ -21,7 +21,8 @@ from gems_jax import solvers
 from gems_jax.run import experiment, summary
 from gems_jax.run.console import Console
 from gems_jax.run.errors import ConfigMismatchError, RunError, RunExistsError
-from gems_jax.run.experiment import Arm, Check, Experiment, run_experiment
+from gems_jax.run.experiment import run_experiment
+from gems_jax.run.spec import Arm, Check, Experiment
 from gems_jax.run.statistics import mean_interval
 from gems_jax.run.summary import ArmResult, comparison
 from gems_jax.run.writers import read_metrics

@@ -1,4 +1,4 @@
-"""Experiments as specs: which game, which arms, what to report. A new experiment is one `Experiment(...)`.
+"""Run an experiment from its spec (`run/spec.py`), and leave everything that it found in one folder.
 
 `run_experiment(spec)` runs every arm with all its seeds in one vmapped program, prints a table and leaves
 
@@ -17,66 +17,22 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from gems_jax.evaluate.monitor import exact_monitor, plain_monitor
-from gems_jax.games import make_game
-from gems_jax.presets import preset
 from gems_jax.run import figures, machine, summary
 from gems_jax.run.console import Console
 from gems_jax.run.directory import RunDirectory, create_run, open_run, slug
 from gems_jax.run.driver import RunResult, run
 from gems_jax.run.errors import ConfigMismatchError, RunError, RunExistsError, writing
 from gems_jax.run.files import differing_field, locked, resolve, write_json
+from gems_jax.run.spec import Arm, Check, Experiment, Plan, make_plan
 from gems_jax.run.summary import ArmResult
-from gems_jax.solvers import make_solver
-from gems_jax.types import Game, Solver
+from gems_jax.types import Solver
 
 SCHEMA = 1
-
-
-@dataclasses.dataclass(frozen=True)
-class Arm:
-    """One line of the comparison: a method with a preset's settings, or a config, and changes to it."""
-
-    label: str
-    method: str = "gems"
-    preset: str | None = None
-    config: Any = None  # instead of a preset; None and no preset: the method's default
-    overrides: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    quick: Mapping[str, Any] = dataclasses.field(default_factory=dict)  # further changes for the quick version
-
-
-@dataclasses.dataclass(frozen=True)
-class Check:
-    """A column that must stay at or below a number in every iteration of every seed of every arm that logs it."""
-
-    column: str
-    at_most: float
-
-
-@dataclasses.dataclass(frozen=True)
-class Experiment:
-    """A spec. The first of `metrics` is the headline: progress line, figures."""
-
-    name: str
-    title: str
-    game: str
-    arms: tuple[Arm, ...]
-    iterations: int
-    seeds: tuple[int, ...]
-    options: Mapping[str, Any] = dataclasses.field(default_factory=dict)  # of the game
-    metrics: tuple[str, ...] = ("exploitability", "nash_conv")
-    report: tuple[int, ...] = (1, 10, 20, 40)
-    convention: str = ""  # what the headline is, with its unit: on the figures
-    unit: str = "return"  # of the game's returns
-    references: tuple[tuple[str, float], ...] = ()  # (label, headline value), lines in the figure
-    checks: tuple[Check, ...] = ()
-    exact: bool = True  # measure exactly: enumerable games
-    chunk: int = 5  # iterations per compiled call: how often the progress line moves
-    quick: Mapping[str, Any] = dataclasses.field(default_factory=dict)  # fields to change for the quick version
 
 
 @dataclasses.dataclass(frozen=True)
@@ -86,21 +42,6 @@ class ExperimentResult:
     failures: tuple[str, ...]  # checks that do not hold, one line each
     finished: bool
     exit_code: int
-
-
-@dataclasses.dataclass(frozen=True)
-class _Plan:
-    """A spec with everything looked up and checked."""
-
-    spec: Experiment
-    game: Game
-    arms: tuple[tuple[Arm, Any, Solver], ...]  # with config and solver
-
-    def identity(self) -> dict[str, Any]:
-        """What must be the same for an experiment to go on in its folder."""
-        arms = {arm.label: {"method": arm.method, "config": resolve(config)} for arm, config, _ in self.arms}
-        names = ("name", "game", "options", "seeds", "iterations")
-        return {name: resolve(getattr(self.spec, name)) for name in names} | {"arms": arms}
 
 
 def run_experiment(
@@ -116,14 +57,14 @@ def run_experiment(
 
     `run_dir` names the folder; one that holds the same experiment, interrupted, is taken up.
     """
-    plan = _plan(spec, quick)
+    plan = make_plan(spec, quick)
     spec, console = plan.spec, console or Console()
     folder = _open_folder(plan, run_dir, Path(root), command)
     console.say(f"{spec.title}: {', '.join(arm.label for arm in spec.arms)}. Everything goes to {folder}")
     with locked(folder):
         results: list[ArmResult] = []
         for position, (arm, config, solver) in enumerate(plan.arms, 1):
-            console.say(f"{arm.label} ({position} of {len(plan.arms)}): {arm.method} on {spec.game}")
+            console.say(f"{arm.label} ({position} of {len(plan.arms)}): {arm.method} on {spec.game}, compiled first")
             done = _run_arm(plan, arm, config, solver, folder, console)
             if done.stopped_by:
                 console.say(f"The experiment goes on from here with the same command and --run-dir {folder}")
@@ -133,36 +74,7 @@ def run_experiment(
     return ExperimentResult(folder, tuple(results), failures, True, 1 if failures else 0)
 
 
-def _plan(spec: Experiment, quick: bool) -> _Plan:
-    """Look everything up: unknown games, presets, methods and settings are told now."""
-    spec = _replace(spec, spec.quick) if quick else spec
-    labels = [arm.label for arm in spec.arms]
-    if not labels or len({slug(label) for label in labels}) != len(labels):
-        raise ValueError(f"an experiment needs arms with different labels, got {labels}")
-    game = make_game(spec.game, **spec.options)
-    arms = []
-    for arm in spec.arms:
-        if arm.preset is not None and arm.config is not None:
-            raise ValueError(f"the arm {arm.label!r} has both a preset and a config: give one of them")
-        config = preset(spec.game, arm.preset) if arm.preset is not None else arm.config
-        changes = {**arm.overrides, **(arm.quick if quick else {})}
-        if changes:
-            if config is None:
-                raise ValueError(f"the arm {arm.label!r} changes {', '.join(changes)} of no config: name a preset")
-            config = config.replace(**changes)
-        arms.append((arm, config, make_solver(arm.method, game, config)))
-    return _Plan(spec, game, tuple(arms))
-
-
-def _replace(spec: Experiment, changes: Mapping[str, Any]) -> Experiment:
-    known = [field.name for field in dataclasses.fields(Experiment)]
-    unknown = [name for name in changes if name not in known]
-    if unknown:
-        raise ValueError(f"an experiment has no field {', '.join(unknown)}; known: {', '.join(known)}")
-    return dataclasses.replace(spec, **changes)
-
-
-def _open_folder(plan: _Plan, run_dir: Path | str | None, root: Path, command: str) -> Path:
+def _open_folder(plan: Plan, run_dir: Path | str | None, root: Path, command: str) -> Path:
     """A new folder with its experiment.json, or that of the same experiment when it was interrupted."""
     folder = Path(run_dir) if run_dir is not None else _new_folder(root / slug(plan.spec.name))
     record = folder / "experiment.json"
@@ -204,7 +116,7 @@ def _circumstances() -> dict[str, Any]:
     return {"created": now, **machine.describe(), "processor": summary.processor()}
 
 
-def _run_arm(plan: _Plan, arm: Arm, config: Any, solver: Solver, folder: Path, console: Console) -> RunResult:
+def _run_arm(plan: Plan, arm: Arm, config: Any, solver: Solver, folder: Path, console: Console) -> RunResult:
     spec = plan.spec
     init_monitor, measure = (exact_monitor if spec.exact else plain_monitor)(plan.game, solver)
     return run(
@@ -221,7 +133,7 @@ def _run_arm(plan: _Plan, arm: Arm, config: Any, solver: Solver, folder: Path, c
     )
 
 
-def _arm_directory(plan: _Plan, arm: Arm, config: Any, path: Path) -> RunDirectory:
+def _arm_directory(plan: Plan, arm: Arm, config: Any, path: Path) -> RunDirectory:
     if (path / "config.json").exists():
         return open_run(path)
     spec = plan.spec
@@ -237,7 +149,7 @@ def _arm_directory(plan: _Plan, arm: Arm, config: Any, path: Path) -> RunDirecto
     )
 
 
-def _finish(plan: _Plan, folder: Path, results: Sequence[ArmResult], console: Console) -> tuple[str, ...]:
+def _finish(plan: Plan, folder: Path, results: Sequence[ArmResult], console: Console) -> tuple[str, ...]:
     """Figures, files, table. Returns the checks that failed."""
     spec = plan.spec
     drawn = figures.draw(

@@ -80,7 +80,8 @@ def convergence(curves: Mapping[str, Rows], column: str, label: str, references:
         axis.set_yscale("log")
         axis.grid(True, which="major", color="0.9", linewidth=0.6)
     _plain_log_ticks(axes[0].yaxis, (1.0, 2.0, 5.0))
-    _plain_log_ticks(axes[1].xaxis, (1.0,))
+    low, high = axes[1].get_xlim()
+    _plain_log_ticks(axes[1].xaxis, (1.0,) if high > 50 * low else (1.0, 2.0, 5.0))
     _bound_below(axes[0], [rows[column] for rows in curves.values() if column in rows], [v for _, v in references])
     for name, value in references:
         for axis in axes:
@@ -101,17 +102,18 @@ def convergence(curves: Mapping[str, Rows], column: str, label: str, references:
 def error_budget(curves: Mapping[str, Rows], unit: str) -> Any:
     """The four terms, stacked, means over seeds: above what they add up to, below the share of each in the sum."""
     shown = {arm: rows for arm, rows in curves.items() if BUDGET[0][0] in rows}
-    figure, (above, below) = _panels(2, len(shown), width=max(3.4 * len(shown), 6.5), height=6.2, sharey=True)
+    figure, (above, below) = _panels(2, len(shown), width=max(3.4 * len(shown), 8.5), height=6.2, sharey=True)
     for number, (arm, rows) in enumerate(shown.items()):
         iteration, total = rows["iteration"][0], rows["budget_total"].mean(axis=0)
         terms = [rows[column].mean(axis=0) for column, *_ in BUDGET]
         _stack(above[number], iteration, terms)
         _stack(below[number], iteration, [100 * term / np.maximum(total, 1e-12) for term in terms])
         above[number].plot(iteration, total, color="black", linewidth=1.4, label="their sum, computed apart")
-        if "monte_carlo_error" in rows:
-            above[number].plot(
-                iteration, rows["monte_carlo_error"].mean(axis=0), color="black", linewidth=1.3, linestyle=(0, (3, 1)),
-                path_effects=_halo(), label="beside the sum: Monte-Carlo error of a round, max |v̂ − v|",
+        if "monte_carlo_error" in rows:  # a number: as a curve it would squeeze the rest, being a maximum over anchors
+            error = f"{rows['monte_carlo_error'].mean():.2g}"
+            above[number].text(
+                0.97, 0.95, f"beside the sum, Monte-Carlo error\nof a round, max |v̂ − v|: {error}",
+                transform=above[number].transAxes, ha="right", va="top", fontsize=8, path_effects=_halo(),
             )  # fmt: skip
         above[number].set_title(arm, fontsize=10)
         below[number].set_xlabel("iteration")
@@ -151,7 +153,8 @@ def forgetting(curves: Mapping[str, Rows], unit: str) -> Any:
         axis.grid(True, color="0.9", linewidth=0.6)
     axes[0].set_ylim(bottom=0)
     axes[1].axhline(0.0, color="0.35", linewidth=0.8)
-    axes[2].set_ylim(bottom=0.9)
+    top = max(axes[2].get_ylim()[1], 2.0)
+    axes[2].set_ylim(1.0 - 0.03 * (top - 1.0), top)
     _legend(figure, axes[0])
     return figure
 

@@ -1,0 +1,100 @@
+"""Experiments as specs: which game, which arms, what to report. A new experiment is one `Experiment(...)`."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from gems_jax.games import make_game
+from gems_jax.presets import preset
+from gems_jax.run.directory import slug
+from gems_jax.run.files import resolve
+from gems_jax.solvers import make_solver
+from gems_jax.types import Game, Solver
+
+
+@dataclasses.dataclass(frozen=True)
+class Arm:
+    """One line of the comparison: a method with a preset's settings, or a config, and changes to it."""
+
+    label: str
+    method: str = "gems"
+    preset: str | None = None
+    config: Any = None  # instead of a preset; None and no preset: the method's default
+    overrides: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    quick: Mapping[str, Any] = dataclasses.field(default_factory=dict)  # further changes for the quick version
+
+
+@dataclasses.dataclass(frozen=True)
+class Check:
+    """A column that must stay at or below a number in every iteration of every seed of every arm that logs it."""
+
+    column: str
+    at_most: float
+
+
+@dataclasses.dataclass(frozen=True)
+class Experiment:
+    """A spec. The first of `metrics` is the headline: progress line, figures."""
+
+    name: str
+    title: str
+    game: str
+    arms: tuple[Arm, ...]
+    iterations: int
+    seeds: tuple[int, ...]
+    options: Mapping[str, Any] = dataclasses.field(default_factory=dict)  # of the game
+    metrics: tuple[str, ...] = ("exploitability", "nash_conv")
+    report: tuple[int, ...] = (1, 10, 20, 40)
+    convention: str = ""  # what the headline is, with its unit: on the figures
+    unit: str = "return"  # of the game's returns
+    references: tuple[tuple[str, float], ...] = ()  # (label, headline value), lines in the figure
+    checks: tuple[Check, ...] = ()
+    exact: bool = True  # measure exactly: enumerable games
+    chunk: int = 1  # iterations per compiled call: more where an iteration takes milliseconds
+    quick: Mapping[str, Any] = dataclasses.field(default_factory=dict)  # fields to change for the quick version
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """A spec with everything looked up and checked."""
+
+    spec: Experiment
+    game: Game
+    arms: tuple[tuple[Arm, Any, Solver], ...]  # with config and solver
+
+    def identity(self) -> dict[str, Any]:
+        """What must be the same for an experiment to go on in its folder."""
+        arms = {arm.label: {"method": arm.method, "config": resolve(config)} for arm, config, _ in self.arms}
+        names = ("name", "game", "options", "seeds", "iterations")
+        return {name: resolve(getattr(self.spec, name)) for name in names} | {"arms": arms}
+
+
+def make_plan(spec: Experiment, quick: bool = False) -> Plan:
+    """Look everything up: unknown games, presets, methods and settings are told now."""
+    spec = _replace(spec, spec.quick) if quick else spec
+    labels = [arm.label for arm in spec.arms]
+    if not labels or len({slug(label) for label in labels}) != len(labels):
+        raise ValueError(f"an experiment needs arms with different labels, got {labels}")
+    game = make_game(spec.game, **spec.options)
+    arms = []
+    for arm in spec.arms:
+        if arm.preset is not None and arm.config is not None:
+            raise ValueError(f"the arm {arm.label!r} has both a preset and a config: give one of them")
+        config = preset(spec.game, arm.preset) if arm.preset is not None else arm.config
+        changes = {**arm.overrides, **(arm.quick if quick else {})}
+        if changes:
+            if config is None:
+                raise ValueError(f"the arm {arm.label!r} changes {', '.join(changes)} of no config: name a preset")
+            config = config.replace(**changes)
+        arms.append((arm, config, make_solver(arm.method, game, config)))
+    return Plan(spec, game, tuple(arms))
+
+
+def _replace(spec: Experiment, changes: Mapping[str, Any]) -> Experiment:
+    known = [field.name for field in dataclasses.fields(Experiment)]
+    unknown = [name for name in changes if name not in known]
+    if unknown:
+        raise ValueError(f"an experiment has no field {', '.join(unknown)}; known: {', '.join(known)}")
+    return dataclasses.replace(spec, **changes)
