@@ -4,6 +4,8 @@ Warnings whose source is `gems_jax` are errors by pyproject.toml.
 """
 
 import os
+from collections.abc import Callable
+from typing import NamedTuple
 
 # Compiling is most of the suite's time and nothing here runs long: XLA's quickest back end takes a third of it. What
 # XLA_FLAGS already says stays as it is.
@@ -12,9 +14,51 @@ for _flag in ("--xla_backend_optimization_level=0", "--xla_llvm_disable_expensiv
         os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {_flag}".strip()
 
 import jax  # noqa: E402
+import pytest  # noqa: E402
+from jax.experimental.key_reuse import _core as key_reuse  # noqa: E402
 
+from gems_jax import GemsConfig, GemsMetrics, GemsState, gems_step, init_gems, make_game  # noqa: E402
 from gems_jax.run.cache import enable_compilation_cache  # noqa: E402
+from gems_jax.types import Game  # noqa: E402
 
 jax.config.update("jax_numpy_rank_promotion", "raise")
 jax.config.update("jax_debug_key_reuse", True)
+# The checker has no rule for `transpose`, and takes keys for used when vmap turns the axes of a scan over them.
+key_reuse.key_reuse_signatures.setdefault(jax.lax.transpose_p, key_reuse.KeyReuseSignature(key_reuse.Forward(0, 0)))
 enable_compilation_cache()  # compilation is most of the suite's time: the second run is quick
+
+
+class KuhnGems(NamedTuple):
+    """GEMS on Kuhn poker, small: `step(state, key, config)` compiled once, and how often it was traced."""
+
+    game: Game
+    config: GemsConfig
+    start: GemsState
+    step: Callable[[GemsState, jax.Array, GemsConfig], tuple[GemsState, GemsMetrics]]
+    traces: list[int]
+
+
+@pytest.fixture(scope="session")
+def kuhn_gems() -> KuhnGems:
+    game = make_game("kuhn_poker")
+    config = GemsConfig(
+        capacity=4,
+        generator_widths=(16,),
+        critic_hidden=(8,),
+        num_opponents=4,
+        mixture_samples=8,
+        mutations=4,
+        randoms=4,
+        oracle_opponents=4,
+        abr_steps=2,
+        abr_anchors=4,
+        kl_opponents=2,
+    )
+    traces: list[int] = []
+
+    @jax.jit
+    def step(state: GemsState, key: jax.Array, settings: GemsConfig) -> tuple[GemsState, GemsMetrics]:
+        traces.append(1)
+        return gems_step(state, key, game, settings)
+
+    return KuhnGems(game, config, init_gems(jax.random.key(0), game, config), step, traces)
