@@ -74,9 +74,10 @@ KUHN_TUNED = GemsConfig(
 # The generator emits the weights of an MLP on the plain observation.
 KUHN_TUNED_MLP = KUHN_TUNED.replace(
     policy="mlp",
-    policy_hidden=(32,),
+    policy_hidden=(16,),
+    latent_dim=16,
     generator_scale=0.3,
-    kl_opponents=32,
+    kl_opponents=16,
     learning_rate=0.005,
     entropy_weight=0.01,
 )
