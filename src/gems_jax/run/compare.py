@@ -31,6 +31,12 @@ _DEPTH = 5  # how deep below a folder runs are looked for
 _POINTS = 40  # of a curve
 
 
+class CompareError(RunError):
+    """What was named cannot be compared."""
+
+    exit_code = 2
+
+
 @dataclasses.dataclass(frozen=True)
 class Seed:
     """One seed's run: where it is, what it says it is, and its rows."""
@@ -102,16 +108,17 @@ def collect(paths: Sequence[Path | str]) -> list[Seed]:
     folders: dict[Path, None] = {}
     for path in map(Path, paths):
         if not path.exists():
-            error = RunError(f"no run at {path}: there is no such file or folder")
-            error.exit_code = 2
-            raise error
+            raise CompareError(f"no run at {path}: there is no such file or folder")
         found = [member.resolve() for member in _members(path)]
         if not found:
-            raise RunError(f"{path} holds no run: there is no config.json in it or below it")
+            raise CompareError(f"{path} holds no run: there is no config.json in it or below it")
         folders |= dict.fromkeys(found)
     seeds = []
     for folder in folders:
-        rows = read_metrics(folder)
+        try:
+            rows = read_metrics(folder)
+        except ValueError as error:
+            raise RunError(f"cannot read {folder / 'metrics.csv'}: {error}") from error
         if not len(rows.get("iteration", ())):
             raise RunError(f"{folder} has no rows yet")
         seeds.append(Seed(folder, read_config(folder), rows))
@@ -177,7 +184,9 @@ def _headline(groups: Sequence[Group]) -> str:
     for name in HEADLINES:
         if all(name in seed.rows for each in groups for seed in each.seeds):
             return name
-    raise RunError(f"the runs share no {' or '.join(HEADLINES)}; choose with --metric: {', '.join(_columns(groups))}")
+    raise CompareError(
+        f"the runs share no {' or '.join(HEADLINES)}; choose with --metric: {', '.join(_columns(groups))}"
+    )
 
 
 def _columns(groups: Sequence[Group]) -> list[str]:
@@ -189,11 +198,9 @@ def _check_metric(groups: Sequence[Group], metric: str) -> None:
     for each in groups:
         for seed in each.seeds:
             if metric not in seed.rows:
-                error = RunError(
+                raise CompareError(
                     f"{seed.folder} has no column {metric!r}; all these runs have: {', '.join(_columns(groups))}"
                 )
-                error.exit_code = 2
-                raise error
 
 
 def _axes(groups: Sequence[Group]) -> list[str]:

@@ -38,6 +38,12 @@ FORMAT = 1
 _META = "gems_jax"  # where an exported file keeps its description
 
 
+class NoRunError(RunError):
+    """There is nothing to load: a slip of the pen, not of the disk."""
+
+    exit_code = 2
+
+
 @dataclasses.dataclass(frozen=True)
 class LoadedPolicy:
     """A trained mixture that can act. `profile` is the mixture itself, for evaluation and for one's own rollouts.
@@ -100,7 +106,8 @@ class LoadedPolicy:
         """The tree, and the table [I, A] in which every seat's rows are of its own population's mixture."""
         try:
             tree = build_tree(self.game)
-            return tree, _behaviour_table(tree, self.profile)
+            with jax.ensure_compile_time_eval():  # the first call may stand inside a trace, and this is kept
+                return tree, _behaviour_table(tree, self.profile)
         except NotEnumerableError:
             return None
 
@@ -181,9 +188,7 @@ def find(run: Path | str) -> Path:
     close = difflib.get_close_matches(str(run), names, 1)
     hint = f"; did you mean the shipped policy {close[0]!r}?" if close else ""
     hint = hint or (f"; shipped policies: {', '.join(names)}" if names else "")
-    error = RunError(f"no run at {run}: there is no such file or folder{hint}")
-    error.exit_code = 2  # a slip of the pen, not of the disk
-    raise error
+    raise NoRunError(f"no run at {run}: there is no such file or folder{hint}")
 
 
 def save(policy: LoadedPolicy, path: Path | str, record: Mapping[str, Any]) -> Path:
@@ -302,4 +307,4 @@ def run_folder(path: Path) -> Path:
     below = ["/".join(["*"] * depth) + "/config.json" for depth in (1, 2, 3)]  # runs/<game>/<method>/<time>, no deeper
     runs = sorted(found.parent for pattern in below for found in path.glob(pattern))
     hint = f"; the newest run in it is {runs[-1]}" if runs else ""
-    raise RunError(f"{path} is not a run directory: it has no config.json{hint}")
+    raise NoRunError(f"{path} is not a run directory: it has no config.json{hint}")

@@ -59,16 +59,12 @@ def _boards() -> tuple[str, ...]:
 
 
 def _check(name: str, pairs: Sequence[str], episodes: int) -> int:
-    from gems_jax.games import make_game
     from gems_jax.run.cache import enable_compilation_cache
-    from gems_jax.run.commands.train import game_options
+    from gems_jax.run.commands.train import make
     from gems_jax.testing import GameError, check_game
 
     enable_compilation_cache()
-    try:
-        game = make_game(name, **game_options(pairs))
-    except (ValueError, TypeError, ImportError) as error:
-        raise UsageError(str(error)) from error
+    game = make(name, pairs)
     try:
         check_game(game, episodes=episodes)
     except GameError as error:

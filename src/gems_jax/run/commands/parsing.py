@@ -9,7 +9,6 @@ import io
 import re
 import typing
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import Any
 
 import tyro
@@ -18,7 +17,7 @@ from gems_jax.run.errors import RunError
 
 HELP = ("-h", "--help")
 _NUMBER = re.compile(r"-(\d|\.\d|inf|nan)", re.IGNORECASE)
-_DECORATION = re.compile(r"\x1b\[[0-9;]*m|[─━╭╮╰╯│┃]|^[+|][-\s]*|[-\s]*[+|]$", re.MULTILINE)
+_DECORATION = re.compile(r"\x1b\[[0-9;]*m|[─━╭╮╰╯│┃]|-{5,}|^[+|][-\s]*|[-\s]*[+|]$", re.MULTILINE)
 
 
 class UsageError(RunError):
@@ -71,13 +70,6 @@ def check_flags(argv: Sequence[str], known: set[str], prog: str) -> None:
             close = difflib.get_close_matches(flag, sorted(known), 1, cutoff=0.5)
             hint = f"did you mean {close[0]}?" if close else f"{prog} --help lists the flags"
             raise UsageError(f"unknown flag {word.split('=', 1)[0]}; {hint}")
-
-
-def existing(path: Path) -> Path:
-    """`path`, or a UsageError when nothing is there."""
-    if not path.exists():
-        raise UsageError(f"no run at {path}: there is no such file or folder")
-    return path
 
 
 def suggest(word: str, known: Iterable[str]) -> str:

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import tyro
 
-from gems_jax.run.commands.parsing import UsageError, existing, parse
+from gems_jax.run.commands.parsing import UsageError, parse
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,12 +29,12 @@ def main(argv: Sequence[str]) -> int:
     if arguments.iterations is not None and arguments.iterations < 1:
         raise UsageError(f"--iterations must be at least 1: got {arguments.iterations}")
     from gems_jax.run.directory import open_run, read_config
-
-    directory = open_run(existing(arguments.run))
-    record = read_config(directory.shared)
+    from gems_jax.run.load import find, run_folder
     from gems_jax.run.rebuild import rebuild
     from gems_jax.run.training import Settings, make_monitor, train
 
+    directory = open_run(run_folder(find(arguments.run)))
+    record = read_config(directory.shared)
     problem = rebuild(record, str(directory.shared))
     settings = Settings.of(record.get("options") or {})
     iterations = arguments.iterations or record["iterations"]

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Generic, TypeVar
 import tyro
 
 from gems_jax.run.commands.parsing import HELP, UsageError, flags_of, parse, suggest
+from gems_jax.run.errors import RunError
 
 C = TypeVar("C")
 PROG = "gems train"
@@ -73,11 +74,13 @@ def main(argv: Sequence[str]) -> int:
     kind = CONFIGS[method]
     if any(word in HELP for word in argv):
         return _help(argv, kind)
-    run = _parse(argv, kind, kind()).run
-    _check(run, _validated(_parse(argv, kind, kind()).settings))
-    game = _make_game(run)
+    first = _parse(argv, kind, kind())
+    run = first.run
+    _validated(first.settings)
+    _check(run)
+    game = make(run.game, run.game_option)
     base, name = _base_settings(run, game, kind)
-    config = _validated(_parse(argv, kind, base).settings)
+    config = _validated(_parse(argv, kind, base).settings) if base != kind() else first.settings
     return _train(run, game, config, name)
 
 
@@ -120,9 +123,8 @@ def _validated(config: Any) -> Any:
         raise UsageError(f"--{name.replace('_', '-')} {rest}" if name in known else str(error)) from None
 
 
-def _check(run: Train, config: Any) -> None:
+def _check(run: Train) -> None:
     """Everything that can be said without knowing the game."""
-    del config
     for flag, value, least in (
         ("--seeds", run.seeds, 1),
         ("--seed-batch", run.seed_batch, 0),
@@ -166,13 +168,18 @@ def game_options(pairs: Sequence[str]) -> dict[str, Any]:
     return options
 
 
-def _make_game(run: Train) -> Any:
+def make(name: str, pairs: Sequence[str]) -> Any:
+    """The game, or a UsageError: it may be the user's own, so that anything can go wrong in it."""
     from gems_jax.games import make_game
 
     try:
-        return make_game(run.game, **game_options(run.game_option))
+        return make_game(name, **game_options(pairs))
     except (ValueError, TypeError, ImportError) as error:
         raise UsageError(str(error)) from error
+    except RunError:
+        raise
+    except Exception as error:
+        raise UsageError(f"the game {name!r} cannot be made: {type(error).__name__}: {error}") from error
 
 
 def _base_settings(run: Train, game: Any, kind: type) -> tuple[Any, str]:

@@ -1,0 +1,417 @@
+"""The command line: end to end through the real console script, and every mistake in one line."""
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import chex
+import numpy as np
+import pytest
+
+import walk_solver
+from cli import SCRIPT, TINY, Outcome, assert_one_line, bits, call, gems
+from gems_jax import __version__
+from gems_jax.config import GemsConfig
+from gems_jax.run import cli
+from gems_jax.run.commands import COMMANDS, train
+from gems_jax.run.directory import RunDirectory, open_run, read_config, read_status
+from gems_jax.run.errors import RunError
+from gems_jax.run.load import load
+from gems_jax.run.training import Settings
+from gems_jax.run.why import explain
+from gems_jax.run.writers import read_metrics
+
+CLOCKS = ("seconds", "memory_mb")
+
+
+# --- end to end
+
+
+def test_train(trained: tuple[Path, Outcome]) -> None:
+    folder, said = trained
+    assert said.code == 0, said.err
+    assert "fresh start: 2 iterations, seeds 0, 1" in said.out and f"done: 2 iterations in {folder}" in said.out
+    assert re.search(r"iteration 2/2  exploitability 0\.\d+ ", said.out) and "2 seeds, mean" in said.out
+    record = read_config(folder)
+    assert record["game"] == "kuhn_poker" and record["options"]["preset"] == "paper" and record["options"]["quick"]
+    # flags win over --quick, which wins over the preset
+    assert record["config"]["iterations"] == 2 and record["config"]["abr_steps"] == 1
+    assert record["config"]["learning_rate"] == GemsConfig().learning_rate
+    for member in open_run(folder).members:
+        rows = read_metrics(member)
+        assert len(rows["exploitability"]) == 2 and read_status(member)["state"] == "done"
+        assert np.all((rows["exploitability"] > 0) & (rows["exploitability"] < 2))
+
+
+def test_eval_and_why(trained: tuple[Path, Outcome]) -> None:
+    folder, _ = trained
+    done = gems("eval", folder, "--why")
+    assert done.code == 0 and done.err == "", done.err
+    found = [float(text) for text in re.findall(r"seed \d: exploitability ([\d.]+)", done.out)]
+    logged = [read_metrics(member)["exploitability"][-1] for member in open_run(folder).members]
+    np.testing.assert_allclose(found, logged, atol=2e-6)
+    assert re.search(r"why: .* of the gap of .*: raise --\w+", done.out)
+    one = call("eval", folder / "s1", "--which", "average")
+    found = re.search(r"seed 1: exploitability ([\d.]+)", one.out)
+    logged = read_metrics(folder / "s1")["exploitability_average"][-1]
+    assert found and float(found[1]) == pytest.approx(logged, abs=2e-6) and "seed 0" not in one.out, one
+
+
+def test_resume_equals_one_go(trained: tuple[Path, Outcome], tmp_path: Path) -> None:
+    """The run cut back to its first iteration and taken up again ends as it did, to the bit."""
+    folder, _ = trained
+    run = tmp_path / "run"
+    shutil.copytree(folder, run)
+    before = load(run)
+    shutil.rmtree(run / "checkpoints" / "00000002")
+    done = gems("resume", run / "s1")
+    assert done.code == 0 and "resumed from the checkpoint of iteration 1, 2 to reach" in done.out, done
+    for name in ("s0", "s1"):
+        now, then = read_metrics(run / name), read_metrics(folder / name)
+        assert list(now) == list(then)
+        for column in now.keys() - set(CLOCKS):
+            np.testing.assert_array_equal(now[column], then[column], err_msg=column)
+    chex.assert_trees_all_equal(bits(load(run).profile), bits(before.profile))
+
+
+def test_replay(trained: tuple[Path, Outcome]) -> None:
+    folder, _ = trained
+    done = gems("replay", folder / "s1", "--episodes", 2)
+    assert done.code == 0 and done.err == "", done.err
+    written = [Path(path) for path in re.findall("written: (.*)", done.out)]
+    assert [path.suffix for path in written] == [".txt", ".svg", ".svg"]
+    assert all(path.parent == folder / "s1" / "replays" and path.stat().st_size for path in written)
+    assert re.search(r"seat 0: (bet|check) +\(", done.out)
+
+
+def test_compare(trained: tuple[Path, Outcome], tmp_path: Path) -> None:
+    folder, _ = trained
+    done = gems("compare", folder, folder / "s0", "--output", tmp_path / "out")
+    assert done.code == 0 and done.err == "", done.err
+    mean = np.mean([read_metrics(member)["exploitability"][-1] for member in open_run(folder).members])
+    assert f"{mean:.4f}" in done.out and (tmp_path / "out" / "curves.png").stat().st_size > 5000
+
+
+def test_doctor() -> None:
+    done = gems("doctor")
+    assert done.code == 0 and done.err == "", done.err
+    assert f"gems_jax {__version__}" in done.out and "devices:" in done.out and "cache: " in done.out
+    assert re.search(r"jax +0\.1\d", done.out) and "MISSING" not in done.out
+
+
+def test_games_and_a_game_of_ones_own(tmp_path: Path) -> None:
+    done = gems("games")
+    assert done.code == 0 and "kuhn_poker" in done.out and "pgx:tic_tac_toe" in done.out, done
+    (tmp_path / "own.py").write_text(
+        "from gems_jax.games import matrix_game\n"
+        "def Fair(prize: float = 1.0):\n    return matrix_game([[prize, -prize], [-prize, prize]], name='fair')\n"
+        "class Broken:\n    name = 'broken'\n"
+        "def Bad():\n    raise KeyError('no cards')\n"
+    )
+    sound = gems("games", "--check", "own:Fair", "--game-option", "prize=2", cwd=tmp_path)
+    assert sound.code == 0 and "own:Fair: sound. 2 seats, 2 actions" in sound.out, sound
+    assert_one_line(gems("games", "--check", "own:Broken", cwd=tmp_path), 1, "not a sound game yet", "lacks num_seats")
+    assert_one_line(gems("train", "own:Bad", cwd=tmp_path), 2, "'own:Bad' cannot be made: KeyError: 'no cards'")
+    assert not (tmp_path / "runs").exists()
+
+
+def test_export(trained: tuple[Path, Outcome], tmp_path: Path) -> None:
+    folder, _ = trained
+    path = tmp_path / "policy.safetensors"
+    done = call("export", folder, "--seed", 1, "--output", path)
+    assert done.code == 0 and f"{path}: kuhn_poker, gems, seed 1" in done.out, done
+    chex.assert_trees_all_equal(bits(load(path).profile), bits(load(folder, seed=1).profile))
+    said = call("eval", path, "--why")
+    found = re.search(r"seed 1: exploitability ([\d.]+)", said.out)
+    logged = read_metrics(folder / "s1")["exploitability"][-1]
+    assert said.code == 0 and found and float(found[1]) == pytest.approx(logged, abs=2e-6), said
+    assert "why: " in said.out
+    assert_one_line(call("export", folder, "--output", path), 1, "exists already")
+    assert_one_line(call("resume", path), 1, "policy.safetensors")
+
+
+# --- help
+
+
+def test_help_is_quick_and_loads_nothing_heavy() -> None:
+    """The best of three: under two seconds, and without jax."""
+    script = (
+        "import sys, time; begin = time.perf_counter()\n"
+        "from gems_jax.run.cli import invoke\n"
+        "code = invoke(['--help'])\n"
+        "heavy = [name for name in ('jax', 'flax', 'pgx', 'tyro', 'matplotlib') if name in sys.modules]\n"
+        "print(time.perf_counter() - begin, heavy)"
+    )
+    seconds = []
+    for _ in range(3):
+        done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+        *overview, last = done.stdout.splitlines()
+        took, heavy = last.split(" ", 1)
+        assert heavy == "[]"
+        seconds.append(float(took))
+    assert min(seconds) < 1.0
+    assert all(f"gems {command.usage}" in done.stdout for command in COMMANDS.values())
+
+
+@pytest.mark.parametrize("command", list(COMMANDS))
+def test_every_command_has_help(command: str) -> None:
+    done = call(command, "--help")
+    assert done.code == 0 and f"usage: gems {command}" in done.out and done.err == ""
+
+
+def test_help_shows_the_defaults_of_the_preset() -> None:
+    plain, quick = call("train", "--help").out, call("train", "kuhn_poker", "--preset", "paper", "--quick", "-h").out
+    assert re.search(r"--abr-steps INT.*\n.*\(default: 30\)", plain)
+    assert re.search(r"--abr-steps INT.*\n.*\(default: 5\)", quick)
+
+
+def test_version_and_no_arguments() -> None:
+    assert call("--version").out == f"gems_jax {__version__}\n"
+    assert call().out == call("--help").out
+    with pytest.raises(SystemExit) as leave:
+        cli.main(["tarin"])
+    assert leave.value.code == 2
+
+
+# --- mistakes: one line, exit code 2, nothing made
+
+
+@pytest.mark.parametrize(
+    ("line", "parts"),
+    [
+        ("tran kuhn_poker", ["unknown command 'tran'", "did you mean 'train'?"]),
+        ("train", ["missing: GAME"]),
+        ("train khun_poker", ["Unknown game 'khun_poker'", "Did you mean kuhn_poker?"]),
+        ("train kuhn_poker --preset papper", ["no preset 'papper'", "did you mean 'paper'?"]),
+        ("train rock_paper_scissors --preset paper", ["no presets for the game 'rock_paper_scissors'"]),
+        ("train kuhn_poker --method gem", ["unknown method 'gem'", "did you mean 'gems'?"]),
+        ("train kuhn_poker --learning-rat 1", ["unknown flag --learning-rat", "did you mean --learning-rate?"]),
+        ("train kuhn_poker --lerning_rate=1", ["unknown flag --lerning_rate", "did you mean --learning-rate?"]),
+        ("train kuhn_poker --eta -1", ["--eta must be a finite number, at least 0: got -1.0"]),
+        ("train kuhn_poker --eta nan", ["--eta must be a finite number"]),
+        ("train kuhn_poker --eta fast", ["Error parsing --eta", "'fast'"]),
+        ("train kuhn_poker --eta", ["Missing value", "--eta"]),
+        ("train kuhn_poker --meta-rule owmu", ["invalid choice 'owmu'", "Did you mean 'omwu'?"]),
+        ("train kuhn_poker --iterations 0", ["--iterations must be a whole number, at least 1: got 0"]),
+        ("train kuhn_poker --initial-anchors 99", ["--initial-anchors must fit the capacity"]),
+        ("train kuhn_poker --seeds 0", ["--seeds must be at least 1"]),
+        ("train kuhn_poker --seed -1", ["--seed must be a whole number from 0"]),
+        ("train kuhn_poker --seed 99999999999999999999", ["--seed must be a whole number from 0"]),
+        ("train kuhn_poker --checkpoint-seconds nan", ["--checkpoint-seconds must be at least 0"]),
+        ("train kuhn_poker --writers tensorbord", ["unknown writer 'tensorbord'", "did you mean 'tensorboard'?"]),
+        ("train kuhn_poker --game-option colour=red", ["no option 'colour'", "Known options"]),
+        ("train kuhn_poker --game-option colour", ["--game-option takes name=value: got 'colour'"]),
+        ("train kuhn_poker more", ["more"]),
+        ("train pgx:tictactoe", ["pgx has no game 'tictactoe'", "Did you mean tic_tac_toe"]),
+        ("train no_module:Game", ["there is no module 'no_module'"]),
+        ("resume nowhere", ["no run at nowhere"]),
+        ("resume . --iterations 0", ["--iterations must be at least 1"]),
+        ("eval .", [". is not a run directory"]),
+        ("games --check hex", ["Unknown game 'hex'"]),
+        ("games --episodes 0 --check biased_rps", ["--episodes must be at least 1"]),
+        ("doctor --verbose", ["unknown flag --verbose"]),
+    ],
+)
+def test_mistakes(line: str, parts: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert_one_line(call(*line.split()), 2, *parts)
+    assert not list(tmp_path.iterdir())
+
+
+def test_runs_are_never_written_over(kuhn_run: RunDirectory) -> None:
+    done = call("train", "kuhn_poker", "--run-dir", kuhn_run.shared)
+    assert_one_line(done, 2, "never written over", f"gems resume {kuhn_run.shared}")
+
+
+def test_settings_that_do_not_go_with_the_game(tmp_path: Path) -> None:
+    done = call("train", "pgx:tic_tac_toe", "--policy", "tabular", "--run-dir", tmp_path / "run", "--no-exact")
+    assert_one_line(done, 2, "pgx:tic_tac_toe")
+    assert not (tmp_path / "run").exists()
+
+
+# --- what can go wrong with a run, on a solver that compiles in no time
+
+
+@pytest.fixture
+def walk(monkeypatch: pytest.MonkeyPatch):
+    """Let the method gems be the small walk of the driver's tests; returns a function that sets when it meets NaN."""
+    solvers = {"solver": walk_solver.make_walk()}
+    monkeypatch.setattr("gems_jax.solvers.make_solver", lambda name, game, config=None: solvers["solver"])
+    return lambda **options: solvers.update(solver=walk_solver.make_walk(**options))
+
+
+def train_walk(folder: Path, *words: object) -> Outcome:
+    line = ["train", "biased_rps", "--no-exact", "--iterations", 6, "--chunk", 2, "--checkpoint-seconds", 0]
+    return call(*line, "--run-dir", folder, *words)
+
+
+def test_nan_stops_the_run_and_keeps_what_was_good(walk, tmp_path: Path) -> None:
+    walk(nan_at=4)
+    done = train_walk(tmp_path / "run", "--quiet")
+    assert_one_line(done, 3, "became nan at iteration 4, seed 0", "the last good checkpoint is iteration 2")
+    assert done.out == "" and read_status(tmp_path / "run")["state"] == "failed"
+    walk()
+    again = call("resume", tmp_path / "run")
+    assert again.code == 0 and "resumed from the checkpoint of iteration 2" in again.out, again
+    assert read_status(tmp_path / "run")["state"] == "done"
+
+
+def test_debug_names_the_operation(walk, tmp_path: Path) -> None:
+    walk(nan_at=4)
+    done = train_walk(tmp_path / "run", "--debug", "--seeds", 2)
+    assert_one_line(done, 3, "NaN in iteration 4: nan generated by primitive", "at walk_solver.py:")
+    assert len(read_metrics(tmp_path / "run" / "s0")["iteration"]) == 3  # everything before it was written
+    walk()
+    again = call("resume", tmp_path / "run", "--quiet")
+    assert again == Outcome(0, "", "")
+    # checked and unchecked, step by step and in chunks: the same rows
+    assert train_walk(tmp_path / "plain", "--seeds", 2, "--quiet").code == 0
+    for name in ("s0", "s1"):
+        one, other = (read_metrics(tmp_path / run / name) for run in ("run", "plain"))
+        np.testing.assert_allclose(one["gap"], other["gap"], rtol=1e-5)
+
+
+def test_a_checkpoint_of_another_run(walk, kuhn_run: RunDirectory, tmp_path: Path) -> None:
+    assert train_walk(tmp_path / "run", "--quiet").code == 0
+    folder = tmp_path / "run" / "checkpoints"
+    shutil.rmtree(folder)
+    shutil.copytree(kuhn_run.checkpoints, folder)
+    kept = (tmp_path / "run" / "metrics.csv").read_bytes()
+    done = call("resume", tmp_path / "run", "--iterations", 8, "--quiet")
+    assert_one_line(done, 2, "config differs from checkpoint", "field game is 'kuhn_poker' there, 'biased_rps' here")
+    assert (tmp_path / "run" / "metrics.csv").read_bytes() == kept and (folder / "00000001").exists()
+
+
+def test_a_run_folder_that_cannot_be_written(walk, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    assert_one_line(train_walk(tmp_path / "file" / "run"), 1, "cannot write", "Not a directory")
+    home = tmp_path / "home"
+    home.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", str(home)]
+    if subprocess.run(mount, capture_output=True).returncode:
+        pytest.skip("a read-only folder needs privileges to mount one: the super-user writes everywhere else")
+    try:
+        assert train_walk(home / "run", "--quiet").code == 0
+        subprocess.run(["mount", "-o", "remount,ro", str(home)], check=True)
+        before = (home / "run" / "status.json").read_text()
+        assert_one_line(call("resume", home / "run", "--iterations", 9, "--quiet"), 1, "Read-only file system")
+        assert_one_line(train_walk(home / "other"), 1, "cannot write", "Read-only file system")
+        assert (home / "run" / "status.json").read_text() == before
+    finally:
+        subprocess.run(["umount", str(home)], check=True)
+
+
+def test_a_run_that_is_finished_and_one_that_is_asked_to_shrink(walk, tmp_path: Path) -> None:
+    assert train_walk(tmp_path / "run", "--quiet").code == 0
+    done = call("resume", tmp_path / "run")
+    assert done.code == 0 and "resumed from the checkpoint of iteration 6, 6 to reach" in done.out
+    assert_one_line(call("resume", tmp_path / "run", "--iterations", 3, "--quiet"), 1, "already has 6 iterations")
+    longer = call("resume", tmp_path / "run", "--iterations", 8)
+    assert longer.code == 0 and len(read_metrics(tmp_path / "run")["gap"]) == 8
+
+
+def test_signals_have_their_exit_codes(walk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*arguments, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(train, "_train", interrupted)
+    assert_one_line(train_walk(tmp_path / "run"), 130, "stopped")
+
+
+def test_a_defect_leaves_its_traceback_in_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*arguments, **options):
+        raise ZeroDivisionError("one line\nand another")
+
+    monkeypatch.setattr(train, "_train", broken)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    done = call("train", "biased_rps")
+    assert_one_line(done, 70, "unexpected ZeroDivisionError: one line and another", "the traceback is in ")
+    assert "in broken" in Path(done.err.rsplit(" ", 1)[1].strip()).read_text()
+    shown = call("train", "biased_rps", "--debug")
+    assert shown.code == 70 and "Traceback" in shown.err
+    monkeypatch.setattr(
+        train, "_train", lambda *arguments: (_ for _ in ()).throw(MemoryError("RESOURCE_EXHAUSTED: 9 GB"))
+    )
+    assert_one_line(call("train", "biased_rps"), 1, "out of memory", "--seed-batch")
+
+
+def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path: Path) -> None:
+    """The real console script, stopped once it has begun: everything is saved, and the exit code is a shell's 130."""
+    words = ["train", "biased_rps", "--no-exact", "--iterations", "100000", "--chunk", "1", "--run-dir"]
+    line = [str(SCRIPT), *words, str(tmp_path / "r"), *TINY]
+    process = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        end = time.monotonic() + 600
+        while not (tmp_path / "r" / "metrics.csv").exists() or not read_rows(tmp_path / "r"):
+            assert process.poll() is None and time.monotonic() < end, process.communicate()
+            time.sleep(0.2)
+        process.send_signal(2)
+        out, err = process.communicate(timeout=120)
+    finally:
+        process.kill()
+    assert process.returncode == 130 and err == "", (out, err)
+    assert f"Continue with: gems resume {tmp_path / 'r'}" in out
+    assert read_status(tmp_path / "r")["state"] == "interrupted"
+    assert load(tmp_path / "r").iteration == len(read_metrics(tmp_path / "r")["iteration"])
+
+
+def read_rows(folder: Path) -> int:
+    return max((folder / "metrics.csv").read_text().count("\n") - 1, 0)
+
+
+# --- parts
+
+
+def test_why_names_the_largest_term() -> None:
+    base = {
+        "budget_best_response": 0.01,
+        "budget_oracle": 0.02,
+        "budget_newcomer": 0.0,
+        "budget_meta_regret": 0.03,
+        "monte_carlo_error": 0.01,
+    }
+
+    def told(**changes: float) -> str:
+        # the first row is old: only the last five count
+        return explain([{name: np.array([9.0] + [value] * 5) for name, value in {**base, **changes}.items()}])
+
+    assert "meta-strategy leaves 0.03 of the gap of 0.06 (50%): raise --meta-steps or --eta" in told()
+    assert "the noise of the values (0.5) is larger than that: raise --num-opponents" in told(monte_carlo_error=0.5)
+    assert "best response leaves" in told(budget_best_response=0.9, monte_carlo_error=5.0)
+    assert "--abr-steps" in told(budget_best_response=0.9) and "--oracle-opponents" in told(budget_oracle=0.9)
+    assert "raise --iterations" in told(budget_newcomer=0.9)
+    zero = {name: np.zeros(3) for name in base}
+    assert explain([zero]).endswith("nothing: the gap is 0")
+    with pytest.raises(RunError, match="no error budget"):
+        explain([{"iteration": np.arange(3.0)}])
+    with pytest.raises(RunError, match="no error budget"):
+        explain([{name: np.zeros(0) for name in base}])
+
+
+def test_why_without_a_budget_is_one_line(matrix_run: RunDirectory) -> None:
+    (matrix_run.shared / "metrics.csv").write_text("iteration,gap\n1,0.5\n")
+    assert_one_line(call("eval", matrix_run.shared, "--why"), 1, "no error budget")
+
+
+def test_game_options_are_python_or_text() -> None:
+    pairs = ["a=1", "b=2.5", "shared=True", "name=x y", "payoffs=[[1, 0], [0, 1]]", "t="]
+    assert train.game_options(pairs) == {
+        "a": 1,
+        "b": 2.5,
+        "shared": True,
+        "name": "x y",
+        "payoffs": [[1, 0], [0, 1]],
+        "t": "",
+    }
+
+
+def test_settings_go_through_json() -> None:
+    import dataclasses
+
+    settings = Settings(chunk=3, exact=False, writers=("tensorboard",))
+    assert Settings.of(json.loads(json.dumps({**dataclasses.asdict(settings), "preset": "x"}))) == settings
+    assert Settings.of({}) == Settings()

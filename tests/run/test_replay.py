@@ -1,0 +1,124 @@
+"""Replays: games that follow the rules, the same ones for the same seed, in words and as SVG that a browser reads."""
+
+import re
+from pathlib import Path
+from xml.etree import ElementTree
+
+import jax
+import numpy as np
+import pytest
+
+from cli import SMALL, assert_one_line, call, untrained_run
+from gems_jax.run.directory import RunDirectory
+from gems_jax.run.load import load
+from gems_jax.run.replay import Record, Table, choose, play_out, transcript, write_replays
+from gems_jax.run.words import legal_actions, words_of
+
+RESULTS = {  # what the betting pays to the player with the better card, and to whom it pays when somebody folds
+    ("check", "check"): 1,
+    ("bet", "call"): 2,
+    ("check", "bet", "call"): 2,
+    ("bet", "fold"): "seat 0",
+    ("check", "bet", "fold"): "seat 1",
+}
+
+
+def test_kuhn_games_pay_what_the_words_say(kuhn_run: RunDirectory) -> None:
+    policy = load(kuhn_run.shared)
+    table, words, seen = Table(policy.game), words_of(policy.game), set()
+    for key in jax.random.split(jax.random.key(0), 40):
+        record = play_out(table, policy, key)
+        text = transcript(words, record, 1)
+        cards = re.search("seat 0 holds (.), seat 1 holds (.)", text)
+        line = tuple(re.findall(r"seat \d: (\w+)", text))
+        assert cards is not None and cards[1] != cards[2]
+        pays = RESULTS[line]
+        seen.add(line)
+        if isinstance(pays, str):
+            expected = 1 if pays == "seat 0" else -1
+        else:
+            expected = pays if "JQK".index(cards[1]) > "JQK".index(cards[2]) else -pays
+        np.testing.assert_array_equal(record.returns, [expected, -expected])
+        assert f"result: seat 0 {expected:+d}, seat 1 {-expected:+d} chips" in text
+    assert len(seen) >= 4  # of five; the seed is fixed
+
+
+def test_moves_follow_the_policy(kuhn_run: RunDirectory) -> None:
+    policy = load(kuhn_run.shared)
+    state = policy.game.init(jax.random.key(2))
+    expected = np.asarray(policy.probabilities(state.observation[0], state.legal[0]))
+    chosen = [choose(policy, state, 0, key) for key in jax.random.split(jax.random.key(1), 200)]
+    np.testing.assert_allclose(chosen[0][1], expected, atol=1e-6)
+    share = np.mean([action == 0 for action, _ in chosen])
+    assert abs(share - expected[0]) < 5 * np.sqrt(0.25 / 200)  # five standard errors: below 1e-6 by chance
+
+
+def test_files_of_a_pgx_game(board_run: RunDirectory, tmp_path: Path) -> None:
+    policy = load(board_run.shared)
+    text, *pictures = write_replays(policy, tmp_path / "a", episodes=2, seed=3)
+    again = write_replays(policy, tmp_path / "b", episodes=2, seed=3)
+    other = write_replays(policy, tmp_path / "c", episodes=2, seed=4)
+    assert text.read_text() == again[0].read_text() != other[0].read_text()
+    assert len(pictures) == 2 and text.read_text().startswith("tic-tac-toe: gems, seed 0, iteration 1")
+    games = text.read_text().split("game ")[1:3]
+    for path, game in zip(pictures, games, strict=True):
+        frames = [g for g in ElementTree.parse(path).iter("{http://www.w3.org/2000/svg}g") if g.get("class") == "frame"]
+        moves = re.findall("field (\\d) ", re.sub(r"\(.*\)", "", game))
+        assert len(frames) == len(moves) + 1 and len(set(moves)) == len(moves)  # a field is taken once
+
+
+def test_words_of_boards_and_leduc(tmp_path: Path) -> None:
+    from gems_jax.games import make_game
+
+    game = make_game("pgx:connect_four")
+    words, table = words_of(game), Table(game)
+    state = table.advance(table.init(jax.random.key(0)), {0: 3}, jax.random.key(0))
+    state = table.advance(state, {1: 3}, jax.random.key(0))
+    rows = words.shown(state).splitlines()
+    assert rows[-2].split("|")[3].strip() == "X" and rows[-4].split("|")[3].strip() == "O"
+    assert words.of_text(state, "7") == 6 and words.of_text(state, "8") is None and words.of_text(state, "x") is None
+    assert "you are O" in words.seen(state, 1)
+    game = make_game("leduc_holdem")
+    words, table = words_of(game), Table(game)
+    state = table.init(jax.random.key(0))
+    assert [words.action(state, action) for action in legal_actions(state, 0)] == ["check", "raise"]
+    assert words.of_text(state, "r") == 1 and words.of_text(state, "f") is None and "not yet" in words.seen(state, 0)
+    raised = table.advance(state, {0: 1}, jax.random.key(0))
+    assert [words.action(raised, action) for action in legal_actions(raised, 1)] == ["call", "raise", "fold"]
+    second = table.advance(raised, {1: 0}, jax.random.key(0))
+    assert re.search("on the table: [JQK]", words.seen(second, 0)) and "3 of yours, 3 of theirs" in words.seen(
+        second, 0
+    )
+
+
+def test_a_matrix_game_has_plain_words_and_no_pictures(matrix_run: RunDirectory, tmp_path: Path) -> None:
+    paths = write_replays(load(matrix_run.shared), tmp_path, episodes=2)
+    assert len(paths) == 1
+    assert re.search(r"seat 0: action \d .*\n  seat 1: action \d ", paths[0].read_text())
+
+
+def test_command(kuhn_run: RunDirectory, tmp_path: Path) -> None:
+    done = call("replay", kuhn_run.shared, "--episodes", 2, "--output", tmp_path / "out", "--seed", 4)
+    assert done.code == 0 and done.err == "" and "Kuhn poker: gems, seed 4" in done.out
+    assert sorted(path.suffix for path in (tmp_path / "out").iterdir()) == [".svg", ".svg", ".txt"]
+    assert_one_line(call("replay", kuhn_run.shared, "--episodes", 0), 2, "--episodes must be at least 1")
+    assert_one_line(call("replay", kuhn_run.shared, "--seed", 7), 1, "seeds 3, 4, asked for seed 7")
+
+
+def test_an_empty_game_is_told() -> None:
+    record = Record([], None, np.zeros(2))  # type: ignore[arg-type]
+    plain = words_of(untrained_game())
+    assert transcript(plain, record, 1) == "game 1\n  result: seat 0 +0, seat 1 +0 points"
+
+
+def untrained_game():
+    from gems_jax.games import make_game
+
+    return make_game("biased_rps")
+
+
+@pytest.mark.slow
+def test_leduc_end_to_end(tmp_path: Path) -> None:
+    run = untrained_run(tmp_path / "run", "leduc_holdem", SMALL)
+    text = write_replays(load(run.shared), tmp_path / "replays", episodes=4)[0].read_text()
+    assert "the table shows" in text
