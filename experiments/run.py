@@ -71,6 +71,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (RunError, ValueError) as error:
         print(f"error: {error}", file=sys.stderr)
         return getattr(error, "exit_code", 2)
+    except KeyboardInterrupt:
+        print("stopped; finished arms and the last checkpoint are kept, see --run-dir", file=sys.stderr)
+        return 130
     for failure in result.failures:
         print(f"error: {failure}", file=sys.stderr)
     return result.exit_code

@@ -117,6 +117,8 @@ def error_budget(curves: Mapping[str, Rows], unit: str) -> Any:
             )  # fmt: skip
         above[number].set_title(arm, fontsize=10)
         below[number].set_xlabel("iteration")
+    last = max(rows["iteration"].shape[1] for rows in shown.values())
+    above[0].set_xlim(1, max(last, 2))
     above[0].set_ylim(bottom=0)
     below[0].set_ylim(0, 100)
     above[0].set_ylabel(f"gap to a best response, by cause\n({unit})")
@@ -132,8 +134,6 @@ def _stack(axis: Any, x: np.ndarray, terms: Sequence[np.ndarray]) -> None:
             x, floor, floor + term, label=name, facecolor=color, hatch=hatch, edgecolor="0.2", linewidth=0.4
         )
         floor = floor + term
-    if len(x) > 1:
-        axis.set_xlim(x[0], x[-1])
 
 
 def forgetting(curves: Mapping[str, Rows], unit: str) -> Any:
@@ -153,7 +153,7 @@ def forgetting(curves: Mapping[str, Rows], unit: str) -> Any:
         axis.grid(True, color="0.9", linewidth=0.6)
     axes[0].set_ylim(bottom=0)
     axes[1].axhline(0.0, color="0.35", linewidth=0.8)
-    top = max(axes[2].get_ylim()[1], 2.0)
+    top = max(axes[2].get_ylim()[1], 1.2)
     axes[2].set_ylim(1.0 - 0.03 * (top - 1.0), top)
     _legend(figure, axes[0])
     return figure
