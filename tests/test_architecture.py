@@ -14,7 +14,7 @@ SOURCE = Path(gems_jax.__file__).parent
 MODULES = sorted(SOURCE.rglob("*.py"))
 
 # What each part may import, by top-level name inside gems_jax. A part may import itself (its own package).
-LEAF = {"types", "simplex", "config"}
+LEAF = {"types", "simplex", "streams", "config"}
 POPULATION = {*LEAF, "nets", "distributions"}
 ROLLOUT = {*POPULATION, "population", "roles"}
 ABOVE_ROLLOUT = {*ROLLOUT, "rollout"}
@@ -24,6 +24,7 @@ ALLOWED = {
     "__main__": {"run"},
     "types": set(),
     "simplex": {"types"},
+    "streams": {"types"},
     "roles": {*POPULATION, "population"},
     "config": {"types"},
     "nets": {*LEAF, "distributions"},
