@@ -141,6 +141,7 @@ def test_close_names_are_suggested():
     [
         ({"initial_anchors": 5, "capacity": 4}, "initial_anchors must fit the capacity: got 5 anchors for 4 slots"),
         ({"mutations": 1, "randoms": 1, "anchors_per_call": 3}, "at most the pool's 2 candidates: got 3"),
+        ({"anchors_per_call": 3, "capacity": 2}, "anchors_per_call must fit the capacity: got 3 for 2 slots"),
         ({"oracle_rounds": 9}, "oracle_rounds must be at most oracle_opponents=8: got 9"),
         ({"generator": "concatenated"}, "needs policy='mlp' with a hidden layer: got policy='tabular'"),
         ({"generator": "concatenated", "policy": "mlp"}, r"policy_hidden=\(\)"),

@@ -248,6 +248,10 @@ class GemsConfig:
             raise ValueError(
                 f"anchors_per_call must be at most the pool's {pool} candidates: got {self.anchors_per_call}"
             )
+        if self.anchors_per_call > self.capacity:
+            raise ValueError(
+                f"anchors_per_call must fit the capacity: got {self.anchors_per_call} for {self.capacity} slots"
+            )
         if self.oracle_rounds > self.oracle_opponents:
             raise ValueError(
                 f"oracle_rounds must be at most oracle_opponents={self.oracle_opponents}: got {self.oracle_rounds}"

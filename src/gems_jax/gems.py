@@ -402,7 +402,10 @@ def jacobian_weight(config: GemsConfig, time: Array) -> Array:
 
 def insert(grown: Expansion, rank: int, code: Array, mean: Array, config: GemsConfig) -> Expansion:
     """One newcomer into one population: a slot, an id, mass for the next update, none in the played mixture."""
-    slot = choose_slot(grown.active, grown.sigma, jnp.where(grown.active, grown.values, jnp.inf), config.replacement)
+    # An earlier newcomer of the same call has no mass yet and must not give way to this one.
+    settled = grown.active & ~jnp.any(jnp.arange(len(grown.active))[None, :] == grown.slot[:, None], axis=0)
+    sigma, values = (jnp.where(settled, of, jnp.inf) for of in (grown.sigma, grown.values))
+    slot = choose_slot(grown.active, sigma, values, config.replacement)
     active = grown.active.at[slot].set(True)
     mass = 1.0 / jnp.sum(active) if config.new_mass == "uniform" else jnp.float32(config.mass_floor)
     others = simplex.masked_log_softmax(grown.log_sigma.at[slot].set(-jnp.inf), active)
