@@ -17,7 +17,7 @@ from gems_jax.run.directory import RunDirectory, read_config
 from gems_jax.run.engine import make_engine
 from gems_jax.run.errors import ConfigMismatchError, RunError
 from gems_jax.run.files import write_json
-from gems_jax.run.load import LoadedPolicy, NoRunError, load, save
+from gems_jax.run.load import LoadedPolicy, NoRunError, load, save, shipped
 
 
 @pytest.fixture(scope="module")
@@ -190,3 +190,15 @@ def test_a_damaged_checkpoint_is_told_and_the_one_before_is_used(kuhn_run: RunDi
     assert load(tmp_path / "run", say=told.append).iteration == 1
     assert len(told) == 1 and "checkpoint of iteration 2 cannot be used" in told[0]
     assert (folder / "00000002").exists()  # reading changes nothing
+
+
+@pytest.mark.parametrize(("name", "game", "bound"), [("kuhn", "kuhn_poker", 0.02)])
+def test_shipped_policies_are_as_good_as_they_say(name: str, game: str, bound: float) -> None:
+    """They come with the package, by name; a far better one than uniform play (0.458 in Kuhn poker)."""
+    policy = load(name)
+    assert name in shipped() and policy.game == gems_jax.make_game(game)
+    measured = float(gems_jax.exploitability(policy.game, policy.profile))
+    assert measured < bound and measured == pytest.approx(policy.last_row["exploitability"], abs=1e-6)
+    state = policy.game.init(jax.random.key(0))
+    assert int(policy.act(state.observation[0], state.legal[0], jax.random.key(1))) in (0, 1)
+    assert Path(shipped()[name]).stat().st_size < 200_000

@@ -196,11 +196,9 @@ def save(policy: LoadedPolicy, path: Path | str, record: Mapping[str, Any]) -> P
 
     record: the `game`, `method`, `config` and `options` of the run's config.json.
     """
-    from safetensors.numpy import save_file
+    from safetensors.numpy import save as as_bytes
 
     path = Path(path)
-    if path.exists():
-        raise RunError(f"{path} exists already; choose another name")
     description = {
         "format": FORMAT,
         **{name: record[name] for name in ("game", "method", "config", "options")},
@@ -212,7 +210,11 @@ def save(policy: LoadedPolicy, path: Path | str, record: Mapping[str, Any]) -> P
     arrays = {jax.tree_util.keystr(name): _exported(leaf) for name, leaf in named}
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        save_file(arrays, path, metadata={_META: json.dumps(description)})
+        try:
+            with open(path, "xb") as file:
+                file.write(as_bytes(arrays, metadata={_META: json.dumps(description)}))
+        except FileExistsError:
+            raise RunError(f"{path} exists already; choose another name") from None
     return path
 
 

@@ -58,7 +58,8 @@ def play(
         while not games or len(earned) < games:
             number = len(earned)
             own = number % policy.game.num_seats if seat is None else seat
-            tell(f"\ngame {number + 1}: you sit in seat {own}" + (" and begin" if own == 0 and not policy.game.simultaneous else ""))
+            begins = " and begin" if own == 0 and not policy.game.simultaneous else ""
+            tell(f"\ngame {number + 1}: you sit in seat {own}{begins}")
             key = jax.random.fold_in(jax.random.key(seed), number)
             earned.append(_one_game(table, words, policy, own, key, ask, tell))
             total = f"{sum(earned):+g} in {len(earned)} game{'s' * (len(earned) > 1)}"

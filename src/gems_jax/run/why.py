@@ -27,7 +27,7 @@ TERMS = (
     Term("budget_newcomer", "the newcomer, which has no mass yet,", "raise --iterations"),
     Term("budget_meta_regret", "the meta-strategy", "raise --meta-steps or --eta"),
 )
-NOISE = Term("monte_carlo_error", "the noise of the values", "raise --num-opponents or --episodes")
+NOISE = Term("monte_carlo_error", "the noise of the values", "raise --num-opponents, --episodes or --meta-steps")
 LAST = 5  # iterations that are averaged: one alone is mostly luck
 
 
