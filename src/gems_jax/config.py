@@ -111,7 +111,7 @@ class GemsConfig:
     """Hidden widths of the MLP policy; () is linear."""
     generator: Literal["hypernetwork", "concatenated"] = choice("hypernetwork")
     """phi = G_theta(z) emits all weights, or the code is concatenated to the observation."""
-    generator_widths: tuple[int, ...] = widths((32,))
+    generator_widths: tuple[int, ...] = widths((16,))
     """Hidden widths of the generator (not printed in the paper)."""
     critic_hidden: tuple[int, ...] = widths((32,))
     """Hidden widths of the critic (not printed in the paper)."""
