@@ -41,6 +41,7 @@ def test_train(trained: tuple[Path, Outcome]) -> None:
     # flags win over --quick, which wins over the preset
     assert record["config"]["iterations"] == 2 and record["config"]["abr_steps"] == 1
     assert record["config"]["learning_rate"] == GemsConfig().learning_rate
+    assert {path.name for path in (folder / "figures").iterdir()} >= {"exploitability.png", "error_budget.png"}
     for member in open_run(folder).members:
         rows = read_metrics(member)
         assert len(rows["exploitability"]) == 2 and read_status(member)["state"] == "done"
@@ -68,7 +69,7 @@ def test_resume_equals_one_go(trained: tuple[Path, Outcome], tmp_path: Path) -> 
     shutil.copytree(folder, run)
     before = load(run)
     shutil.rmtree(run / "checkpoints" / "00000002")
-    done = gems("resume", run / "s1")
+    done = gems("resume", run / "s1", "--no-figures")
     assert done.code == 0 and "resumed from the checkpoint of iteration 1, 2 to reach" in done.out, done
     for name in ("s0", "s1"):
         now, then = read_metrics(run / name), read_metrics(folder / name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import textwrap
 import traceback
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -14,9 +15,9 @@ from jax.experimental import checkify
 from gems_jax.evaluate.monitor import exact_monitor, plain_monitor
 from gems_jax.run.console import Console, summary_table
 from gems_jax.run.directory import RunDirectory
-from gems_jax.run.driver import run
+from gems_jax.run.driver import RunResult, run
 from gems_jax.run.engine import Measure
-from gems_jax.run.errors import NonFiniteError
+from gems_jax.run.errors import NonFiniteError, RunError
 from gems_jax.run.rebuild import Problem
 from gems_jax.types import Array, NotEnumerableError, PyTree, Solver
 
@@ -74,11 +75,12 @@ def train(
     iterations: int,
     *,
     quiet: bool = False,
+    figures: bool = True,
 ) -> int:
-    """Bring the run in `directory` to `iterations`, show the table, and return the exit code."""
+    """Bring the run in `directory` to `iterations`, show the table, draw the figures, and return the exit code."""
     console = Console(quiet=quiet)
     if not monitor.exact:
-        console.say(f"no exact evaluation of {problem.game.name}: {monitor.why_not}")
+        console.say(f"no exact evaluation: {textwrap.shorten(monitor.why_not, 200, placeholder=' ...')}")
     solver, measure = problem.solver, monitor.measure
     if settings.debug:
         solver, measure = checked(solver), jax.jit(measure)
@@ -105,14 +107,28 @@ def train(
         seed_batch=settings.seed_batch or None,
     )
     if result.rows and not result.exit_code:
-        shown = [name for name in HEADLINES if name in result.rows] or [n for n in OTHERWISE if n in result.rows]
-        if "exploitability" in shown:
-            shown = [name for name in shown if not name.startswith("nash_conv")]
-        title = f"{problem.game.name}, {problem.method}"
-        console.table(summary_table(title, result.rows, shown, compile_seconds=result.compile_seconds))
-        if monitor.exact:
-            console.say(f"what limits it: gems eval {directory.shared} --why")
+        _report(problem, directory, result, console, best if figures else None)
     return result.exit_code
+
+
+def _report(
+    problem: Problem, directory: RunDirectory, result: RunResult, console: Console, headline: str | None
+) -> None:
+    shown = [name for name in HEADLINES if name in result.rows] or [n for n in OTHERWISE if n in result.rows]
+    if "exploitability" in shown:
+        shown = [name for name in shown if not name.startswith("nash_conv")]
+    title = f"{problem.game.name}, {problem.method}"
+    console.table(summary_table(title, result.rows, shown, compile_seconds=result.compile_seconds))
+    if headline is not None:
+        from gems_jax.run.figures import draw
+
+        try:
+            drawn = draw({problem.method: result.rows}, directory.shared / "figures", headline=headline)
+            console.say(f"figures: {', '.join(map(str, drawn))}")
+        except RunError as error:  # the run itself is safe
+            console.say(f"no figures: {error}")
+    if "budget_total" in result.rows:
+        console.say(f"what limits it: gems eval {directory.shared} --why")
 
 
 def checked(solver: Solver) -> Solver:

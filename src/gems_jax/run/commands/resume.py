@@ -20,6 +20,8 @@ class Resume:
     """Run directory: a seed's folder, or that of a whole batch."""
     iterations: int | None = None
     """Iterations to reach (default: what was planned). More than planned makes the run longer."""
+    figures: bool = True
+    """Draw the run's figures at its end, where it was measured exactly."""
     quiet: bool = False
     """Show nothing but errors."""
 
@@ -38,4 +40,6 @@ def main(argv: Sequence[str]) -> int:
     problem = rebuild(record, str(directory.shared))
     settings = Settings.of(record.get("options") or {})
     iterations = arguments.iterations or record["iterations"]
-    return train(problem, directory, settings, make_monitor(problem, settings), iterations, quiet=arguments.quiet)
+    monitor = make_monitor(problem, settings)
+    shown = {"quiet": arguments.quiet, "figures": arguments.figures}
+    return train(problem, directory, settings, monitor, iterations, **shown)

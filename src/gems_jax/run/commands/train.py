@@ -53,6 +53,8 @@ class Train:
     """Least time between two checkpoints; 0 saves after every chunk."""
     keep: int = 3
     """How many of the last checkpoints are kept, besides the best."""
+    figures: bool = True
+    """Draw the run's figures at its end, where it was measured exactly."""
     quiet: bool = False
     """Show nothing but errors."""
     debug: bool = False
@@ -254,4 +256,4 @@ def _train(run: Train, game: Any, config: Any, preset: str) -> int:
             **dataclasses.asdict(settings),
         },
     )
-    return train(problem, directory, settings, monitor, config.iterations, quiet=run.quiet)
+    return train(problem, directory, settings, monitor, config.iterations, quiet=run.quiet, figures=run.figures)
