@@ -61,4 +61,5 @@ def kuhn_gems() -> KuhnGems:
         traces.append(1)
         return gems_step(state, key, game, settings)
 
-    return KuhnGems(game, config, init_gems(jax.random.key(0), game, config), step, traces)
+    start = jax.jit(lambda key: init_gems(key, game, config))(jax.random.key(0))
+    return KuhnGems(game, config, start, step, traces)

@@ -17,7 +17,6 @@ import pytest
 
 from gems_jax import GemsConfig, exploitability, gems_step, init_gems, make_game, preset
 from gems_jax.best_response import collect, outputs_on
-from gems_jax.config import GemsConfig as Config
 from gems_jax.evaluate.tabular import build_tree, mixture_to_behaviour, policy_tables
 from gems_jax.games import matrix_game
 from gems_jax.gems import _drift, _without, gems_profile, make_learner, networks, population_of, solve_meta_game
@@ -65,9 +64,21 @@ CONFIGS = {
     ),
     "untrained": TINY.replace(abr_steps=0, jacobian="none", index="ucb1"),
     "no_pool": TINY.replace(mutations=0, randoms=0, initial_anchors=2),
-    "two_at_once": TINY.replace(anchors_per_call=2, capacity=4, index="greedy", abr_steps=0, jacobian="none"),
-    "seldom": TINY.replace(oracle_period=2, index="thompson_nig", abr_steps=0, jacobian="none"),
+    "two_at_once": TINY.replace(
+        anchors_per_call=2, oracle_period=2, capacity=4, index="thompson_nig", abr_steps=0, jacobian="none"
+    ),
 }  # fmt: skip
+# Of other kinds of players: three with a population each; a team of two seats and a single player that share one.
+OTHER_GAMES = {
+    "three": (
+        matrix_game(np.random.default_rng(0).uniform(-1, 1, (3, 2, 2, 2))),
+        TINY.replace(index="greedy", mixture_samples=0, abr_steps=1, jacobian="none", capacity=2),
+    ),
+    "team_shares": (
+        TeamGame(team_game().base, population_of_player=(0, 0)),
+        TINY.replace(mixture_samples=0, jacobian="none", capacity=2),
+    ),
+}
 
 
 class Trail(NamedTuple):
@@ -89,28 +100,48 @@ class Trail(NamedTuple):
         return jax.tree.map(lambda leaf: leaf[step], self.metrics)
 
 
-def run(key, game, config, steps):
-    """One program for initial state and all iterations."""
-    key_start, key_steps = jax.random.split(key)
-    start = init_gems(key_start, game, config)
+class Program(NamedTuple):
+    """gems_step on one game, compiled once, and how often it was traced."""
 
-    def step(state, step_key):
-        state, metrics = gems_step(state, step_key, game, config)
-        return state, (state, metrics)
-
-    return start, *jax.lax.scan(step, start, jax.random.split(key_steps, steps))[1]
+    step: typing.Any  # (state, key, config) -> (state, metrics)
+    traces: list
 
 
 @functools.cache
-def compiled_run():
-    return jax.jit(run, static_argnames="steps")
+def program(game, structure):
+    """`structure` is that of the config: settings that differ in real values only share one program."""
+    del structure
+    traces = []
+
+    @jax.jit
+    def step(state, key, config):
+        traces.append(1)
+        return gems_step(state, key, game, config)
+
+    return Program(step, traces)
+
+
+def keys_of(seed, steps):
+    key_start, key_steps = jax.random.split(jax.random.key(seed))
+    return key_start, jax.random.split(key_steps, steps)
+
+
+def play(game, config, seed=0, steps=STEPS):
+    """The whole run, step by step."""
+    step = program(game, jax.tree.structure(config)).step
+    key_start, keys = keys_of(seed, steps)
+    state = start = init_gems(key_start, game, config)
+    rows = []
+    for key in keys:
+        state, metrics = step(state, key, config)
+        rows.append((state, metrics))
+    return Trail(config, *jax.device_get((start, *jax.tree.map(lambda *leaves: jnp.stack(leaves), *rows))))
 
 
 def trail(name, seed=0, **reals):
     config = CONFIGS[name].replace(**reals)
     assert jax.tree.structure(config) == jax.tree.structure(CONFIGS[name])  # only reals: nothing compiles anew
-    result = jax.device_get(compiled_run()(jax.random.key(seed), RPS, config, STEPS))
-    return Trail(config, *result)
+    return play(RPS, config, seed)
 
 
 @pytest.fixture(scope="module", params=CONFIGS)
@@ -122,11 +153,12 @@ def any_trail(request):
 
 
 def test_every_choice_of_the_config_is_run():
-    for name, hint in typing.get_type_hints(Config).items():
+    for name, hint in typing.get_type_hints(GemsConfig).items():
         choices = (True, False) if hint is bool else typing.get_args(hint) if typing.get_origin(hint) else ()
         if typing.get_origin(hint) is tuple:
             continue
-        missing = set(choices) - {getattr(config, name) for config in CONFIGS.values()}
+        settings = [*CONFIGS.values(), *(config for _, config in OTHER_GAMES.values())]
+        missing = set(choices) - {getattr(config, name) for config in settings}
         assert not missing, f"no settings of this file run {name} = {missing}"
 
 
@@ -169,8 +201,7 @@ def test_slots_fill_in_order_and_ids_count_insertions(any_trail):
             kept = np.setdiff1d(np.arange(config.capacity), new)
             np.testing.assert_array_equal(after.anchors[p, kept], before.anchors[p, kept])
         inserted += per_call
-    assert inserted > 2 * config.capacity or config.oracle_period > 1 or config.mutations == 0
-    assert (any_trail.states.anchor_id.max(axis=(1, 2)) == np.sort(any_trail.states.anchor_id.max(axis=(1, 2)))).all()
+    assert inserted > 2 * config.capacity or config.mutations == 0
 
 
 def test_the_best_candidate_is_chosen(any_trail):
@@ -218,11 +249,10 @@ def test_replacement_past_capacity(name, rule):
 
 def test_two_newcomers_take_two_slots_even_at_capacity():
     both = trail("two_at_once")
-    for step in range(STEPS):
+    for step in range(0, STEPS, 2):
         changed = both.after(step).anchor_id != both.before(step).anchor_id
         np.testing.assert_array_equal(changed.sum(axis=1), 2)
-        # and the slots that gave way after the capacity was reached are the lightest ones
-        if step > 1:
+        if step >= 4:  # full by now: the two lightest anchors give way
             lightest = np.argsort(both.measured(step).sigma, axis=1)[:, :2]
             np.testing.assert_array_equal(np.sort(lightest, axis=1), np.stack([np.nonzero(row)[0] for row in changed]))
 
@@ -355,23 +385,30 @@ def pure_population(config, *codes):
 BY_HAND = TINY.replace(latent_dim=3, generator_widths=(), initial_anchors=2, capacity=2, meta_steps=3, eta=1.2)
 
 
-@pytest.mark.parametrize("rule", ["omwu", "mwu"])
-def test_meta_steps_average_the_iterates(rule):
+def test_meta_steps_average_the_iterates():
     """Rock and paper against scissors earn 1 and 1/6 of the scaled return, whatever is drawn: no noise at all.
 
     In both rules the first logit gains 1.2 (1 - 1/6) = 1 on the second per step (the first step has no hint, the later
     ones see equal values), so sigma = 1 / (1 + e^-n) after n steps and the mixture that is played is their mean.
     """
-    config = BY_HAND.replace(meta_rule=rule)
-    state = pure_population(config, [0, 1], [2, 2])
-    opponents = materialise(population_of(state, RPS, config), 2)
-    solution = jax.jit(lambda key: solve_meta_game(key, state, opponents, RPS, config))(jax.random.key(1))
+
+    @jax.jit
+    def solve(key):
+        solutions = {}
+        for rule in ("omwu", "mwu"):
+            config = BY_HAND.replace(meta_rule=rule)
+            state = pure_population(config, [0, 1], [2, 2])
+            opponents = materialise(population_of(state, RPS, config), 2)
+            solutions[rule] = solve_meta_game(jax.random.fold_in(key, len(rule)), state, opponents, RPS, config)
+        return solutions
+
     iterates = 1.0 / (1.0 + np.exp(-np.arange(4.0)))
-    np.testing.assert_allclose(solution.sigma[0], [iterates[1:].mean(), 1 - iterates[1:].mean()], rtol=1e-5)
-    np.testing.assert_allclose(np.exp(solution.log_sigma[0, 0]), iterates[3], rtol=1e-5)
-    np.testing.assert_allclose(solution.measured_sigma[0, 0], iterates[2], rtol=1e-5)
-    np.testing.assert_allclose(solution.estimate.values[0], [1.0, 1 / 6], rtol=1e-5)
-    assert solution.episodes == 3 * (2 * 2 * 6 + 8)
+    for solution in solve(jax.random.key(1)).values():
+        np.testing.assert_allclose(solution.sigma[0], [iterates[1:].mean(), 1 - iterates[1:].mean()], rtol=1e-5)
+        np.testing.assert_allclose(np.exp(solution.log_sigma[0, 0]), iterates[3], rtol=1e-5)
+        np.testing.assert_allclose(solution.measured_sigma[0, 0], iterates[2], rtol=1e-5)
+        np.testing.assert_allclose(solution.estimate.values[0], [1.0, 1 / 6], rtol=1e-5)
+        assert solution.episodes == 3 * (2 * 2 * 6 + 8)
 
 
 def test_kl_of_a_perturbation_by_hand():
@@ -430,63 +467,72 @@ def test_the_initial_state():
 # --- other kinds of players
 
 
-@pytest.mark.parametrize("kind", ["three", "team_shares_a_population"])
+@pytest.mark.parametrize("kind", OTHER_GAMES)
 def test_any_number_of_players_teams_and_shared_populations(kind):
-    """Three players with a population each; and two players, one of them a team of two seats, that share one."""
-    if kind == "three":
-        game = matrix_game(np.random.default_rng(0).uniform(-1, 1, (3, 2, 2, 2)))
-    else:
-        game = TeamGame(team_game().base, population_of_player=(0, 0))
-    populations = 3 if kind == "three" else 1
-    config = TINY.replace(mixture_samples=0, jacobian="none", capacity=2)
-    start, states, metrics = jax.device_get(compiled_run()(jax.random.key(0), game, config, 3))
+    """Places: one per population, or two of the shared one. First iteration: one active anchor of 6 episodes per place,
+    four candidates of 2, rounds of 8, and the states of the trust region of two slots.
+    """
+    game, config = OTHER_GAMES[kind]
+    populations, places = (3, 3) if kind == "three" else (1, 2)
+    start, states, metrics = play(game, config, steps=3)[1:]
     assert states.sigma.shape == (3, populations, 2)
     np.testing.assert_allclose(states.sigma.sum(axis=-1), 1.0, rtol=1e-5)
     np.testing.assert_array_equal(states.anchor_id.max(axis=2), np.tile([[1], [2], [3]], (1, populations)))
     assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(metrics))
-    # places: one per population, or two of the shared one; first iteration: one active anchor of 6 episodes per place
-    places = populations if kind == "three" else 2
-    assert metrics.episodes[0] == places * (6 + 8 + 16 + 4)
-    assert (jax.tree.leaves(states.generator)[0][-1] != jax.tree.leaves(start.generator)[0]).any()
+    assert metrics.episodes[0] == places * (6 + 8 + 8 * config.abr_steps + 4)
+    np.testing.assert_array_equal(metrics.env_steps, metrics.episodes)
+    moved = jax.tree.map(lambda new, old: bool((new[-1] != old).any()), states.generator, start.generator)
+    assert all(jax.tree.leaves(moved))
 
 
 # --- compilation, batches, time and bytes
 
 
-def test_kuhn_traces_once_over_twice_the_capacity(kuhn_gems):
-    state, bytes_before = kuhn_gems.start, None
+def test_one_trace_serves_a_run_past_twice_the_capacity():
+    """And any real-valued setting; a new size does compile anew (the config's tests show which is which)."""
+    shared = program(RPS, jax.tree.structure(TINY))
+    plain = trail("plain")
+    assert plain.metrics.slot.shape[0] > 2 * TINY.capacity and (plain.states.anchor_id.max(axis=(1, 2))[-1] == STEPS)
+    for changes in ({"eta": 1.0}, {"beta_kl": 3.0, "learning_rate": 0.1}, {"temperature": 2.0, "ema": 0.5}):
+        trail("plain", 1, **changes)
+    assert len(shared.traces) == 1 and shared.step._cache_size() == 1
+
+
+def test_kuhn_too_traces_once_and_keeps_its_bytes(kuhn_gems):
+    state, sizes = kuhn_gems.start, set()
     for number in range(2 * kuhn_gems.config.capacity):
         settings = kuhn_gems.config.replace(eta=0.01 * number, learning_rate=1e-3 * number, beta_kl=0.1 * number)
         state, metrics = kuhn_gems.step(state, jax.random.key(number), settings)
-        size = sum(leaf.nbytes for leaf in jax.tree.leaves(state))
-        assert bytes_before in (None, size)
-        bytes_before = size
+        sizes.add(sum(leaf.nbytes for leaf in jax.tree.leaves(state)))
         chex.assert_trees_all_equal_shapes_and_dtypes(state, kuhn_gems.start)
-    assert len(kuhn_gems.traces) == 1
+    assert len(kuhn_gems.traces) == 1 and len(sizes) == 1
     assert (state.anchor_id.max(axis=1) == 8).all() and state.active.all()
-    assert (metrics.env_steps >= 2 * metrics.episodes) and (metrics.env_steps <= 3 * metrics.episodes)
+    assert 2 * metrics.episodes <= metrics.env_steps <= 3 * metrics.episodes  # two or three moves each
+    assert (metrics.kl > 0.0).all()
 
 
-def test_iterations_take_as_long_at_the_end_as_at_the_beginning(kuhn_gems):
+def test_iterations_take_as_long_at_the_end_as_at_the_beginning():
     """Interleaved blocks from an early and from a late state; bootstrap interval of the ratio of medians."""
-    late = kuhn_gems.start
-    for number in range(2 * kuhn_gems.config.capacity):
-        late, _ = kuhn_gems.step(late, jax.random.key(100 + number), kuhn_gems.config)
+    step, plain = program(RPS, jax.tree.structure(TINY)).step, trail("plain")
+    early, late = jax.device_put((plain.before(1), plain.after(STEPS - 1)))
 
     def seconds(state, seed):
-        keys = list(jax.random.split(jax.random.key(seed), 4))
-        jax.block_until_ready(keys)
+        keys = list(jax.random.split(jax.random.key(seed), 10))
+        jax.block_until_ready((keys, state))
         start = time.perf_counter()
         for key in keys:
-            state, _ = kuhn_gems.step(state, key, kuhn_gems.config)
+            state, _ = step(state, key, TINY)
         jax.block_until_ready(state)
         return time.perf_counter() - start
 
-    pairs = np.asarray([(seconds(kuhn_gems.start, seed), seconds(late, 1000 + seed)) for seed in range(15)])
-    rng = np.random.default_rng(0)
-    resampled = pairs[rng.integers(0, len(pairs), (2000, len(pairs)))]
+    pairs = np.asarray([(seconds(early, seed), seconds(late, 1000 + seed)) for seed in range(21)])
+    resampled = pairs[np.random.default_rng(0).integers(0, len(pairs), (2000, len(pairs)))]
     ratio = np.median(resampled[..., 1], axis=1) / np.median(resampled[..., 0], axis=1)
     assert np.quantile(ratio, 0.025) < 1.1, f"late iterations take {np.median(ratio):.2f} times as long as early ones"
+
+
+def seeds(numbers):
+    return jax.vmap(jax.random.key)(jnp.asarray(numbers))
 
 
 @pytest.fixture(scope="module")
@@ -502,13 +548,20 @@ def batch():
         traces.append(1)
 
         def one(key, own):
-            return run(key, RPS, own, 40)
+            key_start, key_steps = jax.random.split(key)
+            start = init_gems(key_start, RPS, own)
+
+            def step(state, step_key):
+                state, metrics = gems_step(state, step_key, RPS, own)
+                return state, (state, metrics)
+
+            return start, *jax.lax.scan(step, start, jax.random.split(key_steps, 40))[1]
 
         over_seeds = jax.vmap(one, in_axes=(0, None))
         return jax.vmap(over_seeds, in_axes=(None, axes))(keys, settings)
 
-    results = everything(jax.random.split(jax.random.key(5), 8), sweep)
-    everything(jax.random.split(jax.random.key(6), 8), sweep.replace(eta=2.0 * sweep.eta))
+    results = everything(seeds(range(8)), sweep)
+    everything(seeds(range(8, 16)), sweep.replace(eta=2.0 * sweep.eta))
     return sweep, jax.device_get(results), traces, everything._cache_size()
 
 
@@ -525,16 +578,15 @@ def test_forty_steps_of_seeds_and_step_sizes_compile_once(batch):
 
 def test_vmapped_and_single_runs_agree(batch):
     sweep, (start, states, _), _, _ = batch
-    keys = jax.random.split(jax.random.key(5), 8)
     for size, seed in [(0, 0), (1, 3), (2, 5), (3, 7)]:
-        config = TINY.replace(eta=float(sweep.eta[size]))
-        own_start, own_states, _ = jax.device_get(compiled_run()(keys[seed], RPS, config, STEPS))
+        # The keys are split as 40 of the whole run there and as 40 here, so that the first two are the same.
+        single = play(RPS, TINY.replace(eta=float(sweep.eta[size])), seed, steps=40)
         take = functools.partial(jax.tree.map, lambda leaf, i=size, j=seed: leaf[i, j])
-        chex.assert_trees_all_close(take(start), own_start, rtol=1e-5, atol=1e-5)
+        chex.assert_trees_all_close(take(start), single.start, rtol=1e-5, atol=1e-5)
         for step in range(2):
-            vmapped, single = (jax.tree.map(lambda leaf, t=step: leaf[t], rows) for rows in (take(states), own_states))
-            finite = [tree.replace(log_sigma=np.exp(tree.log_sigma)) for tree in (vmapped, single)]
-            chex.assert_trees_all_close(*finite, rtol=1e-5, atol=1e-5)
+            vmapped = jax.tree.map(lambda leaf, t=step: leaf[t], take(states))
+            masses = [tree.replace(log_sigma=np.exp(tree.log_sigma)) for tree in (vmapped, single.after(step))]
+            chex.assert_trees_all_close(*masses, rtol=1e-5, atol=1e-5)
 
 
 # --- a game solved
@@ -543,7 +595,7 @@ def test_vmapped_and_single_runs_agree(batch):
 def test_gems_solves_biased_rock_paper_scissors():
     """Seeds 0 to 2: exploitability below 0.05 and Nash (1/3, 1/2, 1/6) in the play of both mixtures.
 
-    Over seeds 0 to 9 the settings end between 0.004 and 0.016, and no iteration of the last five is above 0.03.
+    Over seeds 0 to 9 these settings end between 0.007 and 0.021.
     """
     config = preset("biased_rps", "tuned")
 
@@ -557,7 +609,7 @@ def test_gems_solves_biased_rock_paper_scissors():
 
         return jax.vmap(one)(keys)
 
-    finals = solve(jax.vmap(jax.random.key)(jnp.arange(3)))
+    finals = solve(seeds(range(3)))
     tree = build_tree(RPS)
     for seed in range(3):
         profile = gems_profile(jax.tree.map(lambda leaf, i=seed: leaf[i], finals), RPS, config)

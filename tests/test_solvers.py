@@ -1,0 +1,63 @@
+"""Every method behind one interface: what the driver may rely on."""
+
+import jax
+import numpy as np
+import pytest
+
+from gems_jax import GemsConfig, make_game, make_solver
+from gems_jax.gems import GemsMetrics, GemsState
+from gems_jax.solvers import METHODS
+from gems_jax.types import Profile, Solver
+
+RPS = make_game("biased_rps")
+SMALL = GemsConfig(capacity=2, latent_dim=2, generator_widths=(4,), critic_hidden=(4,), mutations=1, randoms=1)
+
+
+def test_gems_as_a_solver():
+    solver = make_solver("gems", RPS, SMALL)
+    assert isinstance(solver, Solver) and solver.jittable
+    state = solver.init(jax.random.key(0))
+    assert isinstance(state, GemsState) and state.anchors.shape == (2, 2, 2)
+    after, metrics = jax.eval_shape(solver.step, state, jax.random.key(1))
+    assert isinstance(metrics, GemsMetrics) and metrics.episodes.shape == metrics.env_steps.shape == ()
+    assert jax.tree.map(lambda leaf: (leaf.shape, leaf.dtype), after) == jax.tree.map(
+        lambda leaf: (leaf.shape, leaf.dtype), state
+    )
+
+
+def test_profiles_of_a_solver():
+    solver = make_solver("gems", RPS, SMALL)
+    state = solver.init(jax.random.key(0))
+    state = state.replace(sigma_average=state.sigma[:, ::-1])
+    for which, sigma in [("iterate", [[1, 0], [1, 0]]), ("average", [[0, 1], [0, 1]])]:
+        profile = solver.profile(state, which=which)
+        assert isinstance(profile, Profile)
+        np.testing.assert_array_equal(profile.sigma, sigma)
+    assert solver.profile(state).sigma is state.sigma
+    with pytest.raises(ValueError, match="unknown profile 'best'; known: 'iterate', 'average'"):
+        solver.profile(state, which="best")
+
+
+def test_without_a_config_it_is_the_methods_default():
+    default = make_solver("gems", RPS)
+    assert default.init.keywords["config"] == GemsConfig()
+
+
+@pytest.mark.parametrize(
+    ("name", "config", "message"),
+    [
+        ("gmes", None, "unknown method 'gmes'; did you mean 'gems'. known: .*gems"),
+        ("gems", {"eta": 1.0}, "takes a GemsConfig: got dict; see gems_jax.preset"),
+        ("gems", GemsConfig(eta=-1.0), "eta must be a finite number, at least 0: got -1.0"),
+        ("gems", GemsConfig(generator="concatenated"), "needs policy='mlp' with a hidden layer"),
+    ],
+)
+def test_bad_names_and_settings_are_refused_at_once(name, config, message):
+    with pytest.raises(ValueError, match=message):
+        make_solver(name, RPS, config)
+
+
+def test_the_table_of_methods():
+    assert "gems" in METHODS
+    for name in METHODS:
+        assert isinstance(make_solver(name, RPS), Solver)
