@@ -31,7 +31,9 @@ def test_inverse_cdf_hits_each_action_at_its_quantiles_and_never_an_illegal_one(
     assert jax.vmap(lambda u: distributions.sample(output, u))(noise).tolist() == [0, 0, 2, 2]
 
 
-@pytest.mark.parametrize("legal", [[True, False, False, True], [False, True, False, False], [False, False, False, True]])
+@pytest.mark.parametrize(
+    "legal", [[True, False, False, True], [False, True, False, False], [False, False, False, True]]
+)
 def test_sampled_actions_are_legal(legal):
     logits = jax.random.normal(jax.random.key(0), (500, 4)) * 20.0
     noise = jax.random.uniform(jax.random.key(1), (500,))

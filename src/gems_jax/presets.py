@@ -82,9 +82,27 @@ KUHN_TUNED_MLP = KUHN_TUNED.replace(
     entropy_weight=0.01,
 )
 
+# The same on Leduc: a larger policy, longer training, fewer iterations.
+LEDUC_TUNED = KUHN_TUNED_MLP.replace(
+    iterations=30,
+    capacity=31,
+    policy_hidden=(32,),
+    critic_hidden=(32,),
+    num_opponents=32,
+    meta_steps=60,
+    oracle_opponents=128,
+    mutations=16,
+    randoms=16,
+    abr_steps=100,
+    kl_opponents=8,
+    learning_rate=0.003,
+    critic_learning_rate=0.005,
+)
+
 PRESETS: dict[str, dict[str, GemsConfig]] = {
     "biased_rps": {"tuned": RPS_TUNED},
     "kuhn_poker": {"paper": PAPER, "tuned": KUHN_TUNED, "tuned-mlp": KUHN_TUNED_MLP},
+    "leduc_holdem": {"paper": PAPER, "tuned": LEDUC_TUNED},
 }
 
 
