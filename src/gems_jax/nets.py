@@ -128,7 +128,7 @@ def _fingerprints(table: np.ndarray) -> tuple[np.ndarray | None, np.ndarray | No
         weights = np.random.default_rng(seed).integers(1, max(limit, 2), table.shape[1])
         prints = table.astype(np.int64) @ weights
         if len(np.unique(prints)) == len(table) and np.abs(prints).max() < 2**24:
-            return weights.astype(np.float32), prints.astype(np.float32)
+            return np.asarray(weights, np.float32), np.asarray(prints, np.float32)
     return None, None
 
 

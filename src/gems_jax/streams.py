@@ -16,6 +16,7 @@ from collections.abc import Hashable
 import jax
 import jax.numpy as jnp
 from jax.extend.random import define_prng_impl
+from jax.typing import ArrayLike
 
 from gems_jax.types import Array
 
@@ -56,7 +57,7 @@ def _random_bits(key: Array, width: int, shape: tuple[int, ...]) -> Array:
     return (x ^ y).astype(kinds[width])
 
 
-def _fold_in(key: Array, data: Array) -> Array:
+def _fold_in(key: Array, data: ArrayLike) -> Array:
     # A counter of its own in the high word: folding never gives what a split of the same key gives.
     return jnp.stack(threefry_2x32(key, jnp.uint32(1), jnp.asarray(data).astype(jnp.uint32)))
 

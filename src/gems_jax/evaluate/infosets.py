@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from typing import Any
 
 import numpy as np
 
@@ -23,7 +24,7 @@ def infoset_policy(game: Game) -> TabularPolicy:
 
 
 @functools.lru_cache(maxsize=64)
-def _from_tree(game: Game) -> TabularPolicy:
+def _from_tree(game: Any) -> TabularPolicy:
     tree = build_tree(game)
     # Information sets of different seats that look alike are one row: a policy could not tell them apart.
     rows = np.unique(np.asarray(tree.twin))
