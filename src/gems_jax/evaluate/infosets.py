@@ -20,7 +20,8 @@ def infoset_policy(game: Game) -> TabularPolicy:
     """
     if hasattr(game, "infosets"):
         return TabularPolicy(*game.infosets())
-    return _from_tree(game)
+    hashable: Any = game  # value-hashed by contract, which a Protocol cannot say
+    return _from_tree(hashable)
 
 
 @functools.lru_cache(maxsize=64)
