@@ -14,7 +14,7 @@ EXPERIMENT = Experiment(
     iterations=40,
     seeds=(0, 1, 2, 3, 4),
     metrics=("exploitability", "nash_conv", "exploitability_average"),
-    convention="exploitability = NashConv / 2 (chips per game, log scale)",
+    convention="exploitability = NashConv / 2, in chips per game",
     unit="chips per game",
     references=(
         ("uniform play", 11 / 24),

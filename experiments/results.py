@@ -15,10 +15,24 @@ from gems_jax.run.directory import slug
 from gems_jax.run.errors import RunError
 from gems_jax.run.experiment import load_summary
 from gems_jax.run.files import replace_text
-from gems_jax.run.summary import Table
+from gems_jax.run.summary import Table, readable
 
 MAX_FIGURE_BYTES = 200_000
 TITLE = "# Results\n\nWritten by `python -m experiments.run <experiment> --write-results`; do not edit by hand.\n"
+# Columns that say why an arm stands where it stands, as far as they were logged.
+REASONS = (
+    "budget_best_response",
+    "budget_oracle",
+    "budget_newcomer",
+    "budget_meta_regret",
+    "budget_total",
+    "monte_carlo_error",
+    "abr_gap",
+    "forgetting_kl",
+    "forgetting_value",
+    "effective_policies",
+    "active_anchors",
+)
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 
 
@@ -61,8 +75,25 @@ def section(summary: dict[str, Any], figures: Sequence[str]) -> str:
         lines += [f"Convention: {summary['convention']}.", ""]
     lines += [table.markdown()]
     lines += [f"- {check}" for check in summary["checks"]] + [""]
+    lines += reasons(summary)
     lines += [f"![{Path(name).stem.replace('_', ' ')}]({name})\n" for name in figures]
     return "\n".join([*lines, *_circumstances(summary)])
+
+
+def reasons(summary: dict[str, Any]) -> list[str]:
+    """Means over seeds at the last iteration of what `evaluate/monitor.py` says about causes."""
+    last = max(row["iteration"] for row in summary["numbers"])
+    means = {(row["column"], row["arm"]): row["mean"] for row in summary["numbers"] if row["iteration"] == last}
+    arms = list(summary["arms"])
+    shown = [column for column in REASONS if any((column, arm) in means for arm in arms)]
+    if not shown:
+        return []
+    header = ["| why: mean over seeds at iteration " + str(last), *arms]
+    lines = [" | ".join(header) + " |", "| --- |" + " ---: |" * len(arms)]
+    for column in shown:
+        cells = [f"{means[column, arm]:.4g}" if (column, arm) in means else "" for arm in arms]
+        lines.append(f"| {readable(column)} | " + " | ".join(cells) + " |")
+    return [*lines, "", "The columns are explained in `src/gems_jax/evaluate/monitor.py`.", ""]
 
 
 def _circumstances(summary: dict[str, Any]) -> list[str]:

@@ -67,8 +67,14 @@ def test_convergence_shows_mean_band_seeds_and_references() -> None:
         for line in means:
             np.testing.assert_allclose(line.get_xdata(), x)
             np.testing.assert_allclose(line.get_ydata(), CURVES[line.get_label()]["exploitability"].mean(axis=0))
-        assert len(axis.lines) == 2 * (3 + 1) + len(references) and len(axis.collections) == 2
-    assert by_iteration.get_ylabel() == "exploitability (chips)" and by_iteration.get_xlabel() == "iteration"
+        seeds = 3 if axis is by_iteration else 0  # thin lines
+        assert len(axis.lines) == 2 * (seeds + 1) + len(references) and len(axis.collections) == 2
+        for band, rows in zip(axis.collections, CURVES.values(), strict=True):
+            lowest, highest = np.sort(np.concatenate([path.vertices[:, 1] for path in band.get_paths()]))[[0, -1]]
+            assert lowest >= rows["exploitability"].min() and highest >= rows["exploitability"].mean(axis=0).max()
+    assert (
+        by_iteration.get_ylabel() == "exploitability (chips) (log scale)" and by_iteration.get_xlabel() == "iteration"
+    )
     assert by_seconds.get_xscale() == "log" and "all 3 seeds together" in by_seconds.get_xlabel()
     assert [text.get_text() for text in by_iteration.texts] == ["uniform play: 0.458", "exact: 0.007"]
     low, high = by_iteration.get_ylim()

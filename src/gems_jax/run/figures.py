@@ -74,7 +74,7 @@ def convergence(curves: Mapping[str, Rows], column: str, label: str, references:
     for style, (arm, rows) in zip(_styles(curves), curves.items(), strict=True):
         if column in rows:
             _curve(axes[0], rows["iteration"][0], rows[column], style, arm, log=True)
-            _curve(axes[1], rows["seconds"].mean(axis=0), rows[column], style, arm, log=True)
+            _curve(axes[1], rows["seconds"].mean(axis=0), rows[column], style, arm, log=True, thin=False)
     axes[1].set_xscale("log")
     for axis in axes:
         axis.set_yscale("log")
@@ -91,10 +91,11 @@ def convergence(curves: Mapping[str, Rows], column: str, label: str, references:
             textcoords="offset points", ha="right", va="bottom", fontsize=7, color="0.2", zorder=5,
             path_effects=_halo(),
         )  # fmt: skip
-    axes[0].set_ylabel(label)
+    axes[0].set_ylabel(f"{label} (log scale)")
     axes[0].set_xlabel("iteration")
     axes[1].set_xlabel(f"seconds (log scale), all {seeds} seeds together, without compilation")
-    band = "thick line: mean; band: its 95 % interval; thin lines: seeds" if seeds > 1 else "one seed"
+    band = "thick lines: mean over seeds; bands: its 95 % interval, cut off at the lowest seed; thin lines: seeds"
+    band = band if seeds > 1 else "one seed"
     _legend(figure, axes[0], title=band)
     return figure
 
@@ -193,14 +194,17 @@ def _styles(curves: Mapping[str, Rows]) -> list[Style]:
     return [STYLES[position % len(STYLES)] for position in range(len(curves))]
 
 
-def _curve(axis: Any, x: np.ndarray, values: np.ndarray, style: Style, label: str, log: bool = False) -> None:
-    """values: [seeds, n]."""
+def _curve(
+    axis: Any, x: np.ndarray, values: np.ndarray, style: Style, label: str, log: bool = False, thin: bool = True
+) -> None:
+    """values: [seeds, n]. `thin`: a line for every seed."""
     mean, low, high = mean_band(values)
     if len(values) > 1:
-        for seed in values:
+        for seed in values if thin else ():
             axis.plot(x, seed, color=style.color, linewidth=0.5, alpha=0.35, zorder=2)
-        # a symmetric interval may reach below zero, which a logarithmic axis has no place for
-        axis.fill_between(x, np.maximum(low, 1e-12) if log else low, high, color=style.color, alpha=0.15, linewidth=0)
+        # A symmetric interval may reach below zero, which a logarithmic axis has no place for.
+        low = np.maximum(low, np.maximum(values.min(axis=0), 1e-12)) if log else low
+        axis.fill_between(x, low, high, color=style.color, alpha=0.15, linewidth=0)
     axis.plot(
         x, mean, color=style.color, linestyle=style.line, linewidth=1.8, marker=style.marker, markersize=4,
         markevery=max(len(x) // 8, 1), label=label, zorder=3,
