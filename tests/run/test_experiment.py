@@ -312,6 +312,15 @@ def test_results_section_is_replaced(tmp_path: Path, finished) -> None:
     assert path.read_text().startswith(again.rstrip()) and "## Others" in path.read_text()
 
 
+def test_reasons_at_the_last_iteration() -> None:
+    row = {"arm": "a", "column": "budget_oracle", "iteration": 40, "mean": 0.25}
+    numbers = [row, {**row, "iteration": 1, "mean": 9.0}, {**row, "arm": "b", "column": "abr_gap", "mean": 0.5}]
+    lines = results.reasons({"numbers": numbers, "arms": {"a": {}, "b": {}}})
+    assert lines[0] == "| why: mean over seeds at iteration 40 | a | b |"
+    assert lines[2:4] == ["| budget oracle | 0.25 |  |", "| abr gap |  | 0.5 |"]
+    assert results.reasons({"numbers": [{**row, "column": "seconds"}], "arms": {"a": {}}}) == []
+
+
 def test_results_refuse_what_they_cannot_write(tmp_path: Path, finished) -> None:
     with pytest.raises(RunError, match="no finished experiment"):
         results.write_results(tmp_path, tmp_path)
