@@ -84,7 +84,7 @@ def test_replay(trained: tuple[Path, Outcome]) -> None:
     done = gems("replay", folder / "s1", "--episodes", 2)
     assert done.code == 0 and done.err == "", done.err
     written = [Path(path) for path in re.findall("written: (.*)", done.out)]
-    assert [path.suffix for path in written] == [".txt", ".svg", ".svg"]
+    assert [path.suffix for path in written] == [".txt"]  # a card game: words say it all
     assert all(path.parent == folder / "s1" / "replays" and path.stat().st_size for path in written)
     assert re.search(r"seat 0: (bet|check) +\(", done.out)
 

@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 from cli import SMALL, assert_one_line, call, untrained_run
+from gems_jax.run.animation import _style as animation_style
+from gems_jax.run.animation import animation
 from gems_jax.run.directory import RunDirectory
 from gems_jax.run.load import load
 from gems_jax.run.replay import Record, Table, choose, play_out, transcript, write_replays
@@ -65,6 +67,26 @@ def test_files_of_a_pgx_game(board_run: RunDirectory, tmp_path: Path) -> None:
         frames = [g for g in ElementTree.parse(path).iter("{http://www.w3.org/2000/svg}g") if g.get("class") == "frame"]
         moves = re.findall("field (\\d) ", re.sub(r"\(.*\)", "", game))
         assert len(frames) == len(moves) + 1 and len(set(moves)) == len(moves)  # a field is taken once
+        told = ["".join(frame.itertext()) for frame in frames]
+        assert [re.search(r"field (\d)", text)[1] for text in told[1:]] == moves  # type: ignore[index]
+        assert "result: seat 0 " in told[-1] and not any("result" in text for text in told[:-1])
+        # what a viewer without animations shows is the final position, and nothing else
+        assert [frame.get("visibility") for frame in frames] == ["hidden"] * len(moves) + [None]
+
+
+def test_every_frame_has_its_own_part_of_the_loop() -> None:
+    style = animation_style(3)
+    parts = [
+        re.findall(r"([\d.]+)%\{visibility:(\w+)\}", style.split(f"@keyframes k{n}")[1].split("#")[0]) for n in range(3)
+    ]
+    for moment, shown in ((0, 0), (19, 0), (21, 1), (39, 1), (41, 2), (99, 2)):  # 1 s, 1 s and 3 s of 5 s
+        now = [[state for begin, state in steps if float(begin) <= moment][-1] for steps in parts]
+        assert now == ["visible" if frame == shown else "hidden" for frame in range(3)]
+
+
+def test_captions_must_fit_the_positions() -> None:
+    with pytest.raises(ValueError, match="one caption per position: got 1 positions, 0 captions"):
+        animation([None], [])
 
 
 def test_words_of_boards_and_leduc(tmp_path: Path) -> None:
@@ -100,7 +122,7 @@ def test_a_matrix_game_has_plain_words_and_no_pictures(matrix_run: RunDirectory,
 def test_command(kuhn_run: RunDirectory, tmp_path: Path) -> None:
     done = call("replay", kuhn_run.shared, "--episodes", 2, "--output", tmp_path / "out", "--seed", 4)
     assert done.code == 0 and done.err == "" and "Kuhn poker: gems, seed 4" in done.out
-    assert sorted(path.suffix for path in (tmp_path / "out").iterdir()) == [".svg", ".svg", ".txt"]
+    assert sorted(path.suffix for path in (tmp_path / "out").iterdir()) == [".txt"]
     assert_one_line(call("replay", kuhn_run.shared, "--episodes", 0), 2, "--episodes must be at least 1")
     assert_one_line(call("replay", kuhn_run.shared, "--seed", 7), 1, "seeds 3, 4, asked for seed 7")
 

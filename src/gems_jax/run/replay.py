@@ -1,4 +1,4 @@
-"""Games of a trained policy against itself, written down: SVG animations for pgx games, a text for every other one.
+"""Games of a trained policy against itself, written down: SVG animations for the boards of pgx, a text for every one.
 
     paths = write_replays(gems_jax.load(RUN), folder, episodes=3, seed=0)
 
@@ -7,7 +7,6 @@ The same policy and seed give the same games.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -16,13 +15,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from gems_jax.run.animation import animation, can_draw
 from gems_jax.run.errors import writing
 from gems_jax.run.files import replace_text
 from gems_jax.run.load import LoadedPolicy
 from gems_jax.run.words import Words, legal_actions, returns_in_words, words_of
 from gems_jax.types import Array, Game, GameState
-
-FRAME_SECONDS = 0.8
 
 
 class Turn(NamedTuple):
@@ -98,16 +96,20 @@ def transcript(words: Words, record: Record, number: int) -> str:
         shown = now
         for seat, action in turn.actions.items():
             name = words.action(turn.state, action)
-            odds = ", ".join(
-                f"{words.action(turn.state, each)} {turn.probabilities[seat][each]:.2f}"
-                for each in sorted(legal_actions(turn.state, seat), key=lambda a: -turn.probabilities[seat][a])[:5]
-            )
-            lines.append(f"  seat {seat}: {name:<10} ({odds})")
+            lines.append(f"  seat {seat}: {name:<10} ({_odds(words, turn, seat)})")
     last = words.shown(record.final)
     if last != shown and last:
         lines += [f"  {line}" for line in last.splitlines()]
     lines.append(f"  result: {returns_in_words(record.returns)} {words.unit}")
     return "\n".join(lines)
+
+
+def _odds(words: Words, turn: Turn, seat: int) -> str:
+    """The likeliest actions with their probabilities; of many, only those that do not round to zero."""
+    probs = turn.probabilities[seat]
+    ranked = sorted(legal_actions(turn.state, seat), key=lambda action: -probs[action])
+    told = [action for action in ranked[:5] if len(ranked) <= 3 or probs[action] >= 0.005]
+    return ", ".join(f"{words.action(turn.state, action)} {probs[action]:.2f}" for action in told)
 
 
 def write_replays(policy: LoadedPolicy, folder: Path, *, episodes: int = 3, seed: int = 0) -> list[Path]:
@@ -125,21 +127,30 @@ def write_replays(policy: LoadedPolicy, folder: Path, *, episodes: int = 3, seed
         folder.mkdir(parents=True, exist_ok=True)
     text = folder / f"{stem}.txt"
     replace_text(text, "\n\n".join([head, *parts, tail]) + "\n")
-    return [text, *_animations(records, folder, stem)]
+    return [text, *_animations(words, records, folder, stem)]
 
 
-def _animations(records: list[Record], folder: Path, stem: str) -> list[Path]:
-    """One SVG animation per game, where the game is one of pgx."""
-    if not hasattr(getattr(records[0].final.inner, "state", None), "env_id"):
+def captions(words: Words, record: Record) -> list[list[str]]:
+    """Below each position: the move that led to it and the probability it was drawn with; at the end the result."""
+    told = [["the start", ""]]
+    for number, turn in enumerate(record.turns, 1):
+        moves = [
+            f"seat {seat}: {words.action(turn.state, action)} (probability {turn.probabilities[seat][action]:.2f})"
+            for seat, action in turn.actions.items()
+        ]
+        told.append([", ".join(moves), f"move {number} of {len(record.turns)}"])
+    told[-1][1] = f"result: {returns_in_words(record.returns)} {words.unit}"
+    return told
+
+
+def _animations(words: Words, records: list[Record], folder: Path, stem: str) -> list[Path]:
+    """One SVG animation per game, where pgx has drawings of it."""
+    if not can_draw(getattr(records[0].final.inner, "state", None)):
         return []
-    from pgx import save_svg_animation
-
     paths = []
     for number, record in enumerate(records, 1):
-        frames = [turn.state.inner.state for turn in record.turns] + [record.final.inner.state]
-        path = folder / f"{stem}-{number}.svg"
-        with writing(path), warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # pgx's drawings index with jax scalars
-            save_svg_animation(frames, path, frame_duration_seconds=FRAME_SECONDS)
+        positions = [turn.state.inner.state for turn in record.turns] + [record.final.inner.state]
+        path = folder / f"{stem}-game-{number}.svg"
+        replace_text(path, animation(positions, captions(words, record)))
         paths.append(path)
     return paths
