@@ -1,5 +1,6 @@
 """Kuhn and Leduc on pgx: scripted hands, the whole tree against OpenSpiel, information sets; a board as well."""
 
+import dataclasses
 import itertools
 import subprocess
 import sys
@@ -61,11 +62,23 @@ def leduc():
 
 @pytest.fixture(scope="module")
 def drawn(kuhn):
-    """Kuhn starts as init draws them: both player ids in seat 0, all deals."""
+    """Kuhn starts with all deals, and with either of pgx's player ids in seat 0.
+
+    `init` always seats pgx's player 0 first; every other row is dealt to the other player id here, as pgx itself would.
+    """
     states = jax.jit(jax.vmap(kuhn.init))(jax.random.split(jax.random.key(0), ROWS))
+    assert set(np.asarray(states.inner.first)) == {0}
+
+    def exchange(inner, swap):
+        first = jnp.where(swap, 1, 0).astype(jnp.int32)
+        cards = jnp.where(swap, inner.state._cards[::-1], inner.state._cards)
+        pgx_state = inner.state.replace(current_player=first, _cards=cards)
+        return kuhn._game_state(dataclasses.replace(inner, state=pgx_state, first=first), jnp.zeros(2))
+
+    states = jax.jit(jax.vmap(exchange))(states.inner, jnp.arange(ROWS) % 2 == 1)
     cards = np.argmax(np.asarray(states.observation)[:, :, :3], axis=-1)
     assert set(np.asarray(states.inner.first)) == {0, 1}
-    assert set(map(tuple, cards)) == set(itertools.permutations(range(3), 2))
+    assert set(map(tuple, cards[::2])) == set(map(tuple, cards[1::2])) == set(itertools.permutations(range(3), 2))
     return states, cards
 
 
