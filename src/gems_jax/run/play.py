@@ -67,7 +67,7 @@ def play(
     except (Leave, EOFError):
         tell("")
     if earned:
-        tell(f"{len(earned)} games, {np.mean(earned):+.3f} {words.unit} per game. Good-bye.")
+        tell(f"{len(earned)} game{'s' * (len(earned) > 1)}, {np.mean(earned):+.3f} {words.unit} per game. Good-bye.")
     else:
         tell("Good-bye.")
     return earned

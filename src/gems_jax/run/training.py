@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import textwrap
 import traceback
 from collections.abc import Callable, Mapping
@@ -80,7 +81,8 @@ def train(
     """Bring the run in `directory` to `iterations`, show the table, draw the figures, and return the exit code."""
     console = Console(quiet=quiet)
     if not monitor.exact:
-        console.say(f"no exact evaluation: {textwrap.shorten(monitor.why_not, 200, placeholder=' ...')}")
+        why_not = re.sub(r"\[\[.*\]\]", "[...]", monitor.why_not)  # a whole board of numbers helps nobody here
+        console.say(f"no exact evaluation: {textwrap.shorten(why_not, 240, placeholder=' ...')}")
     solver, measure = problem.solver, monitor.measure
     if settings.debug:
         solver, measure = checked(solver), jax.jit(measure)
@@ -123,8 +125,9 @@ def _report(
         from gems_jax.run.figures import draw
 
         try:
-            drawn = draw({problem.method: result.rows}, directory.shared / "figures", headline=headline)
-            console.say(f"figures: {', '.join(map(str, drawn))}")
+            folder = directory.shared / "figures"
+            drawn = draw({problem.method: result.rows}, folder, headline=headline)
+            console.say(f"figures in {folder}: {', '.join(path.name for path in drawn)}")
         except RunError as error:  # the run itself is safe
             console.say(f"no figures: {error}")
     if "budget_total" in result.rows:

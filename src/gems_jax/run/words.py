@@ -136,7 +136,7 @@ def _plain(game: Game) -> Words:
     )
 
 
-_BY_NAME = "its name, or the first letter"
+_BY_NAME = "the name of an action, or its first letter"
 _WORDS: dict[str, Words] = {
     "kuhn_poker": Words("Kuhn poker", _kuhn_action, _kuhn_seen, _kuhn_shown, "chips", _BY_NAME, _named(_kuhn_action)),
     "leduc_holdem": Words(

@@ -1,0 +1,132 @@
+"""What driving a run costs: `run(...)` with a run directory, metrics, checkpoints and a live progress line, against
+the bare loop over the same compiled chunks.
+
+    python -m benchmarks.driver_overhead
+
+Both arms execute one and the same compiled program, exact evaluation of every iteration included, on the same seed;
+compilation comes before the clock starts. The arms alternate, and the order within a pair as well, so that a machine
+that slows down slows both. Printed is the median of the paired overheads with its 95 % bootstrap interval.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from gems_jax.evaluate.monitor import exact_monitor, plain_monitor
+from gems_jax.games import make_game
+from gems_jax.presets import preset
+from gems_jax.run.cache import enable_compilation_cache
+from gems_jax.run.console import Console
+from gems_jax.run.directory import create_run
+from gems_jax.run.driver import run
+from gems_jax.run.engine import Engine, make_engine
+from gems_jax.solvers import make_solver
+
+
+def copy(tree: Any) -> Any:
+    """Fresh buffers: an engine may reuse those of the carry it is given."""
+
+    def leaf(value: Any) -> Any:
+        if jnp.issubdtype(value.dtype, jax.dtypes.prng_key):
+            data = jnp.array(jax.random.key_data(value), copy=True)
+            return jax.random.wrap_key_data(data, impl=jax.random.key_impl(value))
+        return jnp.array(value, copy=True)
+
+    return jax.block_until_ready(jax.tree.map(leaf, tree))
+
+
+class Arms:
+    """The two ways to do the same iterations, on a program that is compiled once."""
+
+    def __init__(self, name: str, which: str, iterations: int, chunk: int, exact: bool):
+        game, self.config = make_game(name), preset(name, which)
+        self.solver = make_solver("gems", game, self.config)
+        self.name, self.iterations, self.chunk = name, iterations, chunk
+        self.init_monitor, self.measure = (exact_monitor if exact else plain_monitor)(game, self.solver)
+        self.best = "exploitability" if exact else None
+        self.engine = make_engine(self.solver, (0,), chunk, self.measure, self.init_monitor)
+        self.first, _ = self.engine.start()
+        self.advance, _ = self.engine.compile(self.first)
+
+    def bare(self) -> float:
+        carry, done = copy(self.first), 0
+        begin = time.perf_counter()
+        while done < self.iterations:
+            count = min(self.chunk, self.iterations - done)
+            carry = self.advance(carry, done, count).carry
+            done += count
+        return time.perf_counter() - begin
+
+    def driven(self, folder: Path) -> tuple[float, float]:
+        """(seconds of the driver, seconds of making the run directory)."""
+        carry = copy(self.first)
+        ready = Engine(self.engine.template, lambda: (carry, 0.0), lambda carry: (self.advance, 0.0), True)
+        begin = time.perf_counter()
+        directory = create_run(
+            game=self.name, method="gems", config=self.config, seeds=(0,), iterations=self.iterations, path=folder
+        )
+        made = time.perf_counter()
+        with mock.patch("gems_jax.run.driver.make_engine", lambda *arguments: ready):
+            result = run(
+                self.solver,
+                iterations=self.iterations,
+                chunk=self.chunk,
+                directory=directory,
+                console=Console(io.StringIO(), interactive=True),
+                title=f"{self.name} gems",
+                best=self.best,
+            )
+        end = time.perf_counter()
+        if result.iteration != self.iterations or not list((folder / "checkpoints").iterdir()):
+            raise RuntimeError(f"the driven run in {folder} did not do what it is timed for")
+        return end - made, made - begin
+
+
+def interval(values: np.ndarray, resamples: int = 10_000) -> tuple[float, float]:
+    """95 % percentile bootstrap of the median."""
+    rng = np.random.default_rng(0)
+    medians = np.median(rng.choice(values, (resamples, values.size)), axis=1)
+    low, high = np.percentile(medians, (2.5, 97.5))
+    return float(low), float(high)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("--pairs", type=int, default=9, help="how often each arm runs")
+    parser.add_argument("--iterations", type=int, default=40)
+    parser.add_argument("--chunk", type=int, default=10)
+    parser.add_argument("--preset", default="paper")
+    parser.add_argument("--no-exact", action="store_true", help="leave the exact evaluation out of both arms")
+    options = parser.parse_args()
+    enable_compilation_cache()
+    arms = Arms("kuhn_poker", options.preset, options.iterations, options.chunk, not options.no_exact)
+    bare, driven, made = [], [], []
+    with tempfile.TemporaryDirectory() as folder:
+        for number in range(-1, options.pairs):  # the first pair warms up imports and caches, and does not count
+            before = arms.bare() if number % 2 else None
+            seconds, making = arms.driven(Path(folder) / f"run{number}")
+            bare.append(arms.bare() if before is None else before)
+            driven.append(seconds)
+            made.append(making)
+    overhead = 100 * (np.asarray(driven[1:]) / np.asarray(bare[1:]) - 1)
+    low, high = interval(overhead)
+    print(
+        f"driver overhead on {options.iterations} Kuhn iterations ({options.preset}, chunks of {options.chunk}, "
+        f"{'no ' * options.no_exact}exact evaluation): {np.median(overhead):.2f} % [{low:.2f}, {high:.2f}], "
+        f"median of {options.pairs} interleaved pairs; bare {np.median(bare[1:]):.2f} s, driven "
+        f"{np.median(driven[1:]):.2f} s, making the run directory {1e3 * np.median(made[1:]):.0f} ms more"
+    )
+
+
+if __name__ == "__main__":
+    main()
