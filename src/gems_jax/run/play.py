@@ -117,4 +117,4 @@ def _ask(words: Words, state: GameState, seat: int, ask: Callable[[str], str], t
         action = words.of_text(state, text)
         if action in legal:
             return action  # type: ignore[return-value]
-        tell(f"{text!r} is not possible here; type {words.hint} out of: {names}; q leaves")
+        tell(f"{text!r} is not possible here, only: {names} (q leaves)")
