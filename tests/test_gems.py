@@ -19,9 +19,12 @@ from gems_jax import GemsConfig, exploitability, gems_step, init_gems, make_game
 from gems_jax.best_response import collect, outputs_on
 from gems_jax.evaluate.tabular import build_tree, mixture_to_behaviour, policy_tables
 from gems_jax.games import matrix_game
-from gems_jax.gems import _drift, _without, gems_profile, make_learner, networks, population_of, solve_meta_game
+from gems_jax.gems import gems_profile, networks, population_of
 from gems_jax.meta.omwu import omwu_update
 from gems_jax.oracle import empirical_bernstein_width
+from gems_jax.phases.expansion import without
+from gems_jax.phases.meta_game import solve_meta_game
+from gems_jax.phases.response import anchor_kl, make_learner
 from gems_jax.population import StackedPolicies, materialise
 from gems_jax.roles import view
 from toy_games import TeamGame, team_game
@@ -267,7 +270,7 @@ def test_the_run_average_is_the_mean_of_the_played_mixtures():
 
 def test_mass_of_a_slot_that_was_given_away():
     sigma = jnp.asarray([[0.5, 0.3, 0.2], [0.0, 1.0, 0.0], [0.2, 0.8, 0.0]])
-    got = _without(sigma, jnp.asarray([[1], [1], [-1]]))
+    got = without(sigma, jnp.asarray([[1], [1], [-1]]))
     np.testing.assert_allclose(got, [[5 / 7, 0, 2 / 7], [0, 1, 0], [0.2, 0.8, 0]], rtol=1e-6)
 
 
@@ -429,7 +432,7 @@ def test_kl_of_a_perturbation_by_hand():
             num_opponents=2, episodes=1, discount=1.0, decay=1.0,
         )  # fmt: skip
         before = outputs_on(learner, frozen, batch)
-        return _drift(learner, {**frozen, "generator": moved}, [batch], [before])
+        return anchor_kl(learner, {**frozen, "generator": moved}, [batch], [before])
 
     np.testing.assert_array_equal(drift(jax.random.key(0), 0.0), [0.0, 0.0])
     for shift in (0.7, -2.0):

@@ -1,0 +1,190 @@
+"""Phase 3: the oracle proposes candidates, measures them, and adds the best to the anchors."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from gems_jax import oracle, simplex
+from gems_jax.config import GemsConfig
+from gems_jax.estimate import policy_returns
+from gems_jax.nets import jacobian_norm
+from gems_jax.phases.meta_game import MetaSolution
+from gems_jax.phases.state import GemsState, jacobian_weight
+from gems_jax.population import Anchors, StackedPolicies, choose_slot
+from gems_jax.roles import View, at, each_population, rotate
+from gems_jax.types import Array, Game, num_populations
+
+
+class Expansion(NamedTuple):
+    """The anchor set after the oracle, [P, ...] throughout."""
+
+    anchors: Array
+    active: Array
+    anchor_id: Array
+    log_sigma: Array
+    sigma: Array  # the played mixture: newcomers have no mass yet
+    values: Array
+    pool: Array
+    parent: Array
+    scores: Array
+    pool_means: Array
+    chosen: Array
+    slot: Array  # [P, anchors_per_call], -1 when nothing was added
+    episodes: Array
+    env_steps: Array
+
+
+def expand(
+    key: Array,
+    state: GemsState,
+    solution: MetaSolution,
+    frozen: Anchors,
+    opponents: StackedPolicies,
+    game: Game,
+    config: GemsConfig,
+) -> Expansion:
+    """Phase 3: candidates by mutation and at random, the best by EB-UCB against sigma' joins. key: consumed."""
+    log_played = jnp.log(solution.sigma)
+
+    def one(views: tuple[View, ...], p: Array | int, own_key: Array) -> Expansion:
+        key_pool, key_oracle = jax.random.split(own_key)
+        pool, parent = oracle.propose(
+            key_pool,
+            state.anchors[p],
+            log_played[p],
+            state.active[p],
+            num_mutations=config.mutations,
+            num_random=config.randoms,
+            mutation_scale=config.mutation_scale,
+            top_anchors=config.top_anchors,
+        )
+        base = Expansion(
+            anchors=state.anchors[p],
+            active=state.active[p],
+            anchor_id=state.anchor_id[p],
+            log_sigma=solution.log_sigma[p],
+            sigma=solution.sigma[p],
+            values=solution.values[p],
+            pool=pool,
+            parent=parent,
+            scores=jnp.zeros(len(pool)),
+            pool_means=jnp.zeros(len(pool)),
+            chosen=jnp.int32(-1),
+            slot=jnp.full(config.anchors_per_call, -1, jnp.int32),
+            episodes=jnp.int32(0),
+            env_steps=jnp.int32(0),
+        )
+        if len(pool) == 0:  # an ablation of the paper: the oracle adds nothing
+            return base
+        verdict = judge_pool(
+            key_oracle, views, pool, at(rotate(frozen, p), 0), rotate(opponents, p), rotate(log_played, p),
+            state.step + 1, config,
+        )  # fmt: skip
+        grown = base._replace(
+            scores=verdict.scores,
+            pool_means=verdict.stats.mean,
+            chosen=verdict.selected[0],
+            episodes=verdict.episodes,
+            env_steps=verdict.env_steps,
+        )
+        for rank in range(config.anchors_per_call):
+            best = verdict.selected[rank]
+            grown = insert(grown, rank, pool[best], verdict.stats.mean[best], config)
+        due = state.step % config.oracle_period == 0
+        return grown if config.oracle_period == 1 else jax.tree.map(lambda n, o: jnp.where(due, n, o), grown, base)
+
+    merged = each_population(game, one, jax.random.split(key, num_populations(game)))
+    return merged._replace(episodes=merged.episodes.sum(), env_steps=merged.env_steps.sum())
+
+
+def judge_pool(
+    key: Array,
+    views: tuple[View, ...],
+    pool: Array,
+    frozen: Anchors,
+    opponents: StackedPolicies,
+    log_sigma: Array,
+    time: Array,
+    config: GemsConfig,
+) -> oracle.OracleResult:
+    """Play every candidate of one population against sigma' and score it (eq:ucb-jac). key: consumed."""
+    key_play, key_jacobian = jax.random.split(key)
+    candidates = jax.vmap(frozen.generate)(pool)
+
+    def evaluate(round_key: Array, indices: Array, num_opponents: int) -> tuple[Array, Array]:
+        returns, lengths = policy_returns(
+            round_key,
+            views,
+            jax.tree.map(lambda leaf: leaf[indices], candidates),
+            frozen.apply,
+            opponents,
+            log_sigma,
+            num_opponents=num_opponents,
+            episodes=config.oracle_episodes,
+            sampling=config.opponents,
+            common=config.common_random_numbers,
+        )
+        return returns, lengths.sum()
+
+    if config.jacobian == "none":
+        norms = jnp.zeros(len(pool))
+    else:
+        keys = jax.random.split(key_jacobian, len(pool))
+        norms = jax.vmap(lambda z, k: jacobian_norm(frozen.generator, frozen.theta, z, config.jacobian, k))(pool, keys)
+
+    def score(score_key: Array, stats: oracle.Pulls) -> Array:
+        return oracle.index_scores(
+            config.index,
+            score_key,
+            stats,
+            t=jnp.sum(stats.count),
+            delta=oracle.delta_at(config.delta_rule, config.delta, time),
+            jacobian=norms,
+            lambda_jacobian=jacobian_weight(config, time),
+            range_term=config.range_term,
+        )
+
+    return oracle.run_oracle(
+        key_play,
+        evaluate,
+        len(pool),
+        score=score,
+        pulls_per_candidate=config.oracle_opponents,
+        rounds=config.oracle_rounds,
+        num_selected=config.anchors_per_call,
+    )
+
+
+def insert(grown: Expansion, rank: int, code: Array, mean: Array, config: GemsConfig) -> Expansion:
+    """One newcomer into one population: a slot, an id, mass for the next update, none in the played mixture."""
+    # An earlier newcomer of the same call has no mass yet and must not give way to this one.
+    settled = grown.active & ~jnp.any(jnp.arange(len(grown.active))[None, :] == grown.slot[:, None], axis=0)
+    sigma, values = (jnp.where(settled, of, jnp.inf) for of in (grown.sigma, grown.values))
+    slot = choose_slot(grown.active, sigma, values, config.replacement)
+    active = grown.active.at[slot].set(True)
+    mass = 1.0 / jnp.sum(active) if config.new_mass == "uniform" else jnp.float32(config.mass_floor)
+    others = simplex.masked_log_softmax(grown.log_sigma.at[slot].set(-jnp.inf), active)
+    # The very first newcomer may replace the only anchor: then it has all the mass.
+    alone = jnp.all(others == -jnp.inf)
+    log_sigma = jnp.where(alone, others, others + jnp.log1p(-jnp.where(alone, 0.0, mass)))
+    log_sigma = log_sigma.at[slot].set(jnp.where(alone, 0.0, jnp.log(mass)))
+    return grown._replace(
+        anchors=grown.anchors.at[slot].set(code),
+        active=active,
+        anchor_id=grown.anchor_id.at[slot].set(jnp.max(grown.anchor_id) + 1),
+        log_sigma=log_sigma,
+        sigma=without(grown.sigma[None], slot[None, None])[0],
+        values=grown.values.at[slot].set(mean if config.new_value == "oracle_mean" else 0.0),
+        slot=grown.slot.at[rank].set(slot.astype(jnp.int32)),
+    )
+
+
+def without(sigma: Array, slots: Array) -> Array:
+    """sigma [P, K] with no mass on `slots` [P, n] (those >= 0), renormalised; untouched if nothing else has mass."""
+    taken = jnp.any(jnp.arange(sigma.shape[1])[None, None, :] == slots[:, :, None], axis=1)
+    rest = jnp.where(taken, 0.0, sigma)
+    total = jnp.sum(rest, axis=1, keepdims=True)
+    return jnp.where(total > 0.0, rest / jnp.where(total > 0.0, total, 1.0), sigma)

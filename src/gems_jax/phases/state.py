@@ -1,0 +1,144 @@
+"""What GEMS carries from iteration to iteration, what it reports, and the networks it is made of."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from gems_jax import best_response, simplex
+from gems_jax.config import GemsConfig
+from gems_jax.evaluate.infosets import infoset_policy
+from gems_jax.nets import Concatenated, Critic, Generator, Hypernetwork, MlpPolicy, PolicyNetwork
+from gems_jax.population import Anchors
+from gems_jax.types import Array, Game, Profile, PyTree, num_populations, struct
+
+
+@struct
+class GemsState:
+    """Everything that is carried from iteration to iteration. Its bytes never change."""
+
+    generator: PyTree  # theta [P, ...]
+    critic: PyTree  # [P, ...]
+    opt_state: dict[str, PyTree]  # [P, ...] of "generator" and "critic"
+    anchors: Array  # [P, K, D], latent codes z
+    active: Array  # [P, K]
+    anchor_id: Array  # [P, K] int32, counts insertions; -1 in empty slots
+    log_sigma: Array  # [P, K], where the next meta update starts: newcomers have mass
+    sigma: Array  # [P, K], the mixture that is played: this iteration's average of the meta iterates
+    sigma_average: Array  # [P, K], its average over the run
+    values: Array  # [P, K], v-hat of the step before, scaled returns
+    mixture_value: Array  # [P]
+    step: Array  # [] int32, iterations done
+
+
+@struct
+class GemsMetrics:
+    """What one iteration measured; values and scores in scaled returns. f and v refer to the generator before ABR."""
+
+    values: Array  # [P, K]
+    variances: Array  # [P, K]
+    widths: Array  # [P, K], empirical-Bernstein half-widths of the values at confidence 1 - delta
+    mixture_value: Array  # [P]
+    measured_sigma: Array  # [P, K], the mixture that `values` were measured against
+    sigma: Array  # [P, K], the mixture after the update, before the newcomer
+    pool: Array  # [P, C, D], the candidates
+    parent: Array  # [P, C] int32, slot a candidate was mutated from, -1 for random ones
+    scores: Array  # [P, C]
+    pool_means: Array  # [P, C]
+    chosen: Array  # [P] int32, the best candidate, -1 when the oracle added nothing
+    slot: Array  # [P] int32, where it went, -1 likewise
+    jacobian: Array  # [P], mean ||J G(z)||_F^2 over active anchors
+    kl: Array  # [P], KL of the trained generator to the frozen one, mean over protected anchors
+    forgetting: Array  # [P, K], the same per anchor
+    entropy: Array  # [P]
+    objective: Array  # [P]
+    value_loss: Array  # [P]
+    gradient_norm: Array  # [P]
+    num_active: Array  # [P] int32
+    episodes: Array  # [] int32, of this iteration
+    env_steps: Array  # [] int32
+    gradient_steps: Array  # [] int32
+
+
+class Networks(NamedTuple):
+    generator: Generator
+    critic: Critic
+
+
+def networks(game: Game, config: GemsConfig) -> Networks:
+    """The networks that the config asks for on this game: static, equal for equal arguments."""
+    observation_size = math.prod(game.observation_shape)
+    policy: PolicyNetwork
+    if config.policy == "tabular":
+        policy = infoset_policy(game)
+    else:
+        policy = MlpPolicy(observation_size, game.num_actions, config.policy_hidden, game.continuous)
+    generator: Generator
+    if config.generator == "concatenated":
+        assert isinstance(policy, MlpPolicy)  # config.validate() has said so
+        generator = Concatenated(policy, config.latent_dim)
+    else:
+        generator = Hypernetwork(policy, config.latent_dim, config.generator_widths)
+    return Networks(generator, Critic(observation_size, config.latent_dim, config.critic_hidden))
+
+
+def init_gems(key: Array, game: Game, config: GemsConfig) -> GemsState:
+    """Z_0 ~ N(0, I), sigma_0 uniform over it, fresh networks. Checks the config. key: consumed."""
+    config.validate()
+    _check_game(game)
+    nets, num = networks(game, config), num_populations(game)
+    key_generator, key_critic, key_anchors = jax.random.split(key, 3)
+    generator = jax.vmap(lambda k: nets.generator.init(k, config.generator_scale))(jax.random.split(key_generator, num))
+    critic = jax.vmap(nets.critic.init)(jax.random.split(key_critic, num))
+    active = jnp.broadcast_to(jnp.arange(config.capacity) < config.initial_anchors, (num, config.capacity))
+    codes = jax.random.normal(key_anchors, (num, config.capacity, config.latent_dim))
+    sigma = jax.vmap(simplex.masked_uniform)(active)
+    return GemsState(
+        generator=generator,
+        critic=critic,
+        opt_state=fresh_optimizer({"generator": generator, "critic": critic}, config),
+        anchors=jnp.where(active[:, :, None], codes, 0.0),
+        active=active,
+        anchor_id=jnp.where(active, jnp.arange(config.capacity)[None, :], -1).astype(jnp.int32),
+        log_sigma=jnp.log(sigma),
+        sigma=sigma,
+        sigma_average=sigma,
+        values=jnp.zeros_like(sigma),
+        mixture_value=jnp.zeros(num),
+        step=jnp.int32(0),
+    )
+
+
+def population_of(state: GemsState, game: Game, config: GemsConfig) -> Anchors:
+    """The generated population [P] of a state."""
+    temperature = jnp.broadcast_to(jnp.asarray(config.temperature, jnp.float32), (num_populations(game),))
+    return Anchors(state.generator, state.anchors, temperature, networks(game, config).generator)
+
+
+def gems_profile(state: GemsState, game: Game, config: GemsConfig, which: str = "iterate") -> Profile:
+    """The mixture to play: `iterate`, of the last iteration, or `average`, over the run."""
+    if which not in ("iterate", "average"):
+        raise ValueError(f"unknown profile {which!r}; known: 'iterate', 'average'")
+    return Profile(population_of(state, game, config), state.sigma if which == "iterate" else state.sigma_average)
+
+
+def jacobian_weight(config: GemsConfig, time: Array) -> Array:
+    """lambda_J, annealed."""
+    return config.lambda_jacobian / (1.0 + config.lambda_decay * time)
+
+
+def fresh_optimizer(params: dict[str, PyTree], config: GemsConfig) -> dict[str, PyTree]:
+    optimizer = best_response.make_optimizer(config.gradient_clip)
+    return {name: jax.vmap(optimizer.init)(part) for name, part in params.items()}
+
+
+def _check_game(game: Game) -> None:
+    if not hasattr(game, "init") or not hasattr(game, "step"):
+        raise ValueError(f"expected a Game with init and step: got {game!r}; see gems_jax.make_game")
+    if len(game.player_of_seat) != game.num_seats:
+        raise ValueError(
+            f"{game.name}: player_of_seat has {len(game.player_of_seat)} entries for {game.num_seats} seats"
+        )
