@@ -5,7 +5,9 @@ the bare loop over the same compiled chunks.
 
 Both arms execute one and the same compiled program, exact evaluation of every iteration included, on the same seed;
 compilation comes before the clock starts. The arms alternate, and the order within a pair as well, so that a machine
-that slows down slows both. Printed is the median of the paired overheads with its 95 % bootstrap interval.
+that slows down slows both. Printed is the median of the paired overheads with its 95 % bootstrap interval, and the
+time that the driven run spent outside the compiled chunks as a share of that inside: the same quantity but for what
+the progress line's thread takes from the chunks, and far less disturbed by whatever else the machine does.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ from gems_jax.run.cache import enable_compilation_cache
 from gems_jax.run.console import Console
 from gems_jax.run.directory import create_run
 from gems_jax.run.driver import run
-from gems_jax.run.engine import Engine, make_engine
+from gems_jax.run.engine import Chunk, Engine, make_engine
 from gems_jax.solvers import make_solver
 
 
@@ -67,10 +69,17 @@ class Arms:
             done += count
         return time.perf_counter() - begin
 
-    def driven(self, folder: Path) -> tuple[float, float]:
-        """(seconds of the driver, seconds of making the run directory)."""
-        carry = copy(self.first)
-        ready = Engine(self.engine.template, lambda: (carry, 0.0), lambda carry: (self.advance, 0.0), True)
+    def driven(self, folder: Path) -> tuple[float, float, float]:
+        """Seconds of the driver, of these inside the compiled chunks, and of making the run directory before."""
+        first, inside = copy(self.first), []
+
+        def advance(carry: Any, done: int, count: int) -> Chunk:
+            begin = time.perf_counter()
+            result = self.advance(carry, done, count)
+            inside.append(time.perf_counter() - begin)
+            return result
+
+        ready = Engine(self.engine.template, lambda: (first, 0.0), lambda carry: (advance, 0.0), True)
         begin = time.perf_counter()
         directory = create_run(
             game=self.name, method="gems", config=self.config, seeds=(0,), iterations=self.iterations, path=folder
@@ -89,7 +98,7 @@ class Arms:
         end = time.perf_counter()
         if result.iteration != self.iterations or not list((folder / "checkpoints").iterdir()):
             raise RuntimeError(f"the driven run in {folder} did not do what it is timed for")
-        return end - made, made - begin
+        return end - made, sum(inside), made - begin
 
 
 def interval(values: np.ndarray, resamples: int = 10_000) -> tuple[float, float]:
@@ -110,20 +119,23 @@ def main() -> None:
     options = parser.parse_args()
     enable_compilation_cache()
     arms = Arms("kuhn_poker", options.preset, options.iterations, options.chunk, not options.no_exact)
-    bare, driven, made = [], [], []
+    bare, driven, outside, made = [], [], [], []
     with tempfile.TemporaryDirectory() as folder:
         for number in range(-1, options.pairs):  # the first pair warms up imports and caches, and does not count
             before = arms.bare() if number % 2 else None
-            seconds, making = arms.driven(Path(folder) / f"run{number}")
+            seconds, inside, making = arms.driven(Path(folder) / f"run{number}")
             bare.append(arms.bare() if before is None else before)
             driven.append(seconds)
+            outside.append(100 * (seconds / inside - 1))
             made.append(making)
     overhead = 100 * (np.asarray(driven[1:]) / np.asarray(bare[1:]) - 1)
-    low, high = interval(overhead)
+    (low, high), share = interval(overhead), np.asarray(outside[1:])
+    share_low, share_high = interval(share)
     print(
         f"driver overhead on {options.iterations} Kuhn iterations ({options.preset}, chunks of {options.chunk}, "
         f"{'no ' * options.no_exact}exact evaluation): {np.median(overhead):.2f} % [{low:.2f}, {high:.2f}], "
-        f"median of {options.pairs} interleaved pairs; bare {np.median(bare[1:]):.2f} s, driven "
+        f"median of {options.pairs} interleaved pairs; outside the chunks "
+        f"{np.median(share):.2f} % [{share_low:.2f}, {share_high:.2f}]; bare {np.median(bare[1:]):.2f} s, driven "
         f"{np.median(driven[1:]):.2f} s, making the run directory {1e3 * np.median(made[1:]):.0f} ms more"
     )
 
