@@ -32,7 +32,8 @@ def write(path: Path, tree: PyTree) -> None:
     """All leaves, synchronously: on return they are on the disk, or the error was raised."""
     import orbax.checkpoint as ocp
 
-    arrays = {f"{n:05d}": _as_array(leaf) for n, leaf in enumerate(jax.tree_util.tree_leaves(tree))}
+    # from the host: orbax's way for device arrays takes twice the processor time, for shards that are not there
+    arrays = {f"{n:05d}": np.asarray(_as_array(leaf)) for n, leaf in enumerate(jax.tree_util.tree_leaves(tree))}
     arrays = {name: array for name, array in arrays.items() if array.size}
     if arrays:  # orbax refuses an empty tree
         _checkpointer().save(path.absolute(), args=ocp.args.PyTreeSave(arrays))

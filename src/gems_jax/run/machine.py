@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.metadata
 import os
 import platform
@@ -15,6 +16,7 @@ CORE_PACKAGES = ("gems_jax", "jax", "jaxlib", "flax", "optax", "chex", "distrax"
 OPTIONAL_PACKAGES = ("jaxmarl", "pettingzoo", "open_spiel", "submitit", "ray", "wandb", "tensorboardX")
 
 
+@functools.cache  # a search through every installed package, and each checkpoint asks for a dozen
 def package_version(name: str) -> str | None:
     try:
         return importlib.metadata.version(name)
