@@ -11,6 +11,7 @@ structs, typed PRNG keys, empty arrays and Python numbers included. The structur
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import math
@@ -21,6 +22,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 
 from gems_jax.run import leaves
 from gems_jax.run.errors import CheckpointError, ConfigMismatchError, writing
@@ -28,6 +30,7 @@ from gems_jax.run.files import differing_field, write_json
 from gems_jax.types import PyTree
 
 FORMAT = 1
+ROOM = 2**18  # bytes a checkpoint takes besides its leaves, at most: the manifest, orbax's metadata, whole pages
 
 
 class Checkpoint(NamedTuple):
@@ -58,6 +61,7 @@ def save(
         try:
             folder.mkdir(parents=True, exist_ok=True)
             records = leaves.describe(tree)
+            _check_room(folder, records)
             temporary.mkdir()
             leaves.write(temporary / "state", tree)
             manifest = {
@@ -211,6 +215,13 @@ def _checksums(folder: Path) -> dict[str, str]:
             with open(path, "rb") as file:
                 sums[path.relative_to(folder).as_posix()] = hashlib.file_digest(file, "sha256").hexdigest()
     return sums
+
+
+def _check_room(folder: Path, records: list[dict[str, Any]]) -> None:
+    """ENOSPC before orbax starts: on a full disk its threads print tracebacks that cannot be caught from here."""
+    needed = sum(math.prod(record["shape"]) * jnp.dtype(record["dtype"]).itemsize for record in records) + ROOM
+    if shutil.disk_usage(folder).free < needed:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(folder))
 
 
 def _top(name: str) -> str:
