@@ -36,8 +36,8 @@ REASONS = (
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 
 
-def write_results(folder: Path | str, docs: Path = DOCS) -> Path:
-    """Write the section of the experiment in `folder` and copy its figures; returns the path of results.md."""
+def write_results(folder: Path | str, docs: Path = DOCS, notes: Sequence[str] = ()) -> Path:
+    """Write the section of the experiment in `folder`, with its figures and notes; returns the path of results.md."""
     folder, summary = Path(folder), load_summary(folder)
     copied = []
     (docs / "figures").mkdir(parents=True, exist_ok=True)
@@ -50,7 +50,7 @@ def write_results(folder: Path | str, docs: Path = DOCS) -> Path:
         copied.append(target.relative_to(docs).as_posix())
     path = docs / "results.md"
     before = path.read_text(encoding="utf-8") if path.exists() else TITLE
-    replace_text(path, replace_section(before, summary["name"], section(summary, copied)))
+    replace_text(path, replace_section(before, summary["name"], section(summary, copied, notes)))
     return path
 
 
@@ -68,13 +68,13 @@ def replace_section(text: str, name: str, body: str) -> str:
     return head + block + rest.split(end)[1]
 
 
-def section(summary: dict[str, Any], figures: Sequence[str]) -> str:
+def section(summary: dict[str, Any], figures: Sequence[str], notes: Sequence[str] = ()) -> str:
     table = Table(**summary["table"])
     lines = [f"## {summary['title']}", ""]
     if summary["convention"]:
         lines += [f"Convention: {summary['convention']}.", ""]
     lines += [table.markdown()]
-    lines += [f"- {check}" for check in summary["checks"]] + [""]
+    lines += [f"- {line}" for line in (*notes, *summary["checks"])] + [""]
     lines += reasons(summary)
     lines += [f"![{Path(name).stem.replace('_', ' ')}]({name})\n" for name in figures]
     return "\n".join([*lines, *_circumstances(summary)])
@@ -115,8 +115,11 @@ def main(arguments: Sequence[str]) -> int:
         print("usage: python -m experiments.results runs/<experiment>/<time>", file=sys.stderr)
         return 2
     try:
-        print(f"written: {write_results(arguments[0])}")
-    except (RunError, OSError) as error:
+        from experiments.run import load
+
+        spec = load(load_summary(arguments[0])["name"])
+        print(f"written: {write_results(arguments[0], notes=spec.notes)}")
+    except (RunError, ValueError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     return 0

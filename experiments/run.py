@@ -67,7 +67,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if result.finished and options.write_results:
             from experiments.results import write_results
 
-            print(f"written: {write_results(result.folder)}")
+            print(f"written: {write_results(result.folder, notes=spec.notes)}")
     except (RunError, ValueError) as error:
         print(f"error: {error}", file=sys.stderr)
         return getattr(error, "exit_code", 2)

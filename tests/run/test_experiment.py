@@ -295,13 +295,14 @@ def test_kuhn_is_a_thin_spec() -> None:
 
 def test_results_section_is_replaced(tmp_path: Path, finished) -> None:
     folder = finished[0].folder
-    path = results.write_results(folder, tmp_path)
+    path = results.write_results(folder, tmp_path, notes=("Mind the gap.",))
     first = path.read_text()
+    assert "- Mind the gap.\n" in first
     assert (tmp_path / "figures" / "toys_exploitability.png").is_file()
     for words in ("## Toys", "| exploitability | 1 |", "(figures/toys_exploitability.png)", "Commit:", "Hardware:"):
         assert words in first
     path.write_text(f"# Mine\n\nbefore\n\n{first}\nafter\n")
-    results.write_results(folder, tmp_path)
+    results.write_results(folder, tmp_path, notes=("Mind the gap.",))
     again = path.read_text()
     assert again == f"# Mine\n\nbefore\n\n{first}\nafter\n"
     copy = tmp_path / "copy"

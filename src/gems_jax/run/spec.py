@@ -51,6 +51,7 @@ class Experiment:
     unit: str = "return"  # of the game's returns
     references: tuple[tuple[str, float], ...] = ()  # (label, headline value), lines in the figure
     checks: tuple[Check, ...] = ()
+    notes: tuple[str, ...] = ()  # what a reader of the results must know, such as how settings were chosen
     exact: bool = True  # measure exactly: enumerable games
     chunk: int = 1  # iterations per compiled call: more where an iteration takes milliseconds
     quick: Mapping[str, Any] = dataclasses.field(default_factory=dict)  # fields to change for the quick version
