@@ -23,7 +23,7 @@ EXPERIMENT = Experiment(
     ),
     checks=(Check("budget_violation", at_most=1e-5),),
     notes=(
-        "`paper` is a best of three: the generator's width is not printed, and 64 (0.182), 32 (0.142) and 16 (kept) were "
+        "`paper` is a best of three: the generator's width is not printed, and 64 (0.182), 32 (0.142), 16 (kept) were "
         "tried on these same seeds while other code changed too; it has not been checked on other seeds.",
     ),
     quick={"iterations": 8, "seeds": (0, 1)},
