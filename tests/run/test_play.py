@@ -107,7 +107,7 @@ def test_through_a_terminal(kuhn_run: RunDirectory) -> None:
         shown = _until(terminal, r"game 2: .*bet, check > $")
         assert re.search("opponent: (call|fold)", shown) and re.search(r"you earned [+-][12] chips", shown)
         os.write(terminal, b"\x04")
-        assert "1 games" in _until(terminal, r"Good-bye\.")
+        assert "1 game, " in _until(terminal, r"Good-bye\.")
         assert process.wait(60) == 0
     finally:
         process.kill()
