@@ -61,3 +61,10 @@ def test_the_table_of_methods():
     assert "gems" in METHODS
     for name in METHODS:
         assert isinstance(make_solver(name, RPS), Solver)
+
+
+def test_profile_takes_which_by_position_or_name():
+    game = make_game("rock_paper_scissors")
+    solver = make_solver("gems", game, GemsConfig(capacity=2, latent_dim=2))
+    state = solver.init(jax.random.key(0))
+    np.testing.assert_array_equal(solver.profile(state, "average").sigma, solver.profile(state, which="average").sigma)

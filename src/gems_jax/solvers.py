@@ -19,7 +19,7 @@ def _gems(game: Game, config: GemsConfig | None) -> Solver:
     return Solver(
         init=functools.partial(init_gems, game=game, config=settings),
         step=functools.partial(gems_step, game=game, config=settings),
-        profile=functools.partial(gems_profile, game=game, config=settings),
+        profile=lambda state, which="iterate": gems_profile(state, game, settings, which),
         jittable=True,
     )
 
