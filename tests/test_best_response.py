@@ -13,6 +13,7 @@ from gems_jax.best_response import (
     SURROGATES,
     Experience,
     Learner,
+    _normalised,
     a2c_surrogate,
     collect,
     gae,
@@ -169,6 +170,12 @@ def test_gradients_of_value_and_entropy_by_hand():
 def test_masked_mean():
     np.testing.assert_allclose(masked_mean(jnp.asarray([1.0, 2.0, jnp.nan]), jnp.asarray([True, True, False])), 1.5)
     assert masked_mean(jnp.ones(2), jnp.zeros(2, bool)) == 0.0
+
+
+def test_normalised_advantages_by_hand():
+    """Of the two decisions that count, 2 and -1: mean 1/2, deviation 3/2."""
+    got = _normalised(hand_batch()).advantage.reshape(-1)
+    np.testing.assert_allclose(got[:2], [1.0, -1.0], rtol=1e-5)
 
 
 # --- collecting

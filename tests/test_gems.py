@@ -15,16 +15,16 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from gems_jax import GemsConfig, exploitability, gems_step, init_gems, make_game, preset
-from gems_jax.best_response import collect, outputs_on
+from gems_jax import GemsConfig, best_response, exploitability, gems_step, init_gems, make_game, preset
+from gems_jax.best_response import TrainMetrics, collect, outputs_on
 from gems_jax.evaluate.tabular import build_tree, mixture_to_behaviour, policy_tables
 from gems_jax.games import matrix_game
 from gems_jax.gems import gems_profile, networks, population_of
 from gems_jax.meta.omwu import omwu_update
 from gems_jax.oracle import empirical_bernstein_width
-from gems_jax.phases.expansion import without
+from gems_jax.phases.expansion import Expansion, without
 from gems_jax.phases.meta_game import solve_meta_game
-from gems_jax.phases.response import anchor_kl, make_learner
+from gems_jax.phases.response import anchor_kl, make_learner, respond
 from gems_jax.population import StackedPolicies, materialise
 from gems_jax.roles import view
 from toy_games import TeamGame, team_game
@@ -61,9 +61,9 @@ CONFIGS = {
         kl_protects="batch", reset_optimizer=True, normalise_advantages=True,
     ),
     "rich": TINY.replace(
-        policy="mlp", policy_hidden=(4,), generator="concatenated", opponents="stratified", schedule="harmonic",
-        meta_steps=3, meta_restart=True, index="thompson", common_random_numbers=True, jacobian="hutchinson",
-        kl_protects="others", oracle_rounds=2, abr_epochs=2,
+        new_mass="floor", policy="mlp", policy_hidden=(4,), generator="concatenated", opponents="stratified",
+        schedule="harmonic", meta_steps=3, meta_restart=True, index="thompson", common_random_numbers=True,
+        jacobian="hutchinson", kl_protects="others", oracle_rounds=2, abr_epochs=2,
     ),
     "untrained": TINY.replace(abr_steps=0, jacobian="none", index="ucb1"),
     "no_pool": TINY.replace(mutations=0, randoms=0, initial_anchors=2),
@@ -292,6 +292,49 @@ def test_step_size_zero_moves_no_mass():
         np.testing.assert_allclose(np.exp(floor.after(2).log_sigma[p]), expected, rtol=1e-4)
 
 
+def test_a_restart_begins_at_the_uniform_mixture():
+    """Newcomers have the mass of the floor in log_sigma, but a restart does not look at it."""
+    fresh = trail("rich", eta=0.0)
+    for step in range(STEPS):
+        active = fresh.before(step).active
+        uniform = active / active.sum(axis=1, keepdims=True)
+        np.testing.assert_allclose(fresh.measured(step).sigma, uniform, rtol=1e-5)
+    assert (np.abs(np.exp(fresh.states.log_sigma) - 1 / 3) > 0.1).any()
+
+
+def test_caps_hold_the_mixture_together():
+    """No logit more than 1e-6 below the top, or no bracket larger than 1e-6: as good as a step size of zero."""
+    for caps in ({"logit_cap": 1e-6}, {"gradient_cap": 1e-6}):
+        held = trail("plain", eta=5.0, **caps)
+        uniform = held.states.active / held.states.active.sum(axis=-1, keepdims=True)
+        np.testing.assert_allclose(np.exp(held.states.log_sigma), uniform, rtol=1e-3)
+    assert (np.abs(np.exp(trail("plain", eta=5.0).states.log_sigma[-1]) - 1 / 3) > 0.1).any()
+
+
+def test_values_are_measured_against_the_mixture_before_the_update():
+    plain = trail("plain")
+    for step in range(STEPS):
+        np.testing.assert_allclose(plain.measured(step).measured_sigma, np.exp(plain.before(step).log_sigma), rtol=1e-5)
+
+
+def test_mutations_of_scale_zero_are_their_parents():
+    exact = trail("plain", mutation_scale=0.0)
+    for step in range(STEPS):
+        pool, parent = exact.measured(step).pool, exact.measured(step).parent
+        for p in range(2):
+            assert exact.before(step).active[p, parent[p, :2]].all() and (parent[p, 2:] == -1).all()
+            np.testing.assert_array_equal(pool[p, :2], exact.before(step).anchors[p, parent[p, :2]])
+
+
+def test_codes_differ_by_the_generators_scale():
+    config = TINY.replace(initial_anchors=3, generator_scale=0.0)
+    alike = materialise(population_of(init_gems(jax.random.key(0), RPS, config), RPS, config), 3).params
+    np.testing.assert_array_equal(alike[:, 0], alike[:, 2])
+    config = config.replace(generator_scale=1.0)
+    different = materialise(population_of(init_gems(jax.random.key(0), RPS, config), RPS, config), 3).params
+    assert (np.abs(different[:, 0] - different[:, 2]) > 0.01).all()
+
+
 def test_without_training_the_networks_stay_bit_for_bit():
     untrained = trail("untrained")
     for name in ("generator", "critic", "opt_state"):
@@ -326,6 +369,35 @@ def test_the_trust_region_holds_and_can_be_switched_off():
     # A heavy Jacobian penalty shrinks ||J G||^2 by its gradient alone.
     smooth = trail("plain", beta_kl=0.0, lambda_jacobian=1e3)
     assert smooth.metrics.jacobian[-1].max() < free.metrics.jacobian[-1].min()
+    assert (smooth.metrics.scores < 0.0).all() and (free.metrics.scores > 0.0).all()  # and weighs on every candidate
+    annealed = trail("plain", beta_kl=0.0, lambda_jacobian=1e3, lambda_decay=1e9)
+    np.testing.assert_allclose(annealed.measured(0).scores, free.measured(0).scores, atol=1e-3)
+
+
+def test_the_newest_anchor_is_free_where_only_the_others_are_protected():
+    for name, free in [("rich", True), ("plain", False)]:
+        one = trail(name)
+        for step in range(STEPS):
+            for p in range(2):
+                newest = one.after(step).anchor_id[p].argmax()
+                drift = one.measured(step).forgetting[p]
+                assert (drift[newest] == 0.0) == free
+                held = one.after(step).active[p] & (np.arange(3) != newest if free else True)
+                np.testing.assert_allclose(one.measured(step).kl[p], drift[held].mean(), rtol=1e-4)
+
+
+def test_an_optimizer_is_kept_or_begun_afresh():
+    """Adam counts its steps: two per iteration."""
+    for name, counts in [("plain", 2 * np.arange(1, STEPS + 1)), ("other", np.full(STEPS, 2))]:
+        states = trail(name).states
+        for part in ("generator", "critic"):
+            count = [leaf for leaf in jax.tree.leaves(states.opt_state[part]) if leaf.dtype == np.int32]
+            np.testing.assert_array_equal(count[0], np.stack([counts, counts], axis=1))
+
+
+def test_an_entropy_bonus_keeps_play_mixed():
+    eager, mixed = (trail("plain", learning_rate=0.1, entropy_weight=weight) for weight in (0.0, 10.0))
+    assert mixed.metrics.entropy[-1].min() > eager.metrics.entropy[-1].max()
 
 
 def test_an_infinite_temperature_is_uniform_play():
@@ -444,6 +516,30 @@ def test_kl_of_a_perturbation_by_hand():
         np.testing.assert_allclose(drift(jax.random.key(0), shift), expected, rtol=1e-4)
 
 
+def test_the_share_of_a_batch_on_the_newest_anchor(monkeypatch):
+    """Slot 1, of code 1, holds the newest anchor and has no mass; slot 0, of code 0, has it all."""
+    config = TINY.replace(latent_dim=1, generator_widths=(), capacity=2, initial_anchors=2, abr_anchors=4)
+    state = init_gems(jax.random.key(0), RPS, config)
+    state = state.replace(anchors=jnp.tile(jnp.asarray([[0.0], [1.0]]), (2, 1, 1)), sigma=jnp.asarray([[1.0, 0.0]] * 2))
+
+    def train(key, params, opt_state, *, experience, **options):
+        zero = jnp.float32(0.0)
+        trained = jnp.mean(experience(key, params)[0].code)
+        return params, opt_state, TrainMetrics(trained, zero, zero, zero, zero, jnp.int32(0), jnp.int32(0))
+
+    monkeypatch.setattr(best_response, "train", train)
+    known = {name: getattr(state, name) for name in ("anchors", "active", "anchor_id", "sigma")}
+    found = Expansion(**{name: known.get(name) for name in Expansion._fields})
+    opponents = materialise(population_of(state, RPS, config), 2)
+
+    @jax.jit
+    def share(key, q_new):
+        return respond(key, state, found, opponents, RPS, config.replace(q_new=q_new)).metrics.objective
+
+    for q_new in (0.0, 0.25, 0.5, 1.0):
+        np.testing.assert_allclose(share(jax.random.key(1), q_new), [q_new, q_new])
+
+
 def test_profiles_and_temperature():
     plain = trail("plain")
     state = plain.after(4)
@@ -484,6 +580,8 @@ def test_any_number_of_players_teams_and_shared_populations(kind):
     assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(metrics))
     assert metrics.episodes[0] == places * (6 + 8 + 8 * config.abr_steps + 4)
     np.testing.assert_array_equal(metrics.env_steps, metrics.episodes)
+    if config.index == "greedy":
+        np.testing.assert_array_equal(metrics.scores, metrics.pool_means)
     moved = jax.tree.map(lambda new, old: bool((new[-1] != old).any()), states.generator, start.generator)
     assert all(jax.tree.leaves(moved))
 
