@@ -53,6 +53,20 @@ PRINTED = {
     "gradient_clip": 0.5,
 }
 
+# What each real-valued knob may be, said once more by hand.
+RANGES = {
+    NON_NEGATIVE: (
+        "generator_scale eta mutation_scale lambda_jacobian lambda_decay learning_rate critic_learning_rate beta_kl "
+        "value_weight entropy_weight"
+    ),
+    ABOVE_ZERO: "temperature alpha",
+    AT_LEAST_ONE: "slowdown",
+    SHARE: "ema q_new discount gae_lambda",
+    OPEN_SHARE: "mass_floor ppo_clip",
+    CONFIDENCE: "delta",
+    CAP: "logit_cap gradient_cap gradient_clip",
+}
+
 ANY_REAL = (math.nan, "1", None, True)
 BAD_REALS = {  # what each range refuses
     NON_NEGATIVE: (-1e-9, math.inf),
@@ -116,6 +130,11 @@ def test_every_field_out_of_range_is_named_with_its_value(name):
         assert ":" in message and len(message) > len(name) + 20  # what was expected stands there too
     for value in good:
         validate_fields(GemsConfig(**{name: value}))
+
+
+def test_every_real_has_the_range_that_it_should_have():
+    expected = {name: within for within, names in RANGES.items() for name in names.split()}
+    assert expected == {name: field.metadata["check"] for name, field in FIELDS.items() if HINTS[name] is float}
 
 
 @pytest.mark.parametrize("name", FIELDS)
