@@ -12,6 +12,11 @@ not hold (a pool, anchors) has no columns. Returns are in the game's own units (
     nash_conv                    sum_p BR_p - u_p of the played mixture (profile "iterate")
     exploitability               NashConv / 2, for two-player zero-sum games only, as is the next
     exploitability_average       of the run's average mixture (profile "average"); nash_conv_average in other games
+    value_<player>               u_p of the played mixture, in games that are not zero-sum or that name their players
+    welfare                      sum_p u_p, beside it
+    <choice>                     what the game itself says is worth watching (`evaluate/outcomes.py`): coop, the
+                                 cooperation rate, in public goods; target_after_<message> in deceptive messages
+    <column>_auc                 area under the curve of such a column from the start of the run until now
     budget_best_response, budget_oracle, budget_newcomer, budget_meta_regret
                                  the four terms of `error_budget`, of sigma' with the generator before ABR, averaged
                                  over the players: for two players they add up to the exploitability of that mixture
@@ -36,7 +41,7 @@ not hold (a pool, anchors) has no columns. Returns are in the game's own units (
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -44,6 +49,7 @@ import jax.numpy as jnp
 from gems_jax.evaluate.error_budget import ErrorBudget, error_budget
 from gems_jax.evaluate.forgetting import effective_policies, infoset_choices, policy_drift, value_drift
 from gems_jax.evaluate.game_tree import GameTree, build_tree
+from gems_jax.evaluate.outcomes import outcome_columns
 from gems_jax.evaluate.tabular import (
     anchor_values,
     best_response_values,
@@ -62,6 +68,13 @@ BUDGET_TERMS = ("budget_best_response", "budget_oracle", "budget_newcomer", "bud
 _MEANS = ("entropy", "kl", "objective", "value_loss", "gradient_norm", "jacobian")
 
 
+class Area(NamedTuple):
+    """Under a curve of points with unit spacing: the last point, and the area up to it. [] each."""
+
+    last: Array
+    total: Array
+
+
 def plain_monitor(game: Game, solver: Solver) -> tuple[InitMonitor, Measure]:
     """The columns that the metrics hold themselves, for games that cannot be walked."""
     del game, solver
@@ -75,21 +88,35 @@ def plain_monitor(game: Game, solver: Solver) -> tuple[InitMonitor, Measure]:
 def exact_monitor(game: Game, solver: Solver) -> tuple[InitMonitor, Measure]:
     """All columns, exact. Walks the game now; raises NotEnumerableError where that is not possible.
 
-    The monitor carries the tables [P, K, I, A] that the anchors had at their insertion.
+    The monitor carries the tables [P, K, I, A] that the anchors had at their insertion, and the areas so far.
     """
     tree = build_tree(game)
     zero_sum = num_players(game) == 2 and game.zero_sum
+    outcomes = outcome_columns(game)
+    areas: tuple[str, ...] = getattr(game, "areas", ())
 
     def tables_of(profile: Profile) -> Array:
         return policy_tables(tree, profile.population, profile.sigma.shape[1])
 
     def init_monitor(state: PyTree) -> PyTree:
-        return {"inserted": tables_of(solver.profile(state))} if hasattr(state, "anchor_id") else {}
+        has_anchors = hasattr(state, "anchor_id")
+        if not (has_anchors or areas):
+            return {}
+        profile = solver.profile(state)
+        tables = tables_of(profile)
+        start = outcomes(tables, profile.sigma) if areas else {}
+        monitor = {"areas": {name: Area(start[name], jnp.zeros(())) for name in areas}} if areas else {}
+        return monitor | ({"inserted": tables} if has_anchors else {})
 
     def measure(monitor: PyTree, before: PyTree, metrics: PyTree, after: PyTree) -> tuple[PyTree, Row]:
         profile = solver.profile(after)
         tables = tables_of(profile)
         row = _distance_columns(tree, tables, profile.sigma, solver.profile(after, which="average").sigma, zero_sum)
+        row |= outcomes(tables, profile.sigma)
+        if areas:
+            grown = {name: _grown(monitor["areas"][name], row[name]) for name in areas}
+            monitor = monitor | {"areas": grown}
+            row |= {f"{name}_auc": grown[name].total for name in areas}
         if hasattr(metrics, "pool") and hasattr(before, "active"):
             frozen = solver.profile(before)
             then = tables_of(frozen)
@@ -99,12 +126,17 @@ def exact_monitor(game: Game, solver: Solver) -> tuple[InitMonitor, Measure]:
         if hasattr(after, "anchor_id"):
             fresh = (after.anchor_id != before.anchor_id)[:, :, None, None]
             inserted = jnp.where(fresh, tables, monitor["inserted"])
-            monitor = {"inserted": inserted}
+            monitor = monitor | {"inserted": inserted}
             row |= _forgetting_columns(tree, inserted, tables, profile.sigma, after.active)
             row |= _diversity_columns(tree, tables, profile.sigma, after.active)
         return monitor, row | _training_columns(metrics)
 
     return init_monitor, measure
+
+
+def _grown(area: Area, value: Array) -> Area:
+    """One trapezoid more."""
+    return Area(value, area.total + (area.last + value) / 2)
 
 
 def _pool_tables(tree: GameTree, frozen: Profile, pool: Array) -> Array:

@@ -16,6 +16,7 @@ A *table* is a policy's action probabilities [I, A] at every information set of 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
 import chex
@@ -51,6 +52,7 @@ __all__ = [
     "player_gains",
     "player_gains_of_mixture",
     "player_gains_of_tables",
+    "player_values",
     "policy_tables",
     "population_mean",
     "reach",
@@ -284,10 +286,21 @@ def player_gains_of_mixture(tree: GameTree, tables: Array, sigma: Array) -> Arra
     return _player_gains(tree, _all_reaches(tree, tables), sigma, tree.population_of_player)
 
 
-@jax.jit
-def _profile_gains(tree: GameTree, profile: Profile) -> Array:
-    tables = policy_tables(tree, profile.population, profile.sigma.shape[1])
-    return player_gains_of_mixture(tree, tables, profile.sigma)
+@partial(jax.jit, static_argnums=0)
+def _of_profile(measure: Callable[[GameTree, Array, Array], Array], tree: GameTree, profile: Profile) -> Array:
+    return measure(tree, policy_tables(tree, profile.population, profile.sigma.shape[1]), profile.sigma)
+
+
+def _checked_tree(game: Game, profile: Profile) -> GameTree:
+    shape = profile.sigma.shape
+    if len(shape) != 2 or shape[0] != num_populations(game):
+        raise ValueError(f"{game.name!r} needs a sigma of shape ({num_populations(game)}, K), got {shape}.")
+    return build_tree(game)
+
+
+def player_values(game: Game, profile: Profile) -> Array:
+    """u_p of the profile, [players], exact. Raises NotEnumerableError for games that are too large."""
+    return _of_profile(mixture_returns, _checked_tree(game, profile), profile)
 
 
 def player_gains(game: Game, profile: Profile) -> Array:
@@ -295,10 +308,7 @@ def player_gains(game: Game, profile: Profile) -> Array:
 
     Raises NotEnumerableError for games that are too large (see `build_tree`) and for players that are teams.
     """
-    shape = profile.sigma.shape
-    if len(shape) != 2 or shape[0] != num_populations(game):
-        raise ValueError(f"{game.name!r} needs a sigma of shape ({num_populations(game)}, K), got {shape}.")
-    return _profile_gains(build_tree(game), profile)
+    return _of_profile(player_gains_of_mixture, _checked_tree(game, profile), profile)
 
 
 def nash_conv(game: Game, profile: Profile) -> Array:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
+from gems_jax.games.deceptive import DeceptiveMessages
 from gems_jax.games.matrix_game import (
     MatrixGame,
     biased_matching_pennies,
@@ -19,6 +20,7 @@ from gems_jax.games.matrix_game import (
     rock_paper_scissors,
 )
 from gems_jax.games.pgx_game import PgxGame
+from gems_jax.games.public_goods import PublicGoods
 from gems_jax.types import Game
 
 __all__ = ["GAMES", "GameEntry", "MatrixGame", "PgxGame", "game_options", "make_game", "matrix_game"]
@@ -35,11 +37,17 @@ class GameEntry(NamedTuple):
 GAMES: dict[str, GameEntry] = {
     "kuhn_poker": GameEntry(partial(PgxGame, "kuhn_poker"), "Kuhn poker: 3 cards, 12 information sets"),
     "leduc_holdem": GameEntry(partial(PgxGame, "leduc_holdem"), "Leduc hold'em: 6 cards, 2 betting rounds"),
+    "tic_tac_toe": GameEntry(partial(PgxGame, "tic_tac_toe"), "noughts and crosses, a draw with best play"),
+    "connect_four": GameEntry(partial(PgxGame, "connect_four"), "four in a row on 7 columns of 6"),
+    "go_9x9": GameEntry(partial(PgxGame, "go_9x9"), "Go on 9x9 points, komi 7.5, at most 162 moves"),
+    "chess": GameEntry(partial(PgxGame, "chess"), "chess, 4672 moves, a draw after 512 plies"),
     "rock_paper_scissors": GameEntry(rock_paper_scissors, "matrix game, Nash (1/3, 1/3, 1/3)"),
     "biased_rps": GameEntry(biased_rps, "rock-paper-scissors with wins of a, b, c, Nash proportional to (b, c, a)"),
     "matching_pennies": GameEntry(matching_pennies, "matrix game, Nash (1/2, 1/2)"),
     "biased_matching_pennies": GameEntry(biased_matching_pennies, "matrix game, Nash (2/5, 3/5), value 1/5"),
     "prisoners_dilemma": GameEntry(prisoners_dilemma, "two players, general-sum, one dominant action"),
+    "deceptive_messages": GameEntry(DeceptiveMessages, "a Sender and a Receiver: 2 moves, general-sum or zero-sum"),
+    "public_goods": GameEntry(PublicGoods, "n players contribute or not: a social dilemma while r / n < c < r"),
     "matrix": GameEntry(matrix_game, "your own payoffs: a matrix, a pair of matrices, or a tensor for n players"),
 }
 

@@ -1,0 +1,86 @@
+"""What a profile comes to, besides its distance from equilibrium: values, welfare, and choices worth watching.
+
+A game may say more about itself than the `Game` protocol asks for; all of it is optional:
+
+    player_names    names of the players, for columns: value_sender rather than value_0
+    choices()       {column: (seats [n], observations [n, *obs], actions [n])}: the column is the mean over n of the
+                    probability that the seat plays the action on the observation (a cooperation rate, say)
+    areas           columns whose area under the curve is logged besides, the start included (trapezoids, unit spacing)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from gems_jax.evaluate.game_tree import GameTree, build_tree
+from gems_jax.evaluate.tables import mixture_to_behaviour, policy_tables
+from gems_jax.evaluate.tabular import mixture_returns, player_values
+from gems_jax.types import Array, Game, Profile, num_players
+
+Row = dict[str, Array]
+Lookup = tuple[np.ndarray, np.ndarray, np.ndarray]  # population, information set and action of each choice, [n]
+
+
+def welfare(game: Game, profile: Profile) -> Array:
+    """W = sum_p u_p of the profile, [], exact."""
+    return player_values(game, profile).sum()
+
+
+def choice_rates(game: Game, profile: Profile) -> Row:
+    """The game's own `choices` under the profile, [] each, exact and reach-weighted; {} where it names none."""
+    tree = build_tree(game)
+    tables = policy_tables(tree, profile.population, profile.sigma.shape[1])
+    return _rates(tree, tables, profile.sigma, _lookups(game, tree))
+
+
+def outcome_columns(game: Game) -> Callable[[Array, Array], Row]:
+    """A function of tables [P, K, I, A] and sigma [P, K] that gives value_<player>, welfare, and the game's choices.
+
+    In a zero-sum game whose players have no names it gives the choices alone: there, values say little.
+    """
+    tree = build_tree(game)
+    lookups = _lookups(game, tree)
+    names: Any = getattr(game, "player_names", None)
+    if names is None and not game.zero_sum:
+        names = tuple(map(str, range(num_players(game))))
+
+    def columns(tables: Array, sigma: Array) -> Row:
+        row: Row = {}
+        if names is not None:
+            values = mixture_returns(tree, tables, sigma)
+            row |= {f"value_{name}": values[player] for player, name in enumerate(names)}
+            row["welfare"] = values.sum()
+        return row | _rates(tree, tables, sigma, lookups)
+
+    return columns
+
+
+def _lookups(game: Any, tree: GameTree) -> dict[str, Lookup]:
+    """Where the game's choices stand in the tree, on the host."""
+    found = {}
+    for column, (seats, observations, actions) in (game.choices() if hasattr(game, "choices") else {}).items():
+        infosets = [_infoset(game, tree, *what) for what in zip(seats, observations, strict=True)]
+        owners = [tree.population_of_player[tree.player_of_seat[seat]] for seat in seats]
+        found[column] = (np.asarray(owners), np.asarray(infosets), np.asarray(actions))
+    return found
+
+
+def _infoset(game: Game, tree: GameTree, seat: int, observation: np.ndarray) -> int:
+    seen = np.asarray(tree.observation).reshape(tree.num_infosets, -1)
+    same = (seen == np.asarray(observation, np.float32).reshape(1, -1)).all(axis=1) & (np.asarray(tree.seat) == seat)
+    if not same.any():
+        raise ValueError(f"choices() of {game.name!r} names an observation that seat {seat} never acts on.")
+    return int(np.argmax(same))
+
+
+def _rates(tree: GameTree, tables: Array, sigma: Array, lookups: dict[str, Lookup]) -> Row:
+    if not lookups:
+        return {}
+    mixed = jax.vmap(partial(mixture_to_behaviour, tree))(tables, sigma)  # [P, I, A]
+    return {column: jnp.mean(mixed[where]) for column, where in lookups.items()}

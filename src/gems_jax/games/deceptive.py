@@ -1,0 +1,185 @@
+"""The Deceptive Messages Game: a Sender who knows the best arm, a Receiver who must not believe it.
+
+The Sender sees which of K Bernoulli arms is best and sends one of K messages; the Receiver sees the message and pulls
+an arm. The Receiver earns what the arm pays, the Sender earns 1 when the arm is the *target*, which is never the best.
+In mode `fixed` the best arm is the same in every episode, so the Receiver has a dominant reply and the equilibrium
+payoffs are unique: Sender 0, Receiver the best mean. In mode `random` the best arm is drawn among the others than the
+target; the Sender, who earns 0 in every equilibrium, may then keep what it knows to itself.
+
+Rewards are drawn in `step`; exact evaluation walks `expected_step`, the same step with every arm paying its mean.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, Literal, get_args
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from gems_jax.types import Array, GameState, struct
+
+Mode = Literal["fixed", "random"]
+RewardMode = Literal["general", "zero_sum"]
+SENDER, RECEIVER = 0, 1
+
+
+@struct
+class Message:
+    """Where an episode stands. All [] int32."""
+
+    best: Array  # the best arm, which the Sender sees
+    message: Array  # what was sent, -1 before
+    turn: Array  # 0 the Sender's, 1 the Receiver's, 2 over
+
+
+@jax.tree_util.register_static
+@dataclasses.dataclass(frozen=True)
+class DeceptiveMessages:
+    """Seat 0 is the Sender, seat 1 the Receiver; both have K actions: messages and arms.
+
+    mode: "fixed", the best arm is always the same; "random", it is uniform over the arms other than the target.
+    reward_mode: "general", the Sender earns 1 when the target is pulled; "zero_sum", it loses what the Receiver earns.
+    arms: K.
+    means: what the arms pay on average, in [0, 1]. "fixed": one number per arm (default: evenly from 0.8 down to 0.2).
+        "random": of the best arm, of the other arms and of the target (default: 0.8, 0.4, 0.2).
+    target: the arm that the Sender wants pulled (default, or a negative number: counted from the last).
+    """
+
+    mode: Mode = "fixed"
+    reward_mode: RewardMode = "general"
+    arms: int = 4
+    means: tuple[float, ...] = ()
+    target: int = -1
+
+    name = "deceptive_messages"
+    num_seats = 2
+    max_steps = 2
+    simultaneous = False
+    continuous = False
+    player_of_seat = (0, 1)
+    population_of_player = (0, 1)
+    player_names = ("sender", "receiver")
+
+    def __post_init__(self) -> None:
+        for field, known in (("mode", get_args(Mode)), ("reward_mode", get_args(RewardMode))):
+            if getattr(self, field) not in known:
+                raise ValueError(f"{field} must be one of {', '.join(known)}, got {getattr(self, field)!r}.")
+        if type(self.arms) is not int or self.arms < 2:
+            raise ValueError(f"arms must be a whole number, at least 2, got {self.arms!r}.")
+        if type(self.target) is not int or not -self.arms <= self.target < self.arms:
+            raise ValueError(f"target must be one of the {self.arms} arms, 0 to {self.arms - 1}, got {self.target!r}.")
+        # Settled here, so that a game spelled out and a game by default are equal and hash equal.
+        object.__setattr__(self, "target", self.target % self.arms)
+        object.__setattr__(self, "means", self._settled_means())
+
+    def _settled_means(self) -> tuple[float, ...]:
+        fixed = self.mode == "fixed"
+        even = tuple(round(0.8 - 0.6 * arm / (self.arms - 1), 6) for arm in range(self.arms))
+        default = even if fixed else (0.8, 0.4, 0.2)
+        expected = f"one per arm, {self.arms}" if fixed else "three, of the best arm, the other arms and the target"
+        try:
+            means = tuple(float(mean) for mean in self.means) or default
+        except (TypeError, ValueError):
+            raise ValueError(f"means must be numbers ({expected}), got {self.means!r}.") from None
+        if len(means) != len(default) or not all(0.0 <= mean <= 1.0 for mean in means):
+            raise ValueError(f"means must be numbers from 0 to 1 ({expected}), got {self.means!r}.")
+        highest = max(range(len(means)), key=means.__getitem__)
+        rest = [mean for place, mean in enumerate(means) if place != highest]
+        if (not fixed and highest != 0) or max(rest) == means[highest]:
+            raise ValueError(f"means must make {'one arm' if fixed else 'the first one'} better than all, got {means}.")
+        if fixed and highest == self.target:
+            raise ValueError(
+                f"target must not be the best arm, got {self.target} with means {means}: a Sender who wants the best "
+                "arm pulled deceives nobody. Choose another target or other means."
+            )
+        return means
+
+    @property
+    def num_actions(self) -> int:
+        return self.arms
+
+    @property
+    def observation_shape(self) -> tuple[int, ...]:
+        """One-hot of the best arm (Sender) or of the message (Receiver; zeros before it is sent), and of the seat."""
+        return (self.arms + 2,)
+
+    @property
+    def return_bounds(self) -> tuple[float, float]:
+        return (-1.0, 1.0) if self.zero_sum else (0.0, 1.0)
+
+    @property
+    def zero_sum(self) -> bool:
+        return self.reward_mode == "zero_sum"
+
+    @property
+    def best_arms(self) -> tuple[int, ...]:
+        """The arms that may be the best one, each as likely as the others."""
+        if self.mode == "fixed":
+            return (max(range(self.arms), key=self.means.__getitem__),)
+        return tuple(arm for arm in range(self.arms) if arm != self.target)
+
+    def arm_means(self, best: Array) -> Array:
+        """[K], what each arm pays on average when `best` is the best one."""
+        if self.mode == "fixed":
+            return jnp.asarray(self.means, jnp.float32)
+        high, other, target = self.means
+        arm = jnp.arange(self.arms)
+        return jnp.where(arm == best, high, jnp.where(arm == self.target, target, other)).astype(jnp.float32)
+
+    def init(self, key: Array) -> GameState:
+        """key: consumed (it draws the best arm in mode `random`)."""
+        choice = jax.random.randint(key, (), 0, len(self.best_arms)) if len(self.best_arms) > 1 else 0
+        return self._start(jnp.asarray(self.best_arms, jnp.int32)[choice])
+
+    def step(self, state: GameState, actions: Array, key: Array) -> GameState:
+        """actions: [2] int32, the message or the arm. key: consumed (it draws what the arm pays)."""
+        mean = self._mean_paid(state, actions)
+        return self._step(state, actions, (jax.random.uniform(key) < mean).astype(jnp.float32))
+
+    def expected_step(self, state: GameState, actions: Array) -> GameState:
+        """`step` with the mean of what the arm pays, for exact evaluation."""
+        return self._step(state, actions, self._mean_paid(state, actions))
+
+    def deals(self) -> tuple[GameState, Array]:
+        """One initial state per possible best arm, [N], all equally likely."""
+        count = len(self.best_arms)
+        return jax.vmap(self._start)(jnp.asarray(self.best_arms, jnp.int32)), jnp.full(count, 1.0 / count, jnp.float32)
+
+    def choices(self) -> dict[str, tuple[np.ndarray, np.ndarray, np.ndarray]]:
+        """P(target | message) for every message: whom a Sender could still deceive, off the path of play too."""
+        seen = np.concatenate([np.eye(self.arms), np.tile([0.0, 1.0], (self.arms, 1))], axis=1)
+        return {
+            f"target_after_{message}": (np.array([RECEIVER]), seen[message][None], np.array([self.target]))
+            for message in range(self.arms)
+        }
+
+    def _mean_paid(self, state: GameState, actions: Array) -> Array:
+        return jnp.sum(jnp.where(jnp.arange(self.arms) == actions[RECEIVER], self.arm_means(state.inner.best), 0.0))
+
+    def _start(self, best: Array) -> GameState:
+        return self._game_state(Message(best, jnp.int32(-1), jnp.int32(0)), jnp.zeros(2, jnp.float32))
+
+    def _step(self, state: GameState, actions: Array, paid: Array) -> GameState:
+        inner: Message = state.inner
+        pulled = inner.turn == 1
+        message = jnp.where(inner.turn == 0, actions[SENDER], inner.message)
+        deceived = -paid if self.zero_sum else (actions[RECEIVER] == self.target).astype(jnp.float32)
+        reward = jnp.where(pulled, jnp.stack([deceived, paid]), 0.0)
+        return self._game_state(Message(inner.best, message, jnp.minimum(inner.turn + 1, 2)), reward)
+
+    def _game_state(self, inner: Message, reward: Array) -> GameState:
+        shown = jnp.stack([inner.best, inner.message])  # -1 shows nothing
+        arms, seats = jnp.arange(self.arms), jnp.arange(2)
+        bits: list[Any] = [shown[:, None] == arms[None, :], seats[:, None] == seats[None, :]]
+        to_move = seats == inner.turn
+        return GameState(
+            inner=inner,
+            observation=jnp.concatenate(bits, axis=1).astype(jnp.float32),
+            legal=jnp.broadcast_to(to_move[:, None], (2, self.arms)),
+            to_move=to_move,
+            reward=reward,
+            terminated=inner.turn == 2,
+            truncated=jnp.zeros((), jnp.bool_),
+        )

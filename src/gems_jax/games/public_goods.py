@@ -1,0 +1,128 @@
+"""The Public Goods Game: n players contribute or not, once and at the same time; the pot is multiplied and shared.
+
+With a_i = 1 for a contribution and S = sum_j a_j, player i earns u_i = (r / n) S - c_i a_i, and all together earn
+W = r S - sum_i c_i a_i. While r / n < c_i < r it is a dilemma: withholding dominates for everybody, and everybody would
+be better off if all contributed. With r / n > c_i contributing dominates.
+
+For independent cooperation probabilities q_i, u_i = (r / n) sum_j q_j - c_i q_i, and the gain of player i's best reply
+is max(0, c_i - r / n) q_i + max(0, r / n - c_i) (1 - q_i).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from gems_jax.types import Array, GameState
+
+WITHHOLD, CONTRIBUTE = 0, 1
+
+
+@jax.tree_util.register_static
+@dataclasses.dataclass(frozen=True)
+class PublicGoods:
+    """Actions: 0 withholds (defects), 1 contributes (cooperates).
+
+    n: players. r: what a contribution is multiplied by before it is shared.
+    c: cost of a contribution, one number for all or one per player.
+    shared: all players are drawn from one population. They are exchangeable then and see the same, so that a policy is
+        one cooperation probability; else each sees its seat.
+    """
+
+    n: int = 5
+    r: float = 3.0
+    c: float | tuple[float, ...] = 1.0
+    shared: bool = False
+
+    name = "public_goods"
+    num_actions = 2
+    max_steps = 1
+    simultaneous = True
+    continuous = False
+    zero_sum = False
+    areas = ("welfare", "coop")  # columns whose area under the curve is logged too
+
+    def __post_init__(self) -> None:
+        if type(self.n) is not int or self.n < 2:
+            raise ValueError(f"n must be a whole number of players, at least 2, got {self.n!r}.")
+        try:
+            costs = np.broadcast_to(np.asarray(self.c, np.float64), (self.n,))
+            multiplier = float(self.r)
+        except (TypeError, ValueError):
+            raise ValueError(
+                f"r must be a number and c one or {self.n} of them, got r={self.r!r}, c={self.c!r}."
+            ) from None
+        if not (0.0 < multiplier < math.inf and (costs >= 0.0).all() and np.isfinite(costs).all()):
+            raise ValueError(f"r must be above 0 and every c at least 0, all finite, got r={self.r!r}, c={self.c!r}.")
+        if self.shared and len(set(costs.tolist())) > 1:
+            raise ValueError(f"shared=True makes the players exchangeable: c must be one number, got {self.c!r}.")
+        # Settled here, so that c=1, c=1.0 and c=(1, 1, 1, 1, 1) are one game.
+        object.__setattr__(self, "r", multiplier)
+        object.__setattr__(self, "c", tuple(costs.tolist()))
+
+    @property
+    def num_seats(self) -> int:
+        return self.n
+
+    @property
+    def observation_shape(self) -> tuple[int, ...]:
+        return (1,) if self.shared else (self.n,)
+
+    @property
+    def player_of_seat(self) -> tuple[int, ...]:
+        return tuple(range(self.n))
+
+    @property
+    def population_of_player(self) -> tuple[int, ...]:
+        return (0,) * self.n if self.shared else tuple(range(self.n))
+
+    @property
+    def return_bounds(self) -> tuple[float, float]:
+        """From contributing alone (or nobody doing so) to withholding alone (or everybody contributing)."""
+        costs, share = np.asarray(self.c), self.r / self.n
+        return min(0.0, share - float(costs.max())), max(self.r - share, self.r - float(costs.min()))
+
+    def init(self, key: Array) -> GameState:
+        """key: unused, there is one initial state."""
+        del key
+        return self._game_state(jnp.zeros(self.n, jnp.float32), jnp.zeros((), jnp.bool_))
+
+    def step(self, state: GameState, actions: Array, key: Array) -> GameState:
+        """actions: [n] int32. key: unused."""
+        del key
+        given = (actions == CONTRIBUTE).astype(jnp.float32)
+        earned = self.r / self.n * jnp.sum(given) - jnp.asarray(self.c, jnp.float32) * given
+        return self._game_state(jnp.where(state.done, 0.0, earned), jnp.ones((), jnp.bool_))
+
+    def deals(self) -> tuple[GameState, Array]:
+        """The one initial state, [1], and its probability."""
+        start = self.init(jax.random.key(0))
+        return jax.tree.map(lambda leaf: leaf[None], start), jnp.ones(1, jnp.float32)
+
+    def infosets(self) -> tuple[np.ndarray, np.ndarray]:
+        """What a policy may meet [I, *obs] and what is legal there [I, A]: known without the 2^n ends of the game."""
+        rows = 1 if self.shared else self.n
+        return self._observation()[:rows], np.ones((rows, 2), bool)
+
+    def choices(self) -> dict[str, tuple[np.ndarray, np.ndarray, np.ndarray]]:
+        """The cooperation rate (1 / n) sum_i P(a_i = 1)."""
+        return {"coop": (np.arange(self.n), self._observation(), np.full(self.n, CONTRIBUTE))}
+
+    def _observation(self) -> np.ndarray:
+        """[n, *obs]."""
+        return np.ones((self.n, 1), np.float32) if self.shared else np.eye(self.n, dtype=np.float32)
+
+    def _game_state(self, reward: Array, terminated: Array) -> GameState:
+        return GameState(
+            inner=(),
+            observation=jnp.asarray(self._observation()),
+            legal=jnp.full((self.n, 2), ~terminated),
+            to_move=jnp.full(self.n, ~terminated),
+            reward=reward,
+            terminated=terminated,
+            truncated=jnp.zeros((), jnp.bool_),
+        )
