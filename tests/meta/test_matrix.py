@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gems_jax.meta import META_SOLVERS, duality_gap, slot_values
-from gems_jax.meta.matrix import multiplicative_weights
+from gems_jax.meta.matrix import multiplicative_weights, solve_last_k
 
 
 def zero_sum(matrix):
@@ -18,6 +18,7 @@ BIASED_RPS = zero_sum([[0, -1, 3], [1, 0, -2], [-3, 2, 0]])
 BIASED_PENNIES = zero_sum([[2, -1], [-1, 1]])
 DOMINANCE = zero_sum([[0, -1, -1], [1, 0, -1], [1, 1, 0]])
 SOLVERS = {name: jax.jit(solve) for name, solve in META_SOLVERS.items()}
+INDIFFERENT = [name for name in META_SOLVERS if name not in ("last_k", "self_play", "nash_lp")]
 
 
 def everyone(payoffs):
@@ -59,6 +60,16 @@ def test_uniform():
     np.testing.assert_allclose(SOLVERS["uniform"](payoffs, active), [[1 / 3] * 3 + [0] * 2] * 2, rtol=1e-6)
 
 
+def test_newest_slots():
+    payoffs, active = padded(BIASED_RPS, 5, jnp.nan)
+    active = active.at[1, 2].set(False).at[0, 3:].set(True)
+    np.testing.assert_allclose(SOLVERS["self_play"](payoffs, active), [[0, 0, 0, 0, 1], [0, 1, 0, 0, 0]])
+    last = [[0, 0, 1 / 3, 1 / 3, 1 / 3], [1 / 2, 1 / 2, 0, 0, 0]]
+    np.testing.assert_allclose(SOLVERS["last_k"](payoffs, active), last, rtol=1e-6)
+    with pytest.raises(ValueError, match="k=0"):
+        solve_last_k(payoffs, active, k=0)
+
+
 @pytest.mark.parametrize(("name", "bar"), [("omwu", 1e-3), ("mwu", 2e-2)])
 @pytest.mark.parametrize(
     ("payoffs", "nash"),
@@ -96,9 +107,13 @@ def test_padding_changes_nothing(name, filler):
 
 
 @pytest.mark.parametrize("name", META_SOLVERS)
-def test_one_slot_is_a_point_mass_and_constant_payoffs_keep_uniform(name):
+def test_one_slot_is_a_point_mass(name):
     payoffs, active = padded(jnp.zeros((2, 1, 1)), 3, 4.0)
     np.testing.assert_allclose(SOLVERS[name](payoffs, active), [[1, 0, 0]] * 2)
+
+
+@pytest.mark.parametrize("name", INDIFFERENT)
+def test_constant_payoffs_keep_uniform(name):
     flat = jnp.full((2, 3, 3), 4.0)
     np.testing.assert_allclose(SOLVERS[name](flat, everyone(flat)), [[1 / 3] * 3] * 2, rtol=1e-5)
 

@@ -18,11 +18,12 @@ from gems_jax.types import Array
 
 def slot_values(payoffs: Array, sigma: Array) -> Array:
     """Expected payoff of every slot of every player against the mixtures of the others. -> [players, K]."""
-    _assert_game(payoffs, sigma)
-    return jnp.stack([_values_of(payoffs[player], sigma, player) for player in range(payoffs.shape[0])])
+    assert_game(payoffs, sigma)
+    return jnp.stack([values_of_player(payoffs[player], sigma, player) for player in range(payoffs.shape[0])])
 
 
-def _values_of(payoffs: Array, sigma: Array, player: int) -> Array:
+def values_of_player(payoffs: Array, sigma: Array, player: int) -> Array:
+    """The same of one player, [K], from its own payoffs [K, ..., K]."""
     values = payoffs
     for other in reversed(range(sigma.shape[0])):  # from the last axis, so that earlier axes keep their place
         if other != player:
@@ -32,17 +33,31 @@ def _values_of(payoffs: Array, sigma: Array, player: int) -> Array:
 
 def duality_gap(payoffs: Array, sigma: Array, active: Array) -> Array:
     """Sum over players of what the best active slot earns beyond the mixture: 0 at a Nash equilibrium. -> []."""
-    _assert_game(payoffs, sigma)
+    assert_game(payoffs, sigma)
     chex.assert_equal_shape([sigma, active])
-    values = slot_values(_mask_payoffs(payoffs, active), sigma)
+    values = slot_values(mask_payoffs(payoffs, active), sigma)
     best = jnp.max(values, axis=1, initial=-jnp.inf, where=active)
     return jnp.sum(best - jnp.sum(sigma * values, axis=1))
 
 
 def solve_uniform(payoffs: Array, active: Array) -> Array:
     """Equal mass on every active slot: fictitious play at the level of the population."""
-    _assert_game(payoffs, active)
+    assert_game(payoffs, active)
     return jax.vmap(masked_uniform)(active)
+
+
+def solve_last_k(payoffs: Array, active: Array, k: int = 3) -> Array:
+    """Equal mass on the `k` newest slots: explicit populations fill their slots in order, so the highest ones."""
+    assert_game(payoffs, active)
+    if k < 1:
+        raise ValueError(f"solve_last_k got k={k}, expected at least 1.")
+    newer = jnp.cumsum(active[:, ::-1], axis=1)[:, ::-1]  # how many active slots stand here or later
+    return jax.vmap(masked_uniform)(active & (newer <= k))
+
+
+def solve_self_play(payoffs: Array, active: Array) -> Array:
+    """All mass on the newest slot."""
+    return solve_last_k(payoffs, active, k=1)
 
 
 def multiplicative_weights(
@@ -54,7 +69,7 @@ def multiplicative_weights(
     a guarantee in two-player zero-sum games, where its gap falls like 1 / num_steps (optimistic) or 1 /
     sqrt(num_steps) (plain, with a step size that falls like it). Elsewhere it is only where the dynamics spend time.
     """
-    _assert_game(payoffs, active)
+    assert_game(payoffs, active)
     if num_steps < 1:
         raise ValueError(f"multiplicative_weights got num_steps={num_steps}, expected at least 1.")
     scaled = _unit_interval(payoffs, active)
@@ -97,8 +112,15 @@ def _active_profiles(active: Array) -> Array:
     return profiles
 
 
-def _mask_payoffs(payoffs: Array, active: Array) -> Array:
+def mask_payoffs(payoffs: Array, active: Array) -> Array:
+    """Payoffs with 0 for every profile that has an inactive slot."""
     return jnp.where(_active_profiles(active)[None], payoffs, 0.0)
+
+
+def largest_payoff(payoffs: Array, active: Array) -> Array:
+    """max |payoff| over active profiles, []; 1 where all are 0, so that one may divide by it."""
+    largest = jnp.max(jnp.abs(mask_payoffs(payoffs, active)))
+    return jnp.where(largest > 0.0, largest, 1.0)
 
 
 def _unit_interval(payoffs: Array, active: Array) -> Array:
@@ -114,7 +136,8 @@ def _unit_interval(payoffs: Array, active: Array) -> Array:
     return jax.vmap(scale)(payoffs)
 
 
-def _assert_game(payoffs: Array, per_slot: Array) -> None:
+def assert_game(payoffs: Array, per_slot: Array) -> None:
+    """payoffs [players, K, ..., K] and something [players, K] belong together."""
     chex.assert_rank(per_slot, 2)
     players, slots = per_slot.shape
     chex.assert_shape(payoffs, (players,) + (slots,) * players)

@@ -1,0 +1,101 @@
+"""Equilibria of known games, by regret matching+ with its certificate and by the linear program."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from gems_jax.meta import META_SOLVERS, duality_gap, regret_matching_plus, zero_sum_equilibrium
+
+RPS = np.array([[0.0, -1, 1], [1, 0, -1], [-1, 1, 0]])
+BIASED_RPS = np.array([[0.0, -1, 3], [1, 0, -2], [-3, 2, 0]])
+PENNIES = np.array([[2.0, -1], [-1, 1]])
+DOMINANCE = np.array([[0.0, -1, -1], [1, 0, -1], [1, 1, 0]])
+KNOWN = [
+    (RPS, [1 / 3] * 3, [1 / 3] * 3, 0.0),
+    (BIASED_RPS, [1 / 3, 1 / 2, 1 / 6], [1 / 3, 1 / 2, 1 / 6], 0.0),
+    (PENNIES, [0.4, 0.6], [0.4, 0.6], 0.2),
+    (DOMINANCE, [0, 0, 1], [0, 0, 1], 0.0),
+    (np.array([[1.0, 2], [0, 1]]), [1, 0], [1, 0], 1.0),
+]
+
+
+def zero_sum(matrix):
+    matrix = jnp.asarray(matrix, jnp.float32)
+    return jnp.stack([matrix, -matrix])
+
+
+def everyone(payoffs):
+    return jnp.ones(payoffs.shape[:2], dtype=bool)
+
+
+def antisymmetric(seed, size):
+    draws = np.random.default_rng(seed).uniform(-1, 1, (size, size))
+    matrix = (draws - draws.T) / 2
+    return matrix / np.abs(matrix).max()
+
+
+@pytest.mark.parametrize(("matrix", "row", "column", "value"), KNOWN)
+def test_linear_program(matrix, row, column, value):
+    x, y, v = zero_sum_equilibrium(matrix)
+    np.testing.assert_allclose(x, row, atol=1e-9)
+    np.testing.assert_allclose(y, column, atol=1e-9)
+    np.testing.assert_allclose(v, value, atol=1e-9)
+    sigma = META_SOLVERS["nash_lp"](zero_sum(matrix), jnp.ones((2, len(matrix)), bool))
+    np.testing.assert_allclose(sigma, [row, column], atol=1e-6)
+
+
+@pytest.mark.parametrize(("matrix", "row", "column", "value"), KNOWN)
+def test_regret_matching_plus(matrix, row, column, value):
+    payoffs = zero_sum(matrix)
+    sigma, gap = jax.jit(regret_matching_plus)(payoffs, everyone(payoffs))
+    assert 0 <= float(gap) <= 1e-4 * np.abs(matrix).max()
+    np.testing.assert_allclose(gap, duality_gap(payoffs, sigma, everyone(payoffs)), atol=1e-7)
+    np.testing.assert_allclose(sigma, [row, column], atol=1e-3)
+    np.testing.assert_allclose(sigma[0] @ payoffs[0] @ sigma[1], value, atol=1e-4 * np.abs(matrix).max())
+
+
+@pytest.mark.parametrize("size", [3, 10, 40])
+def test_the_gap_of_random_games(size):
+    """The certificate is the gap itself, not an estimate of it."""
+    payoffs = jnp.stack([zero_sum(antisymmetric(seed, size)) for seed in range(4)])
+    active = jnp.ones(payoffs.shape[:3], bool)
+    sigma, gap = jax.jit(jax.vmap(regret_matching_plus))(payoffs, active)
+    assert float(gap.max()) <= 1e-4
+    x, y = np.asarray(sigma[:, 0], np.float64), np.asarray(sigma[:, 1], np.float64)
+    matrix = np.asarray(payoffs[:, 0], np.float64)
+    by_hand = np.einsum("gij,gj->gi", matrix, y).max(1) - np.einsum("gi,gij->gj", x, matrix).min(1)
+    np.testing.assert_allclose(gap, by_hand, atol=2e-7)
+    for game in range(4):  # the value of an antisymmetric game is 0, and the linear program agrees
+        np.testing.assert_allclose(zero_sum_equilibrium(matrix[game])[2], 0.0, atol=1e-8)
+
+
+def test_unequal_numbers_of_strategies():
+    """A 2 x 3 game in a 4 x 4 tensor, with garbage around it."""
+    matrix = np.array([[3.0, -1, 0], [-2, 1, 2]])
+    payoffs = jnp.full((2, 4, 4), jnp.nan).at[:, 1:3, :3].set(zero_sum(matrix))
+    active = jnp.zeros((2, 4), bool).at[0, 1:3].set(True).at[1, :3].set(True)
+    x, y, value = zero_sum_equilibrium(matrix)
+    for name in ("nash", "nash_lp"):
+        sigma = jax.jit(META_SOLVERS[name])(payoffs, active)
+        np.testing.assert_allclose(sigma, [[0, *x, 0], [*y, 0]], atol=1e-3)
+        assert float(duality_gap(payoffs, sigma, active)) <= 3e-4
+    np.testing.assert_allclose(value, (3 * 1 - 2) / 7, atol=1e-9)  # mixes the first two columns
+
+
+def test_host_solvers_under_jit_and_vmap():
+    games = jnp.stack([zero_sum(BIASED_RPS), zero_sum(DOMINANCE)])
+    active = jnp.ones((2, 2, 3), bool)
+    together = jax.jit(jax.vmap(META_SOLVERS["nash_lp"]))(games, active)
+    alone = [META_SOLVERS["nash_lp"](game, mask) for game, mask in zip(games, active, strict=True)]
+    np.testing.assert_allclose(together, jnp.stack(alone), atol=1e-7)
+
+
+def test_bad_arguments():
+    dilemma = jnp.array([[[3.0, 0.0], [5.0, 1.0]], [[3.0, 5.0], [0.0, 1.0]]])
+    with pytest.raises(ValueError, match="zero-sum games: got 2 players whose payoffs add up to as much as 6"):
+        META_SOLVERS["nash_lp"](dilemma, everyone(dilemma))
+    with pytest.raises(ValueError, match="num_steps=0"):
+        regret_matching_plus(dilemma, everyone(dilemma), num_steps=0)
+    with pytest.raises(AssertionError):
+        META_SOLVERS["nash"](dilemma[0], everyone(dilemma))
