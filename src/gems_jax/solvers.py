@@ -7,24 +7,50 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+from gems_jax.baselines.cfr import TabularConfig, cfr_solver, xfp_solver
 from gems_jax.config import GemsConfig
 from gems_jax.gems import gems_profile, gems_step, init_gems
 from gems_jax.types import Game, Solver
 
 
-def _gems(game: Game, config: GemsConfig | None) -> Solver:
-    if config is not None and not isinstance(config, GemsConfig):
-        raise ValueError(f"the method gems takes a GemsConfig: got {type(config).__name__}; see gems_jax.preset")
-    settings = (config or GemsConfig()).validate()
+def _gems(game: Game, config: GemsConfig) -> Solver:
     return Solver(
-        init=functools.partial(init_gems, game=game, config=settings),
-        step=functools.partial(gems_step, game=game, config=settings),
-        profile=lambda state, which="iterate": gems_profile(state, game, settings, which),
+        init=functools.partial(init_gems, game=game, config=config),
+        step=functools.partial(gems_step, game=game, config=config),
+        profile=lambda state, which="iterate": gems_profile(state, game, config, which),
         jittable=True,
     )
 
 
-METHODS: dict[str, Callable[[Game, Any], Solver]] = {"gems": _gems}
+# The settings that a method has by default; it takes no others than those of the same class.
+DEFAULTS: dict[str, Any] = {
+    "gems": GemsConfig(),
+    "cfr": TabularConfig(),
+    "cfr_plus": TabularConfig(),
+    "xfp": TabularConfig(),
+}
+
+
+def _method(name: str, make: Callable[[Game, Any], Solver]) -> Callable[[Game, Any], Solver]:
+    """`make` with a config that is checked first; None for the default one."""
+
+    def checked(game: Game, config: Any = None) -> Solver:
+        kind = type(DEFAULTS[name])
+        if config is not None and not isinstance(config, kind):
+            where = "gems_jax.preset" if name == "gems" else f"gems_jax.solvers.DEFAULTS[{name!r}]"
+            raise ValueError(f"the method {name} takes a {kind.__name__}: got {type(config).__name__}; see {where}")
+        return make(game, (DEFAULTS[name] if config is None else config).validate())
+
+    return checked
+
+
+_MAKE: dict[str, Callable[[Game, Any], Solver]] = {
+    "gems": _gems,
+    "cfr": functools.partial(cfr_solver, plus=False),
+    "cfr_plus": functools.partial(cfr_solver, plus=True),
+    "xfp": xfp_solver,
+}
+METHODS: dict[str, Callable[[Game, Any], Solver]] = {name: _method(name, make) for name, make in _MAKE.items()}
 
 
 def make_solver(name: str, game: Game, config: Any = None) -> Solver:

@@ -5,11 +5,19 @@ from __future__ import annotations
 import functools
 from typing import Any
 
+import chex
+import jax
+import jax.numpy as jnp
 import numpy as np
 
 from gems_jax.evaluate.game_tree import build_tree
+from gems_jax.evaluate.tables import policy_tables
+from gems_jax.evaluate.walk import as_bytes
 from gems_jax.nets import TabularPolicy
-from gems_jax.types import Game
+from gems_jax.population import StackedPolicies
+from gems_jax.types import Array, Game, NotEnumerableError, num_populations, num_slots
+
+_FLOOR = 1e-30  # the logit of an action that is never played is log of this: a softmax gives it about that much
 
 
 def infoset_policy(game: Game) -> TabularPolicy:
@@ -30,3 +38,56 @@ def _from_tree(game: Any) -> TabularPolicy:
     # Information sets of different seats that look alike are one row: a policy could not tell them apart.
     rows = np.unique(np.asarray(tree.twin))
     return TabularPolicy(np.asarray(tree.observation)[rows], np.asarray(tree.legal)[rows])
+
+
+@functools.lru_cache(maxsize=64)
+def _rows(game: Any) -> tuple[np.ndarray, np.ndarray]:
+    """The row of `infoset_policy` that each information set is [I]; the set that fills each row, by population [P, R].
+
+    Of information sets that look alike, a population fills the row with the one of a seat that it plays.
+    """
+    tree, network = build_tree(game), infoset_policy(game)
+    observation = np.asarray(tree.observation).reshape(tree.num_infosets, -1)
+    ours, theirs = (
+        [row.tobytes() for row in np.concatenate([as_bytes(seen + 0.0), as_bytes(may)], axis=1)]
+        for seen, may in ((observation, np.asarray(tree.legal)), (network.observations, network.legal))
+    )
+    place = {look: row for row, look in enumerate(theirs)}
+    row_of = np.array([place[look] for look in ours])
+    seat_population = np.asarray(game.population_of_player)[np.asarray(game.player_of_seat)]
+    owner = seat_population[np.asarray(tree.seat)]
+    source = np.zeros((num_populations(game), len(theirs)), int)
+    for population in range(num_populations(game)):
+        own = np.nonzero(owner == population)[0]
+        if len(np.unique(row_of[own])) < len(own):
+            raise NotEnumerableError(
+                f"In {game.name!r} two information sets of seats that share population {population} look the same: a "
+                "policy table per information set cannot be played there. Put the seat into the observation."
+            )
+        source[population, row_of] = np.arange(tree.num_infosets)
+        source[population, row_of[own]] = own
+    return row_of, source
+
+
+def tabular_policies(game: Game, tables: Array) -> StackedPolicies:
+    """Policies that play the tables [P, K, I, A] of the game's tree: logits [P, K, R, A] for `infoset_policy`."""
+    tree = build_tree(game)
+    chex.assert_shape(tables, (tree.num_populations, None, *tree.legal.shape))
+    hashable: Any = game
+    source = jnp.asarray(_rows(hashable)[1])
+    rows = jax.vmap(lambda table, rows: table[:, rows])(tables, source)
+    return StackedPolicies(jnp.log(jnp.maximum(rows, _FLOOR)), infoset_policy(game))
+
+
+def tables_of(game: Game, policies: StackedPolicies) -> Array:
+    """Tables [P, K, I, A] of stacked policies [P, K, ...]: the inverse of `tabular_policies`, for any network.
+
+    Where the policies are tables already their rows are only put in order, which is much quicker than looking every
+    observation up.
+    """
+    tree = build_tree(game)
+    hashable: Any = game
+    if policies.apply == infoset_policy(game):
+        logits = policies.params[:, :, jnp.asarray(_rows(hashable)[0])]
+        return jax.nn.softmax(jnp.where(tree.legal[None, None], logits, -jnp.inf), axis=-1)
+    return policy_tables(tree, policies, num_slots(jax.tree.map(lambda leaf: leaf[0], policies.params)))

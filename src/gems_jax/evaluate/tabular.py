@@ -24,6 +24,7 @@ import jax
 import jax.numpy as jnp
 
 from gems_jax.evaluate.game_tree import GameTree, build_tree
+from gems_jax.evaluate.sequence_form import backward, by_infoset, by_sequence, leaf_gains, leaf_reach
 from gems_jax.evaluate.tables import (
     behaviour,
     infoset_index,
@@ -56,6 +57,7 @@ __all__ = [
     "policy_tables",
     "population_mean",
     "reach",
+    "tied_actions",
     "uniform_table",
     "values_against",
 ]
@@ -64,62 +66,21 @@ __all__ = [
 # --- reach at the leaves
 
 
-def _leaf_reach(tree: GameTree, weights: Array, player: int) -> Array:
-    """[..., Q] reaches to [..., L]: a team plays one policy in all its seats."""
-    product = jnp.ones((), weights.dtype)
-    for seat in tree.seats_of(player):
-        product = product * weights[..., tree.leaf_sequence[:, seat]]
-    return product
-
-
 def _mixture_reach(tree: GameTree, weights: Array, sigma: Array, owners: tuple[int, ...]) -> Array:
     """R^p(l), [players, L], from reaches [P, K, Q] and sigma [P, K]; player p is drawn from population owners[p]."""
     mixed = jax.vmap(mix)(sigma, weights)  # [P, Q]
     rows = []
     for player, owner in enumerate(owners):
         if len(tree.seats_of(player)) == 1:  # averaging before looking up is K times cheaper
-            rows.append(_leaf_reach(tree, mixed[owner], player))
+            rows.append(leaf_reach(tree, mixed[owner], player))
         else:
-            rows.append(mix(sigma[owner], _leaf_reach(tree, weights[owner], player)))
+            rows.append(mix(sigma[owner], leaf_reach(tree, weights[owner], player)))
     return jnp.stack(rows)
-
-
-def _gains(tree: GameTree, reaches: Array) -> Array:
-    """[players, L]: chance times the others' reach times the player's payoff: what its own reach is multiplied with."""
-    rows = []
-    for player in range(tree.num_players):
-        gain = tree.chance * tree.payoff[:, player]
-        for other in range(tree.num_players):
-            gain = gain if other == player else gain * reaches[other]
-        rows.append(gain)
-    return jnp.stack(rows)
-
-
-def _by_sequence(tree: GameTree, gains: Array) -> Array:
-    """Leaf gains [players, L] added up by each seat's last sequence, [Q]."""
-    sums = jnp.zeros(tree.num_infosets * tree.num_actions + tree.num_seats, gains.dtype)
-    for seat, player in enumerate(tree.player_of_seat):
-        sums = sums.at[tree.leaf_sequence[:, seat]].add(gains[player])
-    return sums
-
-
-def _sweep(tree: GameTree, gains: Array) -> Array:
-    """Backward induction for all seats at once: the best that each sequence leads to, [Q].
-
-    gains: [players, L]. The last S entries, of the empty sequences, are the seats' best-response values.
-    """
-    values = _by_sequence(tree, gains)
-    for start, stop in reversed(tree.levels):
-        here = values[start * tree.num_actions : stop * tree.num_actions].reshape(stop - start, tree.num_actions)
-        best = jnp.where(tree.legal[start:stop], here, -jnp.inf).max(axis=1)
-        values = values.at[tree.parent[start:stop]].add(best)
-    return values
 
 
 def _action_values(tree: GameTree, gains: Array) -> Array:
     """Best-response action values q(I, a), [I, A], weighted by chance and the others' reach; -inf where illegal."""
-    values = _sweep(tree, gains)[: -tree.num_seats].reshape(tree.legal.shape)
-    return jnp.where(tree.legal, values, -jnp.inf)
+    return jnp.where(tree.legal, by_infoset(tree, backward(tree, by_sequence(tree, gains))), -jnp.inf)
 
 
 # --- values and best responses
@@ -135,7 +96,7 @@ def _all_reaches(tree: GameTree, tables: Array) -> Array:
 
 
 def _mixture_gains(tree: GameTree, tables: Array, sigma: Array) -> Array:
-    return _gains(tree, _mixture_reach(tree, _all_reaches(tree, tables), sigma, tree.population_of_player))
+    return leaf_gains(tree, _mixture_reach(tree, _all_reaches(tree, tables), sigma, tree.population_of_player))
 
 
 @jax.jit
@@ -174,7 +135,7 @@ def values_against(tree: GameTree, candidates: Array, tables: Array, sigma: Arra
     gains, weights = _mixture_gains(tree, tables, sigma), _all_reaches(tree, candidates)
     rows = []
     for player, owner in enumerate(tree.population_of_player):
-        own = _leaf_reach(tree, weights[owner], player)
+        own = leaf_reach(tree, weights[owner], player)
         rows.append(jnp.einsum("cl,l->c", own, gains[player], precision="highest"))
     return jnp.stack(rows)
 
@@ -205,7 +166,7 @@ def _refuse_teams(tree: GameTree) -> None:
 def _best_values(tree: GameTree, gains: Array) -> Array:
     """[players] from leaf gains [players, L]."""
     _refuse_teams(tree)
-    values = _sweep(tree, gains)[-tree.num_seats :]
+    values = backward(tree, by_sequence(tree, gains))[-tree.num_seats :]
     return values[jnp.array([tree.seats_of(player)[0] for player in range(tree.num_players)])]
 
 
@@ -214,6 +175,21 @@ def best_response_values(tree: GameTree, tables: Array, sigma: Array) -> Array:
     """BR_p, [players]: the most that each player alone can earn against the others' mixture."""
     _check(tree, tables, sigma)
     return _best_values(tree, _mixture_gains(tree, tables, sigma))
+
+
+@jax.jit
+def tied_actions(tree: GameTree, tables: Array, sigma: Array, tolerance: float | Array = 1e-6) -> Array:
+    """[I, A] bool: the actions that some best response of the seat that moves there to the others' mixture takes.
+
+    Actions whose values differ by at most `tolerance`, relative to the size of the payoffs that were added up (so that
+    rounding does not decide), count as equal. At sets that the others never let happen all legal actions do.
+    """
+    _check(tree, tables, sigma)
+    _refuse_teams(tree)
+    gains = _mixture_gains(tree, tables, sigma)
+    values, scale = _action_values(tree, gains), _action_values(tree, jnp.abs(gains))
+    slack = tolerance * scale.max(axis=1, keepdims=True)
+    return tree.legal & (values >= values.max(axis=1, keepdims=True) - slack)
 
 
 @partial(jax.jit, static_argnames="player")
@@ -227,17 +203,10 @@ def best_response_policy(
 ) -> Array:
     """A deterministic best response, as a table [I, A], of `player` (static) to the mixture.
 
-    Ties: actions whose values differ by at most `tolerance`, relative to the size of the payoffs that were added up (so
-    that rounding does not decide), count as equal. Among them the highest `preference` [I, A] wins, then the lowest
-    index; without preference the lowest index. Sets that the others never let happen are ties throughout.
+    Among `tied_actions` the highest `preference` [I, A] wins, then the lowest index; without one the lowest index.
     At the information sets of other seats the table is uniform, except at twins of own ones, where it copies them.
     """
-    _check(tree, tables, sigma)
-    _refuse_teams(tree)
-    gains = _mixture_gains(tree, tables, sigma)
-    values, scale = _action_values(tree, gains), _action_values(tree, jnp.abs(gains))
-    slack = tolerance * scale.max(axis=1, keepdims=True)
-    tied = values >= values.max(axis=1, keepdims=True) - slack
+    tied = tied_actions(tree, tables, sigma, tolerance)
     wish = jnp.zeros(tree.legal.shape) if preference is None else preference
     action = jnp.argmax(jnp.where(tied, wish, -jnp.inf), axis=1)
     own = tree.seat == tree.seats_of(player)[0]
@@ -257,10 +226,10 @@ def _player_gains(tree: GameTree, weights: Array, sigma: Array, owners: tuple[in
     BR_p - u_p = sum_{I, a} x(I, a) (V(I) - q(I, a)): no difference of large numbers, exactly 0 for a best response.
     """
     _refuse_teams(tree)
-    gains = _gains(tree, _mixture_reach(tree, weights, sigma, owners))
+    gains = leaf_gains(tree, _mixture_reach(tree, weights, sigma, owners))
     values = _action_values(tree, gains)
     losses = jnp.where(tree.legal, values.max(axis=1, keepdims=True) - values, 0.0)
-    mixed = jax.vmap(mix)(sigma, weights)[:, : -tree.num_seats].reshape(-1, *tree.legal.shape)  # [P, I, A]
+    mixed = by_infoset(tree, jax.vmap(mix)(sigma, weights))  # [P, I, A]
     own = jnp.stack([tree.seat == tree.seats_of(player)[0] for player in range(tree.num_players)])
     per_infoset = (mixed[jnp.array(owners)] * losses[None]).sum(axis=2)
     return jnp.where(own, per_infoset, 0.0).sum(axis=1)

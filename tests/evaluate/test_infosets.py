@@ -1,0 +1,82 @@
+"""Tables of a tree as policies that can be played, and back."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from gems_jax import make_game
+from gems_jax.evaluate.infosets import infoset_policy, tables_of, tabular_policies
+from gems_jax.evaluate.tabular import build_tree, policy_tables
+from gems_jax.nets import MlpPolicy
+from gems_jax.population import StackedPolicies
+from gems_jax.types import NotEnumerableError
+
+
+def random_tables(game, leading):
+    tree = build_tree(game)
+    draws = jax.random.uniform(jax.random.key(0), (*leading, *tree.legal.shape), minval=0.1)
+    draws = draws * tree.legal[(None,) * len(leading)]
+    return draws / draws.sum(axis=-1, keepdims=True)
+
+
+@pytest.mark.parametrize("name", ["kuhn_poker", "leduc_holdem", "biased_rps"])
+def test_there_and_back(name):
+    game = make_game(name)
+    tables = random_tables(game, (2, 3)).at[:, 0, 0].set(jax.nn.one_hot(1, build_tree(game).num_actions))
+    policies = tabular_policies(game, tables)
+    assert policies.apply == infoset_policy(game)
+    np.testing.assert_allclose(tables_of(game, policies), tables, atol=1e-6)
+    np.testing.assert_allclose(policy_tables(build_tree(game), policies, 3), tables, atol=1e-6)
+
+
+def test_any_network():
+    game = make_game("kuhn_poker")
+    network = MlpPolicy(game.observation_shape[0], 2, (4,))
+    params = jax.vmap(jax.vmap(network.init))(jax.random.split(jax.random.key(0), (2, 3)))
+    policies = StackedPolicies(params, network)
+    found = tables_of(game, policies)
+    assert found.shape == (2, 3, 12, 2)
+    np.testing.assert_allclose(found, policy_tables(build_tree(game), policies, 3), atol=1e-6)
+
+
+@jax.tree_util.register_static
+@dataclasses.dataclass(frozen=True)
+class Faceless:
+    """Matching pennies whose seats see the same thing."""
+
+    population_of_player: tuple[int, int] = (0, 1)
+
+    def __getattr__(self, name):
+        if name.startswith("__") or name == "infosets":
+            raise AttributeError(name)
+        return getattr(make_game("matching_pennies"), name)
+
+    observation_shape = (1,)
+
+    def _blind(self, state):
+        return dataclasses.replace(state, observation=jnp.zeros((2, 1)))
+
+    def init(self, key):
+        return self._blind(make_game("matching_pennies").init(key))
+
+    def step(self, state, actions, key):
+        return self._blind(make_game("matching_pennies").step(state, actions, key))
+
+    def deals(self):
+        return jax.tree.map(lambda leaf: leaf[None], self.init(jax.random.key(0))), jnp.ones(1)
+
+
+def test_seats_that_look_alike():
+    """A population of its own plays its own sets; a shared one could not tell them apart."""
+    game = Faceless()
+    tables = random_tables(game, (2, 3))
+    policies = tabular_policies(game, tables)
+    assert policies.params.shape == (2, 3, 1, 2)
+    found, seats = np.asarray(tables_of(game, policies)), np.asarray(build_tree(game).seat)
+    for player in range(2):
+        np.testing.assert_allclose(found[player, :, seats == player], tables[player, :, seats == player], atol=1e-6)
+    with pytest.raises(NotEnumerableError, match="share population 0 look the same"):
+        tabular_policies(Faceless((0, 0)), tables[:1])
