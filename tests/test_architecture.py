@@ -15,10 +15,10 @@ MODULES = sorted(SOURCE.rglob("*.py"))
 
 # What each part may import, by top-level name inside gems_jax. A part may import itself (its own package).
 LEAF = {"types", "simplex", "streams", "config"}
-POPULATION = {*LEAF, "nets", "distributions"}
+POPULATION = {*LEAF, "nets", "modulated", "distributions"}
 ROLLOUT = {*POPULATION, "population", "roles"}
 ABOVE_ROLLOUT = {*ROLLOUT, "rollout"}
-METHOD = {*ABOVE_ROLLOUT, "estimate", "best_response", "oracle", "meta", "games", "evaluate"}
+METHOD = {*ABOVE_ROLLOUT, "estimate", "experience", "best_response", "oracle", "meta", "games", "evaluate"}
 ALLOWED = {
     "__init__": set(),  # lazily only; its TYPE_CHECKING block is exempt
     "__main__": {"run"},
@@ -28,6 +28,7 @@ ALLOWED = {
     "roles": {*POPULATION, "population"},
     "config": {"types"},
     "nets": {*LEAF, "distributions"},
+    "modulated": {*LEAF, "distributions", "nets"},
     "distributions": LEAF,
     "games": LEAF,
     "meta": LEAF,
@@ -35,11 +36,12 @@ ALLOWED = {
     "population": POPULATION,
     "rollout": ROLLOUT,
     "estimate": ABOVE_ROLLOUT,
-    "best_response": {*ABOVE_ROLLOUT, "estimate"},
+    "experience": {*ABOVE_ROLLOUT, "estimate"},
+    "best_response": {*ABOVE_ROLLOUT, "estimate", "experience"},
     "phases": METHOD,
     "gems": {*METHOD, "phases"},
     "baselines": METHOD,
-    "evaluate": {*ABOVE_ROLLOUT, "best_response"},
+    "evaluate": {*ABOVE_ROLLOUT, "estimate", "experience", "best_response"},
     "presets": {*METHOD, "gems"},
     "solvers": {*METHOD, "gems", "baselines", "presets"},
     "testing": METHOD,

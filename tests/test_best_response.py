@@ -11,24 +11,18 @@ import pytest
 from gems_jax import make_game
 from gems_jax.best_response import (
     SURROGATES,
-    Experience,
-    Learner,
     _normalised,
     a2c_surrogate,
-    collect,
-    gae,
     make_optimizer,
     masked_mean,
-    own_part,
     policy_gradient_loss,
     ppo_surrogate,
     train,
 )
 from gems_jax.evaluate.tabular import behaviour, build_tree, expected_returns, uniform_table
+from gems_jax.experience import Experience, Learner, collect, gae
 from gems_jax.nets import Critic, MlpPolicy
 from gems_jax.population import StackedPolicies
-from gems_jax.rollout import unroll
-from gems_jax.types import Policy
 from toy_games import STOP, TAKE, WAIT, Purse, constant, pure, team_game
 
 # --- advantages
@@ -131,6 +125,7 @@ def hand_batch():
         acted=jnp.asarray([True, True, False]).reshape(shape),
         advantage=jnp.asarray([2.0, -1.0, 100.0]).reshape(shape),
         target=jnp.asarray([1.0, 0.0, 100.0]).reshape(shape),
+        episodes=jnp.int32(1),
         env_steps=jnp.int32(3),
     )
 
@@ -235,13 +230,16 @@ def test_truncation_bootstraps_and_termination_does_not():
 
 
 def test_every_seat_of_a_team_learns_from_the_teams_reward():
-    game = team_game()
-    policies = (Policy(pure(2, 1)[0], constant), Policy(pure(2, 1)[0], constant))
-    own = own_part(game, unroll(jax.random.key(0), game, policies))
-    # seats 0 and 1 earn 7 and 0 of a range from -3.5 to 7
-    np.testing.assert_allclose(own.reward, [[3.5 / 10.5, 3.5 / 10.5]], rtol=1e-6)
-    np.testing.assert_array_equal(own.acted, [[True, True]])
-    np.testing.assert_array_equal(own.observation, np.eye(3)[None, :2])
+    """Seats 0 and 1, one team, earn 7 and 0 of a range from -3.5 to 7; a value of 0.1 is taken off."""
+    learner = PLAIN._replace(policy=lambda params, code: code)
+    teams = stacked(pure(2, 1), pure(2, 1))
+    batch = collect(
+        jax.random.key(0), team_game(), learner, {"critic": jnp.float32(0.1)}, pure(2, 1), teams, ONE,
+        num_opponents=1, episodes=1, discount=1.0, decay=1.0,
+    )  # fmt: skip
+    np.testing.assert_allclose(batch.advantage[0, 0], [[3.5 / 10.5 - 0.1] * 2], rtol=1e-5)
+    np.testing.assert_array_equal(batch.acted[0, 0], [[True, True]])
+    np.testing.assert_array_equal(batch.observation[0, 0], np.eye(3)[None, :2])
 
 
 # --- training
@@ -254,13 +252,12 @@ def trained(key, params, opponents, log_sigma, rates, game, learner, steps, opti
     episodes = options.pop("episodes")
     optimizer = make_optimizer(0.5)
 
-    def experience(step_key, current):
-        return [
-            collect(
-                step_key, game, learner, current, NO_CODE, opponents, log_sigma,
-                num_opponents=episodes, episodes=1, discount=1.0, decay=0.95,
-            )
-        ]  # fmt: skip
+    def experience(step_key, current, carry):
+        batch = collect(
+            step_key, game, learner, current, NO_CODE, opponents, log_sigma,
+            num_opponents=episodes, episodes=1, discount=1.0, decay=0.95,
+        )  # fmt: skip
+        return [batch], carry
 
     return train(
         key,
@@ -339,7 +336,7 @@ def test_an_ordinary_network_learns_to_beat_uniform_play_in_kuhn():
     """
     game = make_game("kuhn_poker")
     size = int(np.prod(game.observation_shape))
-    policy, critic = MlpPolicy(size, game.num_actions, (32,)), Critic(size, 0, (32,))
+    policy, critic = MlpPolicy(size, game.num_actions, (32,)), Critic(game.observation_shape, 0, (32,))
     learner = Learner(
         policy=lambda params, code: params["actor"],
         value=lambda params, code, observation: critic(params["critic"], observation, code),

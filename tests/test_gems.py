@@ -16,8 +16,9 @@ import numpy as np
 import pytest
 
 from gems_jax import GemsConfig, best_response, exploitability, gems_step, init_gems, make_game, preset
-from gems_jax.best_response import TrainMetrics, collect, outputs_on
+from gems_jax.best_response import TrainMetrics, outputs_on
 from gems_jax.evaluate.tabular import build_tree, mixture_to_behaviour, policy_tables
+from gems_jax.experience import collect
 from gems_jax.games import matrix_game
 from gems_jax.gems import gems_profile, networks, population_of
 from gems_jax.meta.omwu import omwu_update
@@ -524,7 +525,7 @@ def test_the_share_of_a_batch_on_the_newest_anchor(monkeypatch):
 
     def train(key, params, opt_state, *, experience, **options):
         zero = jnp.float32(0.0)
-        trained = jnp.mean(experience(key, params)[0].code)
+        trained = jnp.mean(experience(key, params, options["carry"])[0][0].code)
         return params, opt_state, TrainMetrics(trained, zero, zero, zero, zero, jnp.int32(0), jnp.int32(0))
 
     monkeypatch.setattr(best_response, "train", train)

@@ -113,5 +113,5 @@ def test_continuous_head_and_critic():
     policy = MlpPolicy(4, 3, (5,), continuous=True)
     output = policy(policy.init(jax.random.key(0)), jnp.ones(4), jnp.ones(3, bool))
     assert output.logits is None and output.mean.shape == (3,) and output.log_std.shape == (3,)
-    critic = Critic(4, 2, (8,))
-    assert critic(critic.init(jax.random.key(0)), jnp.ones((2, 2)), jnp.ones(2)).shape == ()
+    for critic in (Critic((2, 2, 3), 2, (8,)), Critic((2, 2, 3), 2, (8,), channels=4)):
+        assert critic(critic.init(jax.random.key(0)), jnp.ones((2, 2, 3)), jnp.ones(2)).shape == ()

@@ -137,11 +137,13 @@ def test_the_loop_equals_the_straight_layout(purse):
 def test_truncated_episodes_say_so():
     play = jax.jit(lambda logits, key: unroll(key, Purse(10), policies(logits)))
     cut = play(pure(3, TAKE, WAIT), jax.random.key(0))
-    assert cut.truncated and cut.length == 10
+    np.testing.assert_array_equal(cut.truncated, np.arange(10) == 9)
+    assert cut.length == 10 and not cut.terminated.any()
     np.testing.assert_allclose(cut.final_observation, [[1, 0, 1], [0, 1, 1]])
     np.testing.assert_array_equal(cut.acted.sum(axis=0), [5, 5])
     ended = play(pure(3, TAKE, STOP), jax.random.key(0))
-    assert not ended.truncated and ended.length == 2
+    np.testing.assert_array_equal(ended.terminated, np.arange(10) == 1)
+    assert not ended.truncated.any() and ended.length == 2
     np.testing.assert_array_equal(ended.acted.sum(axis=0), [1, 1])
 
 

@@ -105,16 +105,20 @@ class GemsConfig:
     """Mass of a new anchor when new_mass='floor'."""
 
     # --- generator and policy
-    policy: Literal["tabular", "mlp"] = choice("tabular")
-    """The generated policy: one row of logits per information set (enumerable games), or an MLP."""
+    policy: Literal["tabular", "mlp", "film", "board"] = choice("tabular")
+    """The policy: logits per information set (small games), an MLP, or a shared torso with a generated head."""
     policy_hidden: tuple[int, ...] = widths(())
-    """Hidden widths of the MLP policy; () is linear."""
+    """Hidden widths of the policies mlp and film; () is linear."""
+    policy_channels: int = size(32)
+    """Features per square of the policy board."""
     generator: Literal["hypernetwork", "concatenated"] = choice("hypernetwork")
     """phi = G_theta(z) emits all weights, or the code is concatenated to the observation."""
     generator_widths: tuple[int, ...] = widths((16,))
     """Hidden widths of the generator (not printed in the paper)."""
     critic_hidden: tuple[int, ...] = widths((32,))
     """Hidden widths of the critic (not printed in the paper)."""
+    critic_channels: int = size(0, at_least=0)
+    """Features to which the critic first reduces each square of a board; 0 takes the observation as it is."""
     latent_dim: int = size(8)
     """d_z, the dimension of a latent code."""
     temperature: float = real(1.0, ABOVE_ZERO)
@@ -195,8 +199,12 @@ class GemsConfig:
     """Policy-gradient rule."""
     abr_steps: int = size(30, at_least=0)
     """Rounds of fresh episodes per iteration, K_ABR."""
+    abr_segment: int = size(0, at_least=0)
+    """Steps per round of games that go on from round to round; 0 plays whole episodes in every round."""
     abr_epochs: int = size(1)
-    """Gradient steps per round (not printed in the paper)."""
+    """Passes over a round's decisions (not printed in the paper)."""
+    abr_minibatches: int = size(1)
+    """Gradient steps per pass, each on its share of the decisions in random order (not printed in the paper)."""
     abr_anchors: int = size(16)
     """Anchors per batch."""
     abr_opponents: int = size(4)
@@ -207,6 +215,8 @@ class GemsConfig:
     """Anchors the trust region holds: every active one, all but the newest, or only the batch's (as printed)."""
     kl_opponents: int = size(8)
     """Episodes per protected anchor that collect the states its own play visits (not printed in the paper)."""
+    kl_states: int = size(0, at_least=0)
+    """Decisions per protected anchor that the trust region looks at, drawn from those episodes; 0 takes all."""
     reset_optimizer: bool = choice(False)
     """Start every iteration with a fresh optimizer."""
     normalise_advantages: bool = choice(False)
@@ -256,6 +266,8 @@ class GemsConfig:
             raise ValueError(
                 f"oracle_rounds must be at most oracle_opponents={self.oracle_opponents}: got {self.oracle_rounds}"
             )
+        if self.policy == "film" and not self.policy_hidden:
+            raise ValueError("policy='film' modulates hidden layers: got policy_hidden=(), set for example (64, 64)")
         if self.generator == "concatenated" and (self.policy != "mlp" or not self.policy_hidden):
             raise ValueError(
                 "generator='concatenated' needs policy='mlp' with a hidden layer: "

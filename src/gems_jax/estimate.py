@@ -8,7 +8,6 @@ from __future__ import annotations
 from functools import partial
 
 import chex
-import jax
 import jax.numpy as jnp
 from jax import random
 
@@ -16,7 +15,17 @@ from gems_jax import simplex
 from gems_jax.population import StackedPolicies
 from gems_jax.roles import View, at, each_population, players_of, rotate
 from gems_jax.rollout import of_seats, play_episode, play_groups, play_joint
-from gems_jax.types import Apply, Array, Game, PyTree, num_players, num_populations, seats_of_player, struct
+from gems_jax.types import (
+    Apply,
+    Array,
+    Game,
+    PyTree,
+    num_players,
+    num_populations,
+    num_slots,
+    seats_of_player,
+    struct,
+)
 
 OPPONENTS = ("per_anchor", "shared", "stratified")
 
@@ -93,7 +102,7 @@ def policy_returns(
     """
     if sampling not in OPPONENTS:
         raise ValueError(f"unknown opponent sampling {sampling!r}; known: {', '.join(OPPONENTS)}")
-    count = jax.tree.leaves(params)[0].shape[0]
+    count = num_slots(params)
     all_returns, all_lengths = [], []
     for view_key, view in zip(random.split(key, len(views)), views, strict=True):
         key_draw, key_play = random.split(view_key)

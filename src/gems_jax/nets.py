@@ -20,7 +20,7 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 
 from gems_jax.distributions import mask_logits
-from gems_jax.types import Array, PolicyOutput, PyTree
+from gems_jax.types import Array, PolicyOutput, PyTree, Shared
 
 
 class PolicyNetwork(Protocol):
@@ -47,6 +47,12 @@ class Mlp(nn.Module):
         return nn.Dense(self.num_outputs, kernel_init=kernel_init, use_bias=bool(self.hidden), name="head")(x)
 
 
+def gaussian(outputs: Array) -> PolicyOutput:
+    """The base of a squashed Gaussian from 2 A network outputs: means, then log-deviations kept in [-5, 2]."""
+    mean, log_std = jnp.split(outputs, 2)
+    return PolicyOutput(mean=mean, log_std=jnp.clip(log_std, -5.0, 2.0))
+
+
 @dataclasses.dataclass(frozen=True)
 class MlpPolicy:
     """An MLP from the flattened observation to logits, or to mean and log-deviation of a squashed Gaussian."""
@@ -67,8 +73,7 @@ class MlpPolicy:
         outputs: Array = self._module().apply({"params": phi}, observation.reshape(-1))  # type: ignore[assignment]
         if not self.continuous:
             return PolicyOutput(logits=mask_logits(outputs, legal))
-        mean, log_std = jnp.split(outputs, 2)
-        return PolicyOutput(mean=mean, log_std=jnp.clip(log_std, -5.0, 2.0))
+        return gaussian(outputs)
 
     def temper(self, phi: PyTree, temperature: Array | float) -> PyTree:
         return {**phi, "head": jax.tree.map(lambda weight: weight / temperature, phi["head"])}
@@ -148,7 +153,8 @@ class Hypernetwork:
     """phi = base + W f(z): an MLP f, one linear output layer, and a learned base that all codes share.
 
     The base starts as an ordinary initialisation of the policy network, so that the first policies are ordinary ones;
-    `scale` sets how far codes differ at the start.
+    `scale` sets how far codes differ at the start. What the policy network marks as `Shared` is not generated: there
+    phi is the base, for every code, and the Jacobian is zero.
     """
 
     policy: PolicyNetwork
@@ -165,7 +171,7 @@ class Hypernetwork:
         """theta. The output layer is scaled so that W f(z) has standard deviation `scale`. key: consumed."""
         key_base, key_output, *keys = jax.random.split(key, 2 + len(self.widths))
         base = self.policy.init(key_base)
-        size = ravel_pytree(base)[0].shape[0]
+        size = ravel_pytree(_parted(base)[1])[0].shape[0]
         layers, fan_in = [], self.latent_dim
         for layer_key, width in zip(keys, self.widths, strict=True):
             kernel = nn.initializers.orthogonal(math.sqrt(2.0))(layer_key, (fan_in, width))
@@ -176,8 +182,18 @@ class Hypernetwork:
 
     def __call__(self, theta: PyTree, z: Array) -> PyTree:
         chex.assert_shape(z, (self.latent_dim,))
-        base, unravel = ravel_pytree(theta["base"])
-        return unravel(base + self.features(theta, z) @ theta["output"])
+        shared, own = _parted(theta["base"])
+        base, unravel = ravel_pytree(own)
+        generated = unravel(base + self.features(theta, z) @ theta["output"])
+        return {**shared, **generated} if shared else generated
+
+
+def _parted(phi: PyTree) -> tuple[dict[str, Shared], PyTree]:
+    """What all codes share, by name, and what a code generates."""
+    if not isinstance(phi, dict):
+        return {}, phi
+    shared = {name: part for name, part in phi.items() if isinstance(part, Shared)}
+    return shared, {name: part for name, part in phi.items() if name not in shared}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -233,21 +249,42 @@ def jacobian_norm(generator: Generator, theta: PyTree, z: Array, method: str, ke
     raise ValueError(f"unknown Jacobian method {method!r}; known: 'exact', 'gram', 'hutchinson'")
 
 
+class _Squares(nn.Module):
+    """A board's planes reduced to a few channels per square before everything is flattened."""
+
+    channels: int
+    hidden: Sequence[int]
+
+    @nn.compact
+    def __call__(self, board: Array, z: Array) -> Array:
+        kernel_init = nn.initializers.orthogonal(math.sqrt(2.0))
+        squares = jnp.tanh(nn.Dense(self.channels, kernel_init=kernel_init, name="embed")(board))
+        return Mlp(self.hidden, 1, head_scale=0.01, name="mlp")(jnp.concatenate([squares.reshape(-1), z]))
+
+
 @dataclasses.dataclass(frozen=True)
 class Critic:
-    """V(observation, z): the value of a position for the policy with code z, in units of the scaled return."""
+    """V(observation, z): the value of a position for the policy with code z, in units of the scaled return.
 
-    observation_size: int
+    channels: for a board [X, Y, planes], how many features each square is first reduced to; 0 flattens it as it is.
+    """
+
+    observation_shape: tuple[int, ...]
     latent_dim: int
     hidden: tuple[int, ...] = (64, 64)
+    channels: int = 0
 
-    def _module(self) -> Mlp:
-        return Mlp(self.hidden, 1, head_scale=0.01)
+    def _module(self) -> nn.Module:
+        return _Squares(self.channels, self.hidden) if self.channels else Mlp(self.hidden, 1, head_scale=0.01)
+
+    def _inputs(self, observation: Array, z: Array) -> tuple[Array, ...]:
+        return (observation, z) if self.channels else (jnp.concatenate([observation.reshape(-1), z]),)
 
     def init(self, key: Array) -> PyTree:
         """key: consumed."""
-        return self._module().init(key, jnp.zeros(self.observation_size + self.latent_dim))["params"]
+        inputs = self._inputs(jnp.zeros(self.observation_shape), jnp.zeros(self.latent_dim))
+        return self._module().init(key, *inputs)["params"]
 
     def __call__(self, params: PyTree, observation: Array, z: Array) -> Array:
-        features = jnp.concatenate([observation.reshape(-1), z])
-        return self._module().apply({"params": params}, features)[0]
+        output: Array = self._module().apply({"params": params}, *self._inputs(observation, z))  # type: ignore
+        return output[0]

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 
 from gems_jax.nets import Generator
-from gems_jax.types import Apply, Array, Population, PyTree, static_field, struct
+from gems_jax.types import Apply, Array, Population, PyTree, stack_policies, static_field, struct, take_slot
 
 
 @struct
@@ -39,16 +39,16 @@ class Anchors:
 class StackedPolicies:
     """Explicit policies: row i of every array of `params`. Tabular ones have the logits [K, I, A]."""
 
-    params: PyTree  # [K, ...]
+    params: PyTree  # [K, ...], but for what is `Shared`
     apply: Apply = static_field()
 
     def select(self, index: Array) -> PyTree:
-        return jax.tree.map(lambda leaf: leaf[index], self.params)
+        return take_slot(self.params, index)
 
 
 def materialise(population: Population, num_slots: int) -> StackedPolicies:
     """Every slot's parameters, generated once [P, K, ...]: what a phase of rollouts indexes into."""
-    params = jax.vmap(lambda one: jax.vmap(one.select)(jnp.arange(num_slots)))(population)
+    params = jax.vmap(lambda one: stack_policies(one.select, jnp.arange(num_slots)))(population)
     return StackedPolicies(params, population.apply)
 
 

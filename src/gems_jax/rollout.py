@@ -29,6 +29,7 @@ from gems_jax.types import (
     num_players,
     num_populations,
     seats_of_player,
+    slot_axes,
 )
 
 Policies = tuple[Policy, ...]  # one per player
@@ -109,37 +110,73 @@ def play_episode(key: Array, game: Game, policies: Policies) -> Episode:
     return Episode(returns=carry[2], length=carry[3])
 
 
-def unroll(key: Array, game: Game, policies: Policies) -> Trajectory:
-    """One whole episode with everything a learner needs, padded to `max_steps`. key: consumed."""
+def unroll(key: Array, game: Game, policies: Policies, seats: tuple[int, ...] | None = None) -> Trajectory:
+    """One whole episode with everything a learner needs, padded to `max_steps`. key: consumed.
+
+    seats: whose observations and actions to keep; all of them by default.
+    """
     check_policies(game, policies)
     start, noise, key_step = _start(key, game)
+    kept = tuple(range(game.num_seats)) if seats is None else seats
 
     def advance(state: GameState, xs: tuple[Array, Array]) -> tuple[GameState, dict[str, Array]]:
         step, step_noise = xs
-        actions, outputs = joint_action(game, policies, state, step_noise)
-        following = game.step(state, actions, jax.random.fold_in(key_step, step))
-        return following, {
-            "observation": state.observation,
-            "legal": state.legal,
-            "action": actions,
-            "log_prob": joint_log_prob(game, outputs, actions),
-            "acted": state.to_move & ~state.done,
-            "reward": following.reward,
-            "running": ~state.done,
-        }
+        return _recorded(game, policies, kept, state, step_noise, jax.random.fold_in(key_step, step))
 
     steps = (jnp.arange(game.max_steps), noise)
     final, rows = jax.lax.scan(advance, start, steps, unroll=game.max_steps <= _UNROLL)
-    return Trajectory(
-        length=jnp.sum(rows.pop("running"), dtype=jnp.int32),
-        final_observation=final.observation,
-        truncated=final.truncated,
-        **rows,
-    )
+    return _trajectory(rows, final, kept)
+
+
+def go_on(
+    key: Array, game: Game, policies: Policies, state: GameState, steps: int, seats: tuple[int, ...]
+) -> tuple[GameState, Trajectory]:
+    """`steps` steps from `state` on, a new episode wherever one ends; returns the state to go on from. key: consumed.
+
+    No step is spent on a finished game, which is what long episodes of unequal length are learned from best. Averages
+    of such episodes would favour short ones: payoffs are measured by `play_episode`.
+    """
+    check_policies(game, policies)
+    key_act, key_step, key_deal = jax.random.split(key, 3)
+    noise = distributions.draw_noise(key_act, (steps, game.num_seats), game.num_actions, game.continuous)
+
+    def advance(state: GameState, xs: tuple[Array, Array]) -> tuple[GameState, dict[str, Array]]:
+        step, step_noise = xs
+        following, row = _recorded(game, policies, seats, state, step_noise, jax.random.fold_in(key_step, step))
+        fresh = game.init(jax.random.fold_in(key_deal, step))
+        return jax.tree.map(lambda new, old: jnp.where(following.done, new, old), fresh, following), row
+
+    final, rows = jax.lax.scan(advance, state, (jnp.arange(steps), noise))
+    return final, _trajectory(rows, final, seats)
+
+
+def _recorded(
+    game: Game, policies: Policies, seats: tuple[int, ...], state: GameState, noise: Array, key: Array
+) -> tuple[GameState, dict[str, Array]]:
+    """One step, and what `seats` saw and did in it. key: consumed."""
+    actions, outputs = joint_action(game, policies, state, noise)
+    following = game.step(state, actions, key)
+    log_prob = joint_log_prob(game, outputs, actions)
+    return following, {
+        "observation": of_seats(state.observation, seats),
+        "legal": of_seats(state.legal, seats),
+        "action": of_seats(actions, seats),
+        "log_prob": of_seats(log_prob, seats),
+        "acted": of_seats(state.to_move, seats) & ~state.done,
+        "reward": of_seats(following.reward, seats),
+        "terminated": following.terminated & ~state.done,
+        "truncated": following.truncated & ~state.done,
+        "running": ~state.done,
+    }
+
+
+def _trajectory(rows: dict[str, Array], final: GameState, seats: tuple[int, ...]) -> Trajectory:
+    length = jnp.sum(rows.pop("running"), dtype=jnp.int32)
+    return Trajectory(length=length, final_observation=of_seats(final.observation, seats), **rows)
 
 
 def play_groups(
-    play: Callable[[Array, Game, Policies], PyTree],
+    play: Callable[..., PyTree],
     key: Array,
     game: Game,
     params: PyTree,
@@ -148,33 +185,36 @@ def play_groups(
     indices: Array,
     episodes: int,
     common: bool = False,
+    lanes: tuple[PyTree, ...] = (),
 ) -> PyTree:
     """`play` for C policies of player 0, each against N draws of the others, `episodes` times: leaves [C, N, M, ...].
 
-    params: [C, ...]. opponents: materialised populations [P, K, ...]. indices: [C, N, players], whose column 0 is
-    ignored; with `common` [N, players]: all C policies then face the same opponents with the same deals and the same
-    sampling noise (common random numbers). key: consumed.
+    params: [C, ...] as `stack_policies` makes them. opponents: materialised populations [P, K, ...]. indices: [C, N,
+    players], whose column 0 is ignored; with `common` [N, players]: all C policies then face the same opponents with
+    the same deals and the same sampling noise (common random numbers). lanes: what every episode gets besides, leaves
+    [C, N, M, ...]: `play` is play(key, game, policies, *lanes). key: consumed.
     """
     chex.assert_rank(indices, 2 if common else 3)
-    count = jax.tree.leaves(params)[0].shape[0]
+    axes = slot_axes(params)
     populations = [at(opponents, p) for p in range(num_populations(game))]
 
-    def against(own: PyTree, index: Array, keys: Array) -> PyTree:
+    def against(own: PyTree, index: Array, keys: Array, lanes: tuple[PyTree, ...]) -> PyTree:
         policies = tuple(
             Policy(own, apply)
             if other == 0
             else Policy(populations[game.population_of_player[other]].select(index[other]), opponents.apply)
             for other in range(num_players(game))
         )
-        return jax.vmap(lambda k: play(k, game, policies))(keys)
+        return jax.vmap(lambda k, lane: play(k, game, policies, *lane))(keys, lanes)
 
-    def over_episodes(own: PyTree, index: Array, keys: Array) -> PyTree:
-        return jax.vmap(lambda i, k: against(own, i, k))(index, keys)
+    def over_episodes(own: PyTree, index: Array, keys: Array, lanes: tuple[PyTree, ...]) -> PyTree:
+        return jax.vmap(lambda i, k, lane: against(own, i, k, lane))(index, keys, lanes)
 
     if common:
         keys = jax.random.split(key, (len(indices), episodes))
-        return jax.vmap(over_episodes, in_axes=(0, None, None))(params, indices, keys)
-    return jax.vmap(over_episodes)(params, indices, jax.random.split(key, (count, indices.shape[1], episodes)))
+        return jax.vmap(over_episodes, in_axes=(axes, None, None, 0))(params, indices, keys, lanes)
+    keys = jax.random.split(key, (*indices.shape[:2], episodes))
+    return jax.vmap(over_episodes, in_axes=(axes, 0, 0, 0))(params, indices, keys, lanes)
 
 
 def play_joint(

@@ -127,6 +127,41 @@ Apply = Callable[[PyTree, Array, Array], PolicyOutput]
 
 
 @struct
+class Shared:
+    """A part of policy parameters that all policies of a population have in common: it is never stacked by slot.
+
+    A stack of such policies holds it once, and a batch of their episodes meets it in one matrix product.
+    """
+
+    value: PyTree
+
+
+def slot_axes(params: PyTree) -> PyTree:
+    """in_axes or out_axes of a vmap over policies: 0 everywhere, None for what is `Shared`."""
+    return jax.tree.map(lambda node: None if isinstance(node, Shared) else 0, params, is_leaf=_is_shared)
+
+
+def take_slot(params: PyTree, index: Array | int) -> PyTree:
+    """Row `index` (a number or an array of them) of stacked policy parameters; what is `Shared` stays as it is."""
+    return jax.tree.map(lambda node: node if isinstance(node, Shared) else node[index], params, is_leaf=_is_shared)
+
+
+def stack_policies(make: Callable[[Array], PyTree], of: Array) -> PyTree:
+    """make(of[i]) for every i, stacked along a leading axis, with what is `Shared` kept once."""
+    return jax.vmap(make, out_axes=slot_axes(jax.eval_shape(make, of[0])))(of)
+
+
+def num_slots(params: PyTree) -> int:
+    """How many policies stacked parameters hold."""
+    nodes = jax.tree.leaves(params, is_leaf=_is_shared)
+    return next(node for node in nodes if not isinstance(node, Shared)).shape[0]
+
+
+def _is_shared(node: object) -> bool:
+    return isinstance(node, Shared)
+
+
+@struct
 class Policy:
     """Somebody who plays: parameters, and the function that runs them."""
 
@@ -163,7 +198,10 @@ class Episode(NamedTuple):
 
 @struct
 class Trajectory:
-    """One unrolled episode, padded to max_steps; `acted` is False on padding and for seats that were not to move."""
+    """What some seats saw and did in T steps of play: one episode padded to max_steps, or several in a row.
+
+    `acted` is False on padding and for seats that were not to move.
+    """
 
     observation: Array  # [T, S, *obs]
     legal: Array  # [T, S, A]
@@ -171,9 +209,10 @@ class Trajectory:
     log_prob: Array  # [T, S]
     acted: Array  # [T, S]
     reward: Array  # [T, S]
-    final_observation: Array  # [S, *obs]
-    truncated: Array  # [] bool
-    length: Array  # [] int32
+    terminated: Array  # [T] bool, the rules ended an episode in this step
+    truncated: Array  # [T] bool, a time limit did
+    final_observation: Array  # [S, *obs], after the last step
+    length: Array  # [] int32, environment steps taken
 
 
 class Solver(NamedTuple):

@@ -275,7 +275,8 @@ def test_finished_is_absorbing_and_history_stays(kuhn, drawn):
 
 def test_truncation_by_max_steps():
     game = make_game("pgx:tic_tac_toe", max_steps=2)
-    assert game.name == "pgx:tic_tac_toe" and game.max_steps == 2 and make_game("pgx:tic_tac_toe").max_steps == 9
+    assert game.name == "tic_tac_toe" and game.max_steps == 2 and make_game("pgx:tic_tac_toe").max_steps == 9
+    assert make_game("pgx:hex").name == "pgx:hex"
     one_step = jax.jit(game.step)
     state = jax.jit(game.init)(jax.random.key(0))
     state = one_step(state, jnp.array([4, 0]), jax.random.key(1))
@@ -287,22 +288,43 @@ def test_truncation_by_max_steps():
 
 
 def test_board_by_the_same_adapter():
-    """Seat 0 plays the top row and wins, whoever pgx lets begin; each seat sees its own stones first."""
-    game = make_game("pgx:tic_tac_toe", max_steps=9)
+    """Seat 0 plays the top row and wins, whoever pgx lets begin; the seat to move sees its own stones first."""
+    game = make_game("tic_tac_toe")
+    assert game == make_game("pgx:tic_tac_toe", max_steps=9)
     assert game.observation_shape == (3, 3, 2) and game.num_actions == 9 and game.return_bounds == (-1.0, 1.0)
     states, total = jax.jit(jax.vmap(game.init))(jax.random.split(jax.random.key(0), ROWS)), np.zeros((ROWS, 2))
     assert set(np.asarray(states.inner.first)) == {0, 1}
-    for action in (0, 3, 1, 4, 2):
+    stones = np.zeros((2, 9), bool)
+    for count, action in enumerate((0, 3, 1, 4, 2)):
+        seen, mover = np.asarray(states.observation), count % 2
+        np.testing.assert_array_equal(seen[:, mover, :, :, 0].reshape(ROWS, 9), np.tile(stones[mover], (ROWS, 1)))
+        np.testing.assert_array_equal(seen[:, mover, :, :, 1].reshape(ROWS, 9), np.tile(stones[1 - mover], (ROWS, 1)))
+        assert not seen[:, 1 - mover].any()
+        stones[mover, action] = True
         states = step(game, states, np.full(ROWS, action))
         total += np.asarray(states.reward)
-    assert np.asarray(states.terminated).all()
+    assert np.asarray(states.terminated).all() and not np.asarray(states.observation).any()
     np.testing.assert_array_equal(total, np.tile([1, -1], (ROWS, 1)))
-    first, second = np.asarray(states.observation)[:, 0], np.asarray(states.observation)[:, 1]
-    np.testing.assert_array_equal(first[..., 0].sum(axis=(1, 2)), np.full(ROWS, 3))  # own stones, three of them
-    np.testing.assert_array_equal(first[..., 1].sum(axis=(1, 2)), np.full(ROWS, 2))
-    np.testing.assert_array_equal(first, second[..., ::-1])
     starts, probabilities = game.deals()
     assert starts.observation.shape == (1, 2, 3, 3, 2) and probabilities.tolist() == [1.0]
+
+
+def test_where_a_time_limit_may_cut_a_board_both_seats_see_it():
+    game = make_game("tic_tac_toe", max_steps=8)
+    state = jax.jit(game.step)(jax.jit(game.init)(jax.random.key(0)), jnp.array([4, 0]), jax.random.key(1))
+    np.testing.assert_array_equal(state.observation[0], np.asarray(state.observation)[1, :, :, ::-1])
+    assert state.observation[0, 1, 1, 0] == 1.0 and state.observation.sum() == 2.0
+
+
+def test_the_squares_of_a_chess_board_in_the_order_of_the_moves():
+    """At the start eight pawns and two knights can move: 73 planes of moves for each square."""
+    game = make_game("chess")
+    with jax.numpy_rank_promotion("allow"):  # inside pgx
+        start = jax.jit(game.init)(jax.random.key(0))
+    squares = np.rot90(np.asarray(start.observation[0]), game.board_turns).reshape(64, -1)
+    pawns, knights = squares[:, 0] > 0, squares[:, 1] > 0
+    assert pawns.sum() == 8 and knights.sum() == 2
+    np.testing.assert_array_equal(np.asarray(start.legal[0]).reshape(64, 73).any(axis=1), pawns | knights)
 
 
 @pytest.mark.parametrize(

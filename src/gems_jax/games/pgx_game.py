@@ -24,6 +24,8 @@ import numpy as np
 from gems_jax.types import Array, GameState, NotEnumerableError, PyTree, struct
 
 OBSERVATIONS = ("plain", "infoset")
+# Games with a name of their own in `gems_jax.games.GAMES`; the others are called pgx:<id>.
+NAMED = ("kuhn_poker", "leduc_holdem", "tic_tac_toe", "connect_four", "go_9x9", "chess")
 
 
 @struct
@@ -56,6 +58,7 @@ class _Rules:
     return_bounds: tuple[float, float] = (-1.0, 1.0)
     poker: _Poker | None = None
     chance: bool = False  # dice: initial states are not listed
+    turns: int = 0  # quarter turns from the squares of the observation to the order in which actions count them
 
 
 def _of_player(values: Array, player: Array) -> Array:
@@ -135,8 +138,8 @@ _RULES: dict[str, _Rules] = {
     "connect_four": _Rules(42),
     "go_9x9": _Rules(162),
     "go_19x19": _Rules(722),
-    "chess": _Rules(512),
-    "gardner_chess": _Rules(256),
+    "chess": _Rules(512, turns=3),
+    "gardner_chess": _Rules(256, turns=3),
     "animal_shogi": _Rules(256),
     "shogi": _Rules(512),
     "hex": _Rules(122),  # 121 fields, and the swap of the first stone
@@ -215,7 +218,12 @@ class PgxGame:
 
     @property
     def name(self) -> str:
-        return self.id if self._rules.poker else f"pgx:{self.id}"
+        return self.id if self.id in NAMED else f"pgx:{self.id}"
+
+    @property
+    def board_turns(self) -> int:
+        """Quarter turns (numpy.rot90) that bring the squares of a board into the order of the actions."""
+        return self._rules.turns
 
     @property
     def num_seats(self) -> int:
@@ -307,13 +315,21 @@ class PgxGame:
         to_move = (inner.first ^ jnp.arange(2) == state.current_player) & ~done
         return GameState(
             inner=inner,
-            observation=jax.vmap(partial(self._observe, inner))(jnp.arange(2), to_move),
+            observation=self._observations(inner, to_move),
             legal=to_move[:, None] & state.legal_action_mask[None, :],
             to_move=to_move,
             reward=reward,
             terminated=state.terminated,
             truncated=state.truncated,
         )
+
+    def _observations(self, inner: PgxInner, to_move: Array) -> Array:
+        """What both seats see [2, ...], float32."""
+        if self._rules.poker or self.max_steps != self._rules.max_steps:
+            return jax.vmap(partial(self._observe, inner))(jnp.arange(2), to_move)
+        # On a board only the seat that is to move needs its view, and making one costs as much as a move.
+        seen = self._observe(inner, (inner.state.current_player != inner.first).astype(jnp.int32), jnp.bool_(True))
+        return jnp.where(to_move.reshape(2, *(1,) * seen.ndim), seen[None], 0.0)
 
     def _observe(self, inner: PgxInner, seat: Array, to_move: Array) -> Array:
         """What one seat sees, float32."""

@@ -15,7 +15,7 @@ from gems_jax.phases.meta_game import MetaSolution
 from gems_jax.phases.state import GemsState, jacobian_weight
 from gems_jax.population import Anchors, StackedPolicies, choose_slot
 from gems_jax.roles import View, at, each_population, rotate
-from gems_jax.types import Array, Game, num_populations
+from gems_jax.types import Array, Game, num_populations, stack_policies, take_slot
 
 
 class Expansion(NamedTuple):
@@ -112,13 +112,13 @@ def judge_pool(
 ) -> oracle.OracleResult:
     """Play every candidate of one population against sigma' and score it (eq:ucb-jac). key: consumed."""
     key_play, key_jacobian = jax.random.split(key)
-    candidates = jax.vmap(frozen.generate)(pool)
+    candidates = stack_policies(frozen.generate, pool)
 
     def evaluate(round_key: Array, indices: Array, num_opponents: int) -> tuple[Array, Array]:
         returns, lengths = policy_returns(
             round_key,
             views,
-            jax.tree.map(lambda leaf: leaf[indices], candidates),
+            take_slot(candidates, indices),
             frozen.apply,
             opponents,
             log_sigma,

@@ -8,14 +8,15 @@ import jax
 import jax.numpy as jnp
 
 from gems_jax import best_response, distributions, simplex
-from gems_jax.best_response import Experience, Learner, TrainMetrics
+from gems_jax.best_response import TrainMetrics
 from gems_jax.config import GemsConfig
+from gems_jax.experience import Experience, Lanes, Learner, collect, collect_on, decisions, start_lanes
 from gems_jax.nets import jacobian_norm
 from gems_jax.phases.expansion import Expansion
 from gems_jax.phases.state import GemsState, Networks, fresh_optimizer, jacobian_weight, networks
 from gems_jax.population import StackedPolicies
 from gems_jax.roles import View, each_population, rotate
-from gems_jax.types import Array, Game, PolicyOutput, PyTree, num_populations
+from gems_jax.types import Array, Game, PolicyOutput, PyTree, num_populations, seats_of_player
 
 
 class Response(NamedTuple):
@@ -56,6 +57,11 @@ def respond(
     return merged._replace(episodes=merged.episodes.sum(), env_steps=merged.env_steps.sum())
 
 
+def decision_share(game: Game) -> float:
+    """The share of an episode's rows in which player 0 decides: all of them, or its turns."""
+    return 1.0 if game.simultaneous else len(seats_of_player(game, 0)) / game.num_seats
+
+
 def make_learner(nets: Networks, temperature: Array | float) -> Learner:
     """phi = G_theta(z) and V(o, z) as the trainer sees them."""
 
@@ -82,39 +88,50 @@ def _respond_one(
     config: GemsConfig,
 ) -> Response:
     """ABR-TR of one population: codes [K, D]; opponents and log_sigma in the order of the views. key: consumed."""
-    key_protect, key_train = jax.random.split(key)
+    key_protect, key_train, key_rows, key_lanes = jax.random.split(key, 4)
     nets = networks(views[0].base, config)
     learner = make_learner(nets, config.temperature)
     newest = jnp.argmax(anchor_id)
+    stratified = config.opponents == "stratified"
+    gae_settings = {"discount": config.discount, "decay": config.gae_lambda}
 
     def gather(gather_key: Array, current: PyTree, batch_codes: Array, count: int, episodes: int) -> list[Experience]:
+        keys = jax.random.split(gather_key, len(views))
         return [
-            best_response.collect(
-                k,
-                view,
-                learner,
-                current,
-                batch_codes,
-                opponents,
-                log_sigma,
-                num_opponents=count,
-                episodes=episodes,
-                discount=config.discount,
-                decay=config.gae_lambda,
-                stratified=config.opponents == "stratified",
+            collect(
+                k, view, learner, current, batch_codes, opponents, log_sigma,
+                num_opponents=count, episodes=episodes, stratified=stratified, **gae_settings,
             )
-            for k, view in zip(jax.random.split(gather_key, len(views)), views, strict=True)
-        ]
+            for k, view in zip(keys, views, strict=True)
+        ]  # fmt: skip
 
-    def experience(step_key: Array, current: PyTree) -> list[Experience]:
+    def experience(step_key: Array, current: PyTree, lanes: list[Lanes]) -> tuple[list[Experience], list[Lanes]]:
         key_code, key_play = jax.random.split(step_key)
         drawn = simplex.sample(key_code, log_sigma[0], (config.abr_anchors,))
         is_new = (jnp.arange(config.abr_anchors) + 0.5) / config.abr_anchors < config.q_new
-        return gather(
-            key_play, current, codes[jnp.where(is_new, newest, drawn)], config.abr_opponents, config.abr_episodes
-        )
+        chosen = codes[jnp.where(is_new, newest, drawn)]
+        if not config.abr_segment:
+            return gather(key_play, current, chosen, config.abr_opponents, config.abr_episodes), lanes
+        keys = jax.random.split(key_play, len(views))
+        played = [
+            collect_on(
+                k, view, learner, current, chosen, opponents, lane, steps=config.abr_segment, **gae_settings
+            )
+            for k, view, lane in zip(keys, views, lanes, strict=True)
+        ]  # fmt: skip
+        return [batch for batch, _ in played], [lane for _, lane in played]
+
+    lanes = []
+    if config.abr_segment and config.abr_steps:
+        sizes = (config.abr_anchors, config.abr_opponents, config.abr_episodes)
+        keys = jax.random.split(key_lanes, len(views))
+        lanes = [start_lanes(k, v, log_sigma, *sizes, stratified) for k, v in zip(keys, views, strict=True)]
 
     protected = gather(key_protect, params, codes, config.kl_opponents, 1)
+    seen = sum(batch.acted.shape[0] * batch.acted.shape[1] for batch in protected)
+    if config.kl_states:
+        keys = jax.random.split(key_rows, len(views))
+        protected = [decisions(k, batch, config.kl_states) for k, batch in zip(keys, protected, strict=True)]
     as_before = [best_response.outputs_on(learner, params, batch) for batch in protected]
     held = active & ((jnp.arange(len(codes)) != newest) | (config.kl_protects != "others"))
 
@@ -153,10 +170,12 @@ def _respond_one(
         value_weight=config.value_weight,
         entropy_weight=config.entropy_weight,
         normalise=config.normalise_advantages,
+        minibatches=config.abr_minibatches,
+        kept=decision_share(views[0]),
+        carry=lanes,
     )
     forgetting = jnp.where(held, anchor_kl(learner, trained, protected, as_before), 0.0)
     norms = jax.vmap(lambda z: jacobian_norm(nets.generator, trained["generator"], z, "gram"))(codes)
-    seen = sum(batch.acted.shape[0] * batch.acted.shape[1] for batch in protected)
     protected_steps = jnp.sum(jnp.stack([batch.env_steps for batch in protected]))
     return Response(
         trained,

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 from gems_jax import best_response, simplex
 from gems_jax.config import GemsConfig
 from gems_jax.evaluate.infosets import infoset_policy
+from gems_jax.modulated import BoardPolicy, FilmPolicy
 from gems_jax.nets import Concatenated, Critic, Generator, Hypernetwork, MlpPolicy, PolicyNetwork
 from gems_jax.population import Anchors
 from gems_jax.types import Array, Game, Profile, PyTree, num_populations, struct
@@ -74,15 +75,34 @@ def networks(game: Game, config: GemsConfig) -> Networks:
     policy: PolicyNetwork
     if config.policy == "tabular":
         policy = infoset_policy(game)
-    else:
+    elif config.policy == "mlp":
         policy = MlpPolicy(observation_size, game.num_actions, config.policy_hidden, game.continuous)
+    elif config.policy == "film":
+        policy = FilmPolicy(observation_size, game.num_actions, config.policy_hidden, game.continuous)
+    else:
+        policy = BoardPolicy(
+            _board(game, "policy='board'"), game.num_actions, config.policy_channels, getattr(game, "board_turns", 0)
+        )
     generator: Generator
     if config.generator == "concatenated":
         assert isinstance(policy, MlpPolicy)  # config.validate() has said so
         generator = Concatenated(policy, config.latent_dim)
     else:
         generator = Hypernetwork(policy, config.latent_dim, config.generator_widths)
-    return Networks(generator, Critic(observation_size, config.latent_dim, config.critic_hidden))
+    if config.critic_channels:
+        _board(game, f"critic_channels={config.critic_channels}")
+    critic = Critic(game.observation_shape, config.latent_dim, config.critic_hidden, config.critic_channels)
+    return Networks(generator, critic)
+
+
+def _board(game: Game, setting: str) -> tuple[int, int, int]:
+    shape = game.observation_shape
+    if len(shape) != 3 or game.continuous:
+        raise ValueError(
+            f"{setting} needs discrete actions and a board of shape (height, width, planes): {game.name} shows "
+            f"{shape}; use policy='film' or 'mlp', and critic_channels=0"
+        )
+    return shape
 
 
 def init_gems(key: Array, game: Game, config: GemsConfig) -> GemsState:

@@ -1,0 +1,241 @@
+"""Experience: what a learner sees of play. Whole episodes or games under way, with advantages attached."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
+
+import chex
+import jax
+import jax.numpy as jnp
+from jax.typing import ArrayLike
+
+from gems_jax.estimate import draw_opponents, return_scale
+from gems_jax.population import StackedPolicies
+from gems_jax.rollout import Policies, go_on, play_groups, unroll
+from gems_jax.types import Apply, Array, Game, GameState, PyTree, Trajectory, seats_of_player, stack_policies, struct
+
+
+class Outlook(NamedTuple):
+    """What follows the last row of play: its value, and whether that is known."""
+
+    value: Array  # []
+    known: Array  # [] bool
+
+
+def advantages(
+    reward: Array,
+    value: Array,
+    acted: Array,
+    terminated: Array,
+    truncated: Array,
+    outlook: Outlook,
+    discount: ArrayLike,
+    decay: ArrayLike,
+) -> tuple[Array, Array]:
+    """Generalised advantages [T] of one seat, and which decisions [T] they are known for.
+
+    A decision's successor is the seat's next decision: rewards in between are summed into it, other seats' moves
+    leave no trace, and the recursion A_t = delta_t + discount * decay * A_{t+1} runs over decisions only. Nothing
+    follows a terminated episode. Where play was cut, by a time limit or by the end of the rows, the last decision has
+    no advantage, and its own value stands in for what followed it. Zero where the seat did not act.
+    """
+    chex.assert_rank([reward, value, acted, terminated, truncated], 1)
+    Carry = tuple[Array, Array, Array, Array]
+
+    def backward(carry: Carry, row: tuple[Array, ...]) -> tuple[Carry, tuple[Array, Array]]:
+        step_reward, step_value, step_acted, ended, cut = row
+        zero = jnp.zeros_like(step_value)
+        over = (zero, zero, zero, ended)
+        next_value, next_advantage, pending, known = _where(ended | cut, over, carry)
+        pending = pending + step_reward
+        delta = pending + discount * next_value - step_value
+        advantage = jnp.where(known, delta + discount * decay * next_advantage, 0.0)
+        decided = (step_value, advantage, zero, jnp.ones_like(known))
+        waiting = (next_value, next_advantage, pending, known)
+        return _where(step_acted, decided, waiting), (advantage, step_acted & known)
+
+    zero = jnp.zeros_like(outlook.value)
+    start = (outlook.value, zero, zero, outlook.known)
+    rows = (reward, value, acted, terminated, truncated)
+    _, (found, known) = jax.lax.scan(backward, start, rows, reverse=True, unroll=len(reward) <= 8)
+    return jnp.where(acted, found, 0.0), known
+
+
+def gae(reward: Array, value: Array, acted: Array, final_value: Array, discount: ArrayLike, decay: ArrayLike) -> Array:
+    """`advantages` [T] of one seat in one episode, after which stands `final_value`: 0 unless it was truncated."""
+    chex.assert_rank(final_value, 0)
+    never = jnp.zeros_like(acted)
+    outlook = Outlook(final_value, jnp.bool_(True))
+    return advantages(reward, value, acted, never, never, outlook, discount, decay)[0]
+
+
+def _where(condition: Array, left: PyTree, right: PyTree) -> PyTree:
+    return jax.tree.map(lambda a, b: jnp.where(condition, a, b), left, right)
+
+
+class Learner(NamedTuple):
+    """policy(params, code) -> policy_params; value(params, code, observation) -> []; apply runs the policy."""
+
+    policy: Callable[[PyTree, Array], PyTree]
+    value: Callable[[PyTree, Array, Array], Array]
+    apply: Apply
+
+
+@struct
+class Experience:
+    """What one player saw and did: G codes, E episodes each, T steps, Q seats of the player."""
+
+    code: Array  # [G, D]
+    observation: Array  # [G, E, T, Q, *obs]
+    legal: Array  # [G, E, T, Q, A]
+    action: Array  # [G, E, T, Q, ...]
+    log_prob: Array  # [G, E, T, Q]
+    acted: Array  # [G, E, T, Q], decisions to learn from
+    advantage: Array  # [G, E, T, Q]
+    target: Array  # [G, E, T, Q], of the critic
+    episodes: Array  # [] int32
+    env_steps: Array  # [] int32
+
+
+@struct
+class Lanes:
+    """Games under way, one per (code, opponent, episode): where the next round of experience goes on."""
+
+    state: GameState  # [G, N, M, ...]
+    indices: Array  # [G, N, players], the opponents, who stay
+
+
+def start_lanes(
+    key: Array, game: Game, log_sigma: Array, groups: int, num_opponents: int, episodes: int, stratified: bool = False
+) -> Lanes:
+    """New games against draws of the others' sigma. key: consumed."""
+    key_draw, key_deal = jax.random.split(key)
+    indices = draw_opponents(key_draw, game, log_sigma, (groups, num_opponents), stratified)
+    keys = jax.random.split(key_deal, (groups, num_opponents, episodes))
+    return Lanes(jax.vmap(jax.vmap(jax.vmap(game.init)))(keys), indices)
+
+
+def collect(
+    key: Array,
+    game: Game,
+    learner: Learner,
+    params: PyTree,
+    codes: Array,
+    opponents: StackedPolicies,
+    log_sigma: Array,
+    *,
+    num_opponents: int,
+    episodes: int,
+    discount: ArrayLike,
+    decay: ArrayLike,
+    stratified: bool = False,
+) -> Experience:
+    """Whole episodes of each code [G, D] as player 0 against draws of the others' sigma, with their advantages.
+
+    key: consumed.
+    """
+    key_draw, key_play = jax.random.split(key)
+    policies = stack_policies(lambda code: learner.policy(params, code), codes)
+    indices = draw_opponents(key_draw, game, log_sigma, (codes.shape[0], num_opponents), stratified)
+    play = partial(unroll, seats=seats_of_player(game, 0))
+    trajectory = play_groups(play, key_play, game, policies, learner.apply, opponents, indices, episodes)
+    return _experience(game, learner, params, codes, trajectory, discount, decay, whole=True)
+
+
+def collect_on(
+    key: Array,
+    game: Game,
+    learner: Learner,
+    params: PyTree,
+    codes: Array,
+    opponents: StackedPolicies,
+    lanes: Lanes,
+    *,
+    steps: int,
+    discount: ArrayLike,
+    decay: ArrayLike,
+) -> tuple[Experience, Lanes]:
+    """`steps` steps of every lane, whatever episode it is in. key: consumed."""
+    policies = stack_policies(lambda code: learner.policy(params, code), codes)
+    episodes = lanes.state.terminated.shape[2]
+
+    def play(lane_key: Array, game: Game, players: Policies, state: GameState) -> tuple[GameState, Trajectory]:
+        return go_on(lane_key, game, players, state, steps, seats_of_player(game, 0))
+
+    state, trajectory = play_groups(
+        play, key, game, policies, learner.apply, opponents, lanes.indices, episodes, lanes=(lanes.state,)
+    )
+    experience = _experience(game, learner, params, codes, trajectory, discount, decay, whole=False)
+    return experience, dataclasses.replace(lanes, state=state)
+
+
+def _experience(
+    game: Game,
+    learner: Learner,
+    params: PyTree,
+    codes: Array,
+    trajectory: Trajectory,
+    discount: ArrayLike,
+    decay: ArrayLike,
+    whole: bool,
+) -> Experience:
+    """Advantages for the own seats' trajectories [G, N, M, ...] of player 0: whole episodes, or pieces of them."""
+    trajectory = jax.tree.map(lambda leaf: leaf.reshape(leaf.shape[0], -1, *leaf.shape[3:]), trajectory)  # [G, E, ...]
+    _, width = return_scale(game)
+
+    def lane(code: Array, own: Trajectory) -> Experience:
+        team = jnp.mean(own.reward, axis=1) / width  # in units of the scaled return
+        value = jax.vmap(jax.vmap(lambda seen: learner.value(params, code, seen)))(own.observation)  # [T, Q]
+        if whole:  # a time limit bootstraps from the position that it left behind
+            final = jax.vmap(lambda seen: learner.value(params, code, seen))(own.final_observation)
+            final, cut = jnp.where(own.truncated.any(), final, 0.0), jnp.zeros_like(own.truncated)
+        else:  # that position is gone
+            final, cut = jnp.zeros(own.acted.shape[1]), own.truncated
+
+        def seat(seat_value: Array, acted: Array, final_value: Array) -> tuple[Array, Array]:
+            outlook = Outlook(final_value, jnp.bool_(whole))
+            return advantages(team, seat_value, acted, own.terminated, cut, outlook, discount, decay)
+
+        advantage, learnt = jax.vmap(seat, in_axes=(1, 1, 0), out_axes=1)(value, own.acted, final)
+        ended = jnp.sum(own.terminated | own.truncated, dtype=jnp.int32)
+        return Experience(
+            code, own.observation, own.legal, own.action, own.log_prob, learnt, advantage, advantage + value,
+            ended, own.length,
+        )  # fmt: skip
+
+    batch = jax.vmap(jax.vmap(lane, in_axes=(None, 0)))(codes, trajectory)
+    return dataclasses.replace(batch, code=codes, episodes=jnp.sum(batch.episodes), env_steps=jnp.sum(batch.env_steps))
+
+
+_ROWS = ("observation", "legal", "action", "log_prob", "acted", "advantage", "target")
+
+
+def decisions(key: Array, batch: Experience, count: int) -> Experience:
+    """`count` rows per code in random order, decisions first: [G, count, 1, 1, ...]. key: consumed."""
+    groups = len(batch.code)
+    rows = {name: getattr(batch, name) for name in _ROWS}
+    rows = {name: leaf.reshape(groups, -1, 1, 1, *leaf.shape[4:]) for name, leaf in rows.items()}
+    # A decision's lot is below 1, any other row's above: the first in order are decisions, drawn at random.
+    decided = rows["acted"].reshape(groups, -1)
+    lots = jax.random.uniform(key, decided.shape) + jnp.where(decided, 0.0, 1.0)
+    order = jnp.argsort(lots, axis=1)[:, :count]
+    return dataclasses.replace(batch, **{name: jax.vmap(lambda r, i: r[i])(leaf, order) for name, leaf in rows.items()})
+
+
+def shuffle(key: Array, batch: Experience, minibatches: int, kept: float) -> dict[str, Array]:
+    """The share `kept` of a batch's rows as minibatches in random order: [minibatches, G, rows, 1, 1, ...].
+
+    key: consumed.
+    """
+    available = math.prod(batch.acted.shape[1:])
+    size = min(math.ceil(kept * available / minibatches), available // minibatches)
+    chosen = decisions(key, batch, size * minibatches)
+    split = {name: getattr(chosen, name) for name in _ROWS}
+    return {
+        name: jnp.moveaxis(leaf.reshape(leaf.shape[0], minibatches, size, *leaf.shape[2:]), 1, 0)
+        for name, leaf in split.items()
+    }
