@@ -1,0 +1,189 @@
+"""Pieces of play: advantages across ends and cuts, games that go on between rounds, decisions in random order."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from gems_jax import make_game
+from gems_jax.best_response import make_optimizer, ppo_surrogate, train
+from gems_jax.evaluate.tabular import behaviour, build_tree, expected_returns, uniform_table
+from gems_jax.experience import (
+    Learner,
+    Outlook,
+    advantages,
+    collect_on,
+    decisions,
+    gae,
+    shuffle,
+    start_lanes,
+)
+from gems_jax.nets import Critic, MlpPolicy
+from gems_jax.population import StackedPolicies
+from gems_jax.rollout import go_on
+from gems_jax.types import Policy
+from toy_games import STOP, TAKE, WAIT, Purse, constant, pure
+
+NO_CODE = jnp.zeros((1, 0))
+ONE = jnp.zeros((2, 1))  # log_sigma of populations of one
+KUHN = make_game("kuhn_poker")
+
+
+def of(reward, value, acted, terminated, truncated, known=True, final=0.0, discount=0.5, decay=0.5):
+    found, learnt = advantages(
+        jnp.asarray(reward, jnp.float32), jnp.asarray(value, jnp.float32), jnp.asarray(acted, bool),
+        jnp.asarray(terminated, bool), jnp.asarray(truncated, bool), Outlook(jnp.float32(final), jnp.bool_(known)),
+        discount, decay,
+    )  # fmt: skip
+    return np.asarray(found), np.asarray(learnt)
+
+
+def test_nothing_flows_across_the_end_of_an_episode():
+    """Two episodes in a row have the advantages that each has alone."""
+    reward, value = [1.0, 2.0, 4.0, 8.0], [0.5, 0.25, 1.0, 3.0]
+    both, learnt = of(reward, value, [1, 1, 1, 1], [0, 1, 0, 1], [0, 0, 0, 0])
+    alone = [
+        gae(jnp.asarray(reward[i : i + 2]), jnp.asarray(value[i : i + 2]), jnp.ones(2, bool), jnp.float32(0), 0.5, 0.5)
+        for i in (0, 2)
+    ]
+    np.testing.assert_allclose(both, np.concatenate(alone), rtol=1e-6)
+    # by hand: the last is 8 - 3 = 5, the one before 4 + 0.5 * 3 - 1 + 0.25 * 5 = 5.75
+    np.testing.assert_allclose(both[2:], [5.75, 5.0], rtol=1e-6)
+    assert learnt.all()
+
+
+def test_the_decision_before_a_cut_lends_its_value_and_is_not_learned_from():
+    """The rows end before the second decision's outcome: 1 + 0.5 * 0.25 - 0.5 for the first, none for the second."""
+    found, learnt = of([1.0, 0.0, 2.0], [0.5, 9.0, 0.25], [1, 0, 1], [0, 0, 0], [0, 0, 0], known=False)
+    np.testing.assert_allclose(found, [0.625, 0.0, 0.0], rtol=1e-6)
+    np.testing.assert_array_equal(learnt, [True, False, False])
+    # a time limit in the middle does the same, and the next episode leaves no trace
+    found, learnt = of([1.0, 2.0, 7.0], [0.5, 0.25, 3.0], [1, 1, 1], [0, 0, 1], [0, 1, 0])
+    np.testing.assert_allclose(found, [0.625, 0.0, 4.0], rtol=1e-6)
+    np.testing.assert_array_equal(learnt, [True, False, True])
+
+
+def test_a_known_outlook_bootstraps():
+    found, learnt = of([1.0], [0.5], [1], [0], [0], known=True, final=4.0)
+    np.testing.assert_allclose(found, [1.0 + 0.5 * 4.0 - 0.5])
+    assert learnt.all()
+
+
+def test_play_goes_on_in_a_new_episode():
+    """Seat 0 takes and seat 1 stops: episodes of two steps; seven steps leave the fourth under way."""
+    game = Purse(12)
+    players = (Policy(pure(3, TAKE)[0], constant), Policy(pure(3, STOP)[0], constant))
+    play = jax.jit(lambda state, key: go_on(key, game, players, state, 7, seats=(1,)))
+    state, rows = play(game.init(jax.random.key(0)), jax.random.key(1))
+    np.testing.assert_array_equal(rows.terminated, [0, 1, 0, 1, 0, 1, 0])
+    np.testing.assert_array_equal(rows.acted[:, 0], [0, 1, 0, 1, 0, 1, 0])
+    np.testing.assert_array_equal(rows.reward[:, 0], [-1, 0, -1, 0, -1, 0, -1])
+    assert rows.observation.shape == (7, 1, 3) and rows.length == 7 and state.to_move.tolist() == [False, True]
+    state, rows = play(state, jax.random.key(2))
+    np.testing.assert_array_equal(rows.terminated, [1, 0, 1, 0, 1, 0, 1])
+    assert state.inner == 0 and not state.done
+
+
+def test_a_time_limit_starts_a_new_episode_too():
+    game = Purse(3)
+    players = (Policy(pure(3, WAIT)[0], constant),) * 2
+    _, rows = go_on(jax.random.key(1), game, players, game.init(jax.random.key(0)), 7, seats=(0, 1))
+    np.testing.assert_array_equal(rows.truncated, [0, 0, 1, 0, 0, 1, 0])
+    assert not rows.terminated.any()
+
+
+def kuhn_learner():
+    policy, critic = MlpPolicy(KUHN.observation_shape[0], 2, (32,)), Critic(KUHN.observation_shape, 0, (32,))
+    learner = Learner(
+        policy=lambda params, code: params["actor"],
+        value=lambda params, code, observation: critic(params["critic"], observation, code),
+        apply=policy,
+    )
+    key_actor, key_critic = jax.random.split(jax.random.key(0))
+    return policy, learner, {"actor": policy.init(key_actor), "critic": critic.init(key_critic)}
+
+
+UNIFORM = StackedPolicies(jnp.zeros((2, 1, 2)), constant)
+
+
+def test_returns_of_games_under_way_are_those_of_the_game():
+    """Targets with decay 1 are returns in units of the width 4. Play is uniform (the head is near zero).
+
+    An episode of seat 0 is worth 0.125 chips, with deviation 1.46; its decisions are weighted by how often they come,
+    so the first decisions alone are averaged: about 9,000 of them, 5 deviations are 0.077.
+    """
+    policy, learner, params = kuhn_learner()
+
+    @jax.jit
+    def run(key):
+        lanes_key, play_key = jax.random.split(key)
+        lanes = start_lanes(lanes_key, KUHN, ONE, 1, 64, 4)
+        return collect_on(
+            play_key, KUHN, learner, params, NO_CODE, UNIFORM, lanes, steps=80, discount=1.0, decay=1.0
+        )  # fmt: skip
+
+    batch, lanes = run(jax.random.key(3))
+    assert batch.acted.shape == (1, 256, 80, 1) and batch.env_steps == 256 * 80
+    assert lanes.state.terminated.shape == (1, 64, 4) and not lanes.state.terminated.any()
+    seen, acted = np.asarray(batch.observation)[0, :, :, 0], np.asarray(batch.acted)[0, :, :, 0]
+    history = seen[:, :, 7:11]
+    first = acted & ~history.any(axis=2)
+    worth = 4.0 * np.asarray(batch.target)[0, :, :, 0][first]
+    assert len(worth) > 8000 and abs(worth.mean() - 0.125) < 0.077
+    # an episode lasts 2.33 steps on average in uniform play
+    assert abs(int(batch.episodes) / (256 * 80) - 1 / (7 / 3)) < 0.02
+
+
+def test_decisions_come_first_and_each_row_once():
+    policy, learner, params = kuhn_learner()
+    lanes = start_lanes(jax.random.key(0), KUHN, ONE, 1, 2, 2)
+    batch, _ = jax.jit(
+        lambda k: collect_on(k, KUHN, learner, params, NO_CODE, UNIFORM, lanes, steps=12, discount=1.0, decay=1.0)
+    )(jax.random.key(1))
+    marked = batch.replace(target=jnp.arange(48.0).reshape(1, 4, 12, 1))
+    acted = np.flatnonzero(np.asarray(batch.acted).reshape(-1))
+    picked = decisions(jax.random.key(2), marked, len(acted))
+    assert picked.acted.shape == (1, len(acted), 1, 1) and picked.acted.all()
+    assert sorted(np.asarray(picked.target).reshape(-1)) == list(acted)
+    assert list(np.asarray(picked.target).reshape(-1)) != list(acted)
+    parts = shuffle(jax.random.key(3), marked, 4, 1.0)
+    assert parts["observation"].shape == (4, 1, 12, 1, 1, *KUHN.observation_shape)
+    assert sorted(np.asarray(parts["target"]).reshape(-1)) == list(range(48))
+    assert shuffle(jax.random.key(3), marked, 4, 0.5)["acted"].shape == (4, 1, 6, 1, 1)
+
+
+@pytest.mark.parametrize("minibatches", [1, 4])
+def test_an_ordinary_network_learns_from_games_under_way(minibatches):
+    """The best response of seat 0 to a uniform opponent in Kuhn is worth 0.5, uniform play 0.125."""
+    policy, learner, params = kuhn_learner()
+    optimizer = make_optimizer(0.5)
+
+    @jax.jit
+    def run(key):
+        lanes_key, train_key = jax.random.split(key)
+
+        def experience(step_key, current, lanes):
+            return _listed(
+                collect_on(
+                    step_key, KUHN, learner, current, NO_CODE, UNIFORM, lanes, steps=12, discount=1.0, decay=0.95
+                )
+            )
+
+        return train(
+            train_key, params, {name: optimizer.init(part) for name, part in params.items()},
+            experience=experience, learner=learner, surrogate=ppo_surrogate, steps=40, epochs=2,
+            learning_rate={"actor": 0.02, "critic": 0.02}, gradient_clip=0.5, clip=0.2, value_weight=0.5,
+            entropy_weight=0.0, minibatches=minibatches, kept=0.5,
+            carry=start_lanes(lanes_key, KUHN, ONE, 1, 64, 1),
+        )  # fmt: skip
+
+    trained, _, metrics = run(jax.random.key(0))
+    assert metrics.env_steps == 40 * 64 * 12
+    tree = build_tree(KUHN)
+    tables = jnp.stack([behaviour(tree, policy, trained["actor"]), uniform_table(tree)])
+    assert expected_returns(tree, tables)[0] > 0.47
+
+
+def _listed(played):
+    batch, lanes = played
+    return [batch], lanes
