@@ -65,6 +65,13 @@ def test_python_engine_gives_the_same_rows(reference) -> None:
         np.testing.assert_allclose(other.rows[name], reference.rows[name], rtol=1e-4, atol=1e-6)
 
 
+def test_stepwise_carries_what_the_compiled_engine_carries(reference) -> None:
+    other = walk(None, stepwise=True)
+    chex.assert_trees_all_equal_shapes_and_dtypes(other.state, reference.state)
+    np.testing.assert_allclose(other.state.log_sigma, reference.state.log_sigma, rtol=1e-4)
+    np.testing.assert_allclose(other.rows["gap"], reference.rows["gap"], rtol=1e-4, atol=1e-6)
+
+
 def test_seed_batches_limit_what_is_in_memory_not_the_result() -> None:
     whole, parts = walk(None, 4, seeds=range(3)), walk(None, 4, seeds=range(3), seed_batch=2)
     np.testing.assert_allclose(parts.rows["gap"], whole.rows["gap"], rtol=1e-5)

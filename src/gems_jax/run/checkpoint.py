@@ -5,7 +5,7 @@
     checkpoints/<iteration>/state/          the leaves, in orbax's format
 
 A checkpoint is written beside and renamed into place, so a folder named by a number is complete; its checksums tell
-whether it still is. Leaves are stored by position and described by the manifest, because a state is any pytree:
+whether it still is. Leaves are stored in order and described by the manifest, because a state is any pytree:
 structs, typed PRNG keys, empty arrays and Python numbers included. The structure itself comes from the solver.
 """
 
@@ -29,7 +29,7 @@ from gems_jax.run.errors import CheckpointError, ConfigMismatchError, writing
 from gems_jax.run.files import differing_field, write_json
 from gems_jax.types import PyTree
 
-FORMAT = 1
+FORMAT = 2
 ROOM = 2**18  # bytes a checkpoint takes besides its leaves, at most: the manifest, orbax's metadata, whole pages
 
 
@@ -81,7 +81,7 @@ def save(
             _sync_folder(folder)
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
-    _prune(folder, keep)
+        _prune(folder, keep)
     return final
 
 
@@ -133,8 +133,10 @@ def verify(path: Path) -> dict[str, Any]:
         raise CheckpointError(f"{path} is not a gems_jax checkpoint: it has no manifest.json") from None
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise CheckpointError(f"its manifest is damaged ({type(error).__name__})") from error
-    if version != FORMAT:
-        raise CheckpointError(f"it has format {version}, this version reads format {FORMAT}")
+    if version != FORMAT:  # whole, but not for us: it must not be taken for damage
+        raise ConfigMismatchError(
+            f"{path} has format {version} of another version of gems_jax, this one reads format {FORMAT}"
+        )
     present = _checksums(path / "state")
     for name in sorted(files.keys() | present.keys()):
         if files.get(name) != present.get(name):

@@ -31,6 +31,8 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
 def invoke(argv: Sequence[str]) -> int:
     """Run a command line and return its exit code; every failure is told in one line on stderr."""
     argv = list(argv)
+    # XLA's own log lines, such as an alarm at every compilation that takes two minutes: its errors are raised as well
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     if not argv or argv[0] in ("-h", "--help", "help"):
         print(overview())
         return 0

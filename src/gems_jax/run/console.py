@@ -9,6 +9,8 @@ from typing import IO, Any, NamedTuple
 
 import numpy as np
 
+from gems_jax.run.statistics import mean_interval
+
 
 class Progress(NamedTuple):
     """Where a run stands, for the progress line."""
@@ -110,20 +112,10 @@ def clock(seconds: float) -> str:
     return f"{hours}:{minutes:02d}:{whole % 60:02d}" if hours else f"{minutes}:{whole % 60:02d}"
 
 
-def mean_and_interval(values: np.ndarray) -> tuple[float, float]:
-    """Mean over seeds and the half-width of its 95 % interval by Student's t; NaN half-width for one seed."""
-    values = np.asarray(values, np.float64)
-    if values.size < 2:
-        return float(values.mean()), float("nan")
-    from scipy.stats import t
-
-    spread = values.std(ddof=1) / np.sqrt(values.size)
-    return float(values.mean()), float(t.ppf(0.975, values.size - 1) * spread)
-
-
 def format_mean(values: np.ndarray) -> str:
-    mean, half = mean_and_interval(values)
-    return f"{mean:.4g}" if np.isnan(half) else f"{mean:.4g} ± {half:.2g}"
+    """Mean over seeds and half of its 95 % interval, where there is more than one seed."""
+    interval = mean_interval(values)
+    return f"{interval.mean:.4g}" if np.isnan(interval.low) else f"{interval.mean:.4g} ± {interval.half_width:.2g}"
 
 
 def summary_table(

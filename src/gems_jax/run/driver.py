@@ -89,7 +89,9 @@ def run(
     checkpoint_seconds: float = 10.0,
     allow_nonfinite: Collection[str] = (),
     seed_batch: int | None = None,
+    stepwise: bool = False,
     cache: bool = True,
+    how_to_resume: str = "",
 ) -> RunResult:
     """Bring `solver` to `iterations` iterations for every seed, from the newest good checkpoint of `directory` if any.
 
@@ -98,13 +100,14 @@ def run(
     whose mean over seeds the progress line shows and whose lowest checkpoint is kept besides the last `keep`.
     Checkpoints are at least `checkpoint_seconds` apart (0: after every chunk), and one ends every run. `seed_batch`
     limits how many seeds are in memory at once. NaN or infinity in a row (other than `allow_nonfinite`), or NaN in
-    the state, stops the run with NonFiniteError before a checkpoint holds it.
+    the state, stops the run with NonFiniteError before a checkpoint holds it. `stepwise` leaves compiled loops after
+    every iteration. `how_to_resume` is what a stopped run says to go on with, by default `gems resume` with its folder.
     """
     seeds = tuple(int(seed) for seed in seeds)
     _check_arguments(iterations, seeds, chunk, directory, checkpoint_seconds, keep)
     if cache:
         enable_compilation_cache()
-    engine = make_engine(solver, seeds, chunk, measure, init_monitor, seed_batch)
+    engine = make_engine(solver, seeds, chunk, measure, init_monitor, seed_batch, stepwise)
     session = _Session(
         iterations=iterations,
         seeds=seeds,
@@ -120,7 +123,7 @@ def run(
     with contextlib.ExitStack() as stack:
         if directory is not None:
             stack.enter_context(locked(directory.shared))
-        stop = stack.enter_context(stop_request())
+        stop = stack.enter_context(stop_request(session.console.say))
         with _status_of_failures(session):
             carry = _begin(session, engine)
             for writer in _open_writers(session, writers):
@@ -130,7 +133,7 @@ def run(
             stack.callback(session.console.stop)
             session.console.start(title, iterations, session.done)
             carry = _loop(session, engine, carry, chunk, stop)
-            _end(session, carry, stop)
+            _end(session, carry, stop, how_to_resume)
     return RunResult(
         state=carry["state"],
         monitor=carry["monitor"],
@@ -205,6 +208,8 @@ def _loop(session: _Session, engine: Engine, carry: PyTree, chunk: int, stop: St
     """Chunk after chunk until all iterations are done or somebody asks to stop."""
     if session.done >= session.iterations:
         return carry
+    if engine.compiles and not session.console.interactive:  # the live line says so itself
+        session.console.say("compiling: a minute or more at the first start; the next one finds it in the cache")
     advance, seconds = engine.compile(carry)
     session.counters.compile_seconds += seconds
     session.saved_at = time.monotonic()
@@ -237,7 +242,7 @@ def _loop(session: _Session, engine: Engine, carry: PyTree, chunk: int, stop: St
     return carry
 
 
-def _end(session: _Session, carry: PyTree, stop: StopRequest) -> None:
+def _end(session: _Session, carry: PyTree, stop: StopRequest, how_to_resume: str) -> None:
     session.console.stop()
     if session.directory is None:
         return
@@ -250,7 +255,7 @@ def _end(session: _Session, carry: PyTree, stop: StopRequest) -> None:
         _write_status(session, "interrupted", stop.reason)
         session.say(
             f"stopped by {stop.reason} at iteration {session.done} of {session.iterations}; everything is saved. "
-            f"Continue with: gems resume {session.directory.shared}"
+            f"Continue with: {how_to_resume or f'gems resume {session.directory.shared}'}"
         )
 
 
@@ -284,7 +289,8 @@ def _nonfinite_message(session: _Session, bad: NonFinite) -> str:
         return told
     good = checkpoint.iterations(session.directory.checkpoints)
     kept = f"the last good checkpoint is iteration {good[-1]}" if good else "there is no earlier checkpoint"
-    return f"{told}; {kept} in {session.directory.shared}"
+    found = f"; to see where it comes from: gems resume {session.directory.shared} --debug" if good else ""
+    return f"{told}; {kept} in {session.directory.shared}{found}"
 
 
 def _show(session: _Session, rows: Rows, took: float) -> None:

@@ -33,12 +33,13 @@ class Chunk(NamedTuple):
 class Engine(NamedTuple):
     """start() -> (carry, compile seconds); compile(carry) -> (advance, compile seconds);
     advance(carry, done, count) -> Chunk, which may reuse the buffers of `carry`. `template()` is the structure of a
-    carry, and `fixed_shapes` says whether its shapes hold for the whole run."""
+    carry, `fixed_shapes` says whether its shapes hold for the whole run, `compiles` whether `compile` takes long."""
 
     template: Callable[[], PyTree]
     start: Callable[[], tuple[PyTree, float]]
     compile: Callable[[PyTree], tuple[Callable[[PyTree, int, int], Chunk], float]]
     fixed_shapes: bool
+    compiles: bool = False
 
 
 def make_engine(
@@ -48,12 +49,18 @@ def make_engine(
     measure: Measure | None = None,
     init_monitor: Callable[[PyTree], PyTree] | None = None,
     seed_batch: int | None = None,
+    stepwise: bool = False,
 ) -> Engine:
-    """The compiled engine where the solver is jittable, else the Python one."""
+    """The compiled engine where the solver is jittable, else the Python one.
+
+    `stepwise` calls the step of a jittable solver from Python as well, on the same carry as the compiled engine: for a
+    step that looks at its values, and for going on with it where the compiled engine stopped.
+    """
     init_monitor = init_monitor or (lambda state: ())
-    if solver.jittable:
+    if solver.jittable and not stepwise:
         return _compiled_engine(solver, seeds, chunk, measure, init_monitor, seed_batch)
-    return _python_engine(solver, seeds, measure, init_monitor)
+    engine = _python_engine(solver, seeds, measure, init_monitor)
+    return _stacked(engine, len(seeds)) if solver.jittable else engine
 
 
 def iteration_row(measure: Measure | None, monitor: PyTree, before: PyTree, metrics: PyTree, after: PyTree) -> Any:
@@ -136,7 +143,7 @@ def _compiled_engine(
     def template() -> PyTree:
         return jax.eval_shape(lambda keys: over_seeds(start_one, keys), keys)
 
-    return Engine(template, start, compile, fixed_shapes=True)
+    return Engine(template, start, compile, fixed_shapes=True, compiles=True)
 
 
 def _map_in_batches(function: Callable[..., PyTree], arguments: PyTree, size: int, batch: int) -> PyTree:
@@ -185,6 +192,35 @@ def _python_engine(
 
     # What such a solver compiles, it compiles inside its steps: it cannot be told apart here.
     return Engine(lambda: start()[0], start, lambda carry: (advance, 0.0), fixed_shapes=False)
+
+
+def _stacked(engine: Engine, num_seeds: int) -> Engine:
+    """The Python engine with the states of all seeds stacked, as the compiled engine carries them."""
+
+    def join(carry: PyTree) -> PyTree:
+        return {name: jax.tree.map(lambda *leaves: jnp.stack(leaves), *part) for name, part in carry.items()}
+
+    def split(carry: PyTree) -> PyTree:
+        with jax.debug_key_reuse(False):  # taking keys of a state apart is no use of them, whatever the checker says
+            return {
+                name: tuple(jax.tree.map(lambda leaf, n=n: leaf[n], part) for n in range(num_seeds))
+                for name, part in carry.items()
+            }
+
+    def start() -> tuple[PyTree, float]:
+        carry, seconds = engine.start()
+        return join(carry), seconds
+
+    def compile(carry: PyTree) -> tuple[Callable[[PyTree, int, int], Chunk], float]:
+        advance, seconds = engine.compile(carry)
+
+        def advance_stacked(carry: PyTree, done: int, count: int) -> Chunk:
+            chunk = advance(split(carry), done, count)
+            return chunk._replace(carry=join(chunk.carry))
+
+        return advance_stacked, seconds
+
+    return Engine(lambda: join(engine.template()), start, compile, fixed_shapes=True)
 
 
 def _has_nan(leaf: Any) -> Array:

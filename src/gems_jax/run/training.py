@@ -107,6 +107,7 @@ def train(
         keep=settings.keep,
         checkpoint_seconds=settings.checkpoint_seconds,
         seed_batch=settings.seed_batch or None,
+        stepwise=settings.debug,
     )
     if result.rows and not result.exit_code:
         _report(problem, directory, result, console, best if figures else None)
@@ -148,7 +149,7 @@ def checked(solver: Solver) -> Solver:
             raise NonFiniteError(f"NaN{when}: {str(found).rstrip('.')}{_where(found.__cause__ or found)}") from found
         return result
 
-    return solver._replace(init=jax.jit(solver.init), step=checked_step, jittable=False)
+    return solver._replace(init=jax.jit(solver.init), step=checked_step)
 
 
 def _where(error: BaseException) -> str:

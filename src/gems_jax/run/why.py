@@ -48,6 +48,13 @@ def explain(rows: Sequence[Mapping[str, np.ndarray]]) -> str:
     return f"{line}: {term.remedy}" if total > 0 else line
 
 
+def when(rows: Sequence[Mapping[str, np.ndarray]]) -> str:
+    """Why the budget's gap is not the exploitability of the policy that the run left, in one line."""
+    count = min(LAST, max(np.size(row[TERMS[0].column]) for row in rows))
+    over = f"the mean over the last {count} iterations, each" if count > 1 else "of the last iteration,"
+    return f"the gap is {over} before its training; the figure above is after the last training"
+
+
 def _recent(rows: Sequence[Mapping[str, np.ndarray]], column: str) -> float:
     """Mean over the last iterations and over seeds."""
     return float(np.mean([np.mean(np.atleast_1d(row[column])[-LAST:]) for row in rows]))

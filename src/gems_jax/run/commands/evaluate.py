@@ -55,9 +55,11 @@ def main(argv: Sequence[str]) -> int:
         values = np.asarray(gaps) / (2 if zero_sum else 1)
         print(f"mean: {'exploitability' if zero_sum else 'NashConv'} {format_mean(values)} (95 % interval)")
     if arguments.why:
-        from gems_jax.run.why import explain
+        from gems_jax.run.why import explain, when
 
-        print(f"why: {explain([_rows(policy) for policy in policies])}")
+        rows = [_rows(policy) for policy in policies]
+        print(f"why: {explain(rows)}")
+        print(f"     ({when(rows)})")
     return 0
 
 

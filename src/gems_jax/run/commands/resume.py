@@ -24,6 +24,8 @@ class Resume:
     """Draw the run's figures at its end, where it was measured exactly."""
     quiet: bool = False
     """Show nothing but errors."""
+    debug: bool = False
+    """Check every operation for NaN (checkify), one iteration at a time, and show tracebacks. Slow."""
 
 
 def main(argv: Sequence[str]) -> int:
@@ -39,6 +41,7 @@ def main(argv: Sequence[str]) -> int:
     record = read_config(directory.shared)
     problem = rebuild(record, str(directory.shared))
     settings = Settings.of(record.get("options") or {})
+    settings = dataclasses.replace(settings, debug=arguments.debug)
     iterations = arguments.iterations or record["iterations"]
     monitor = make_monitor(problem, settings)
     shown = {"quiet": arguments.quiet, "figures": arguments.figures}
