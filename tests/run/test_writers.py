@@ -1,5 +1,6 @@
 """metrics.csv is exact and survives being cut; the optional writers mirror it, and say how to be installed."""
 
+import contextlib
 import sys
 import types
 from pathlib import Path
@@ -63,7 +64,11 @@ def test_csv_is_flushed_as_it_goes(run: RunDirectory) -> None:
 def test_csv_goes_on_under_the_same_header_only(run: RunDirectory) -> None:
     write(run, (1, 2))
     write(run, (3, 4))
-    assert read_metrics(run.members[0])["iteration"].tolist() == [1, 2, 3, 4]
+    with contextlib.closing(CsvWriter(run)) as writer:
+        writer.write(dict(reversed(rows(5, 5).items())))  # the same columns in another order
+    for name, values in rows(5, 5).items():
+        assert np.asarray(read_metrics(run.members[1])[name][-1], values.dtype) == values[1, 0]
+    assert read_metrics(run.members[0])["iteration"].tolist() == [1, 2, 3, 4, 5]
     writer = CsvWriter(run)
     with pytest.raises(RunError, match="has the columns iteration,gap,solved,.*this run writes iteration,other"):
         writer.write({"iteration": rows(5, 5)["iteration"], "other": rows(5, 5)["gap"]})

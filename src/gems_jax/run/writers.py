@@ -67,7 +67,9 @@ class CsvWriter:
         if not present:
             with writing(path):
                 file.write(_lines([self._columns]))
-        elif present.split(",") != self._columns:
+        elif sorted(present.split(",")) == sorted(self._columns):
+            self._columns = present.split(",")  # compiled loops sort their columns, others do not
+        else:
             raise RunError(f"{path} has the columns {present}, this run writes {','.join(self._columns)}")
 
 
