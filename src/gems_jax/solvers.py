@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from gems_jax.baselines.cfr import TabularConfig, cfr_solver, xfp_solver
+from gems_jax.baselines.psro import A_PSRO, ALPHA_PSRO, DOUBLE_ORACLE, PsroConfig, psro_solver
 from gems_jax.config import GemsConfig
 from gems_jax.gems import gems_profile, gems_step, init_gems
 from gems_jax.types import Game, Solver
@@ -25,6 +26,10 @@ def _gems(game: Game, config: GemsConfig) -> Solver:
 # The settings that a method has by default; it takes no others than those of the same class.
 DEFAULTS: dict[str, Any] = {
     "gems": GemsConfig(),
+    "psro": PsroConfig(),
+    "double_oracle": DOUBLE_ORACLE,
+    "alpha_psro": ALPHA_PSRO,
+    "a_psro": A_PSRO,
     "cfr": TabularConfig(),
     "cfr_plus": TabularConfig(),
     "xfp": TabularConfig(),
@@ -46,6 +51,10 @@ def _method(name: str, make: Callable[[Game, Any], Solver]) -> Callable[[Game, A
 
 _MAKE: dict[str, Callable[[Game, Any], Solver]] = {
     "gems": _gems,
+    "psro": psro_solver,
+    "double_oracle": psro_solver,
+    "alpha_psro": psro_solver,
+    "a_psro": psro_solver,
     "cfr": functools.partial(cfr_solver, plus=False),
     "cfr_plus": functools.partial(cfr_solver, plus=True),
     "xfp": xfp_solver,

@@ -1,0 +1,168 @@
+"""The payoff table of a meta-game over stored policies: exact on the tree, or measured by episodes.
+
+values [players, K, ..., K]: what each player earns when player q plays slot i_q of its population. Only profiles with
+a new slot are filled in each time: 2k + 1 of them when both of two populations of k policies get one more.
+"""
+
+from __future__ import annotations
+
+import functools
+import string
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from gems_jax.estimate import player_return
+from gems_jax.evaluate.infosets import tables_of
+from gems_jax.evaluate.sequence_form import leaf_reach
+from gems_jax.evaluate.tabular import GameTree, build_tree, reach
+from gems_jax.explicit.cost import Cost
+from gems_jax.explicit.store import pad_slots
+from gems_jax.meta import META_SOLVERS, MetaSolver, duality_gap
+from gems_jax.population import StackedPolicies
+from gems_jax.rollout import play_episode, play_joint
+from gems_jax.types import Array, Game, num_players, num_populations, struct
+
+_BATCH = 16  # profiles that are played at once: one compilation per capacity, whatever their number
+
+
+@struct
+class PayoffTable:
+    values: Array  # [players, K, ..., K]
+    episodes: Array  # [K, ..., K] int32, that stand behind an entry; 0 where it is exact or empty
+
+
+def new_table(game: Game, capacity: int) -> PayoffTable:
+    """An empty table. Raises ValueError for games whose players share populations in ways that make no meta-game."""
+    players = num_players(game)
+    if not (num_populations(game) == players or (players == 2 and num_populations(game) == 1)):
+        raise ValueError(
+            "explicit populations need one population per player, or two players that share one: "
+            f"got population_of_player={game.population_of_player}"
+        )
+    shape = (capacity,) * players
+    return PayoffTable(jnp.zeros((players, *shape)), jnp.zeros(shape, jnp.int32))
+
+
+def widen_table(table: PayoffTable, capacity: int) -> PayoffTable:
+    """The same entries with more room."""
+    slots = tuple(range(table.episodes.ndim))
+    return PayoffTable(
+        pad_slots(table.values, capacity, tuple(axis + 1 for axis in slots)),
+        pad_slots(table.episodes, capacity, slots),
+    )
+
+
+def new_profiles(game: Game, active: np.ndarray, fresh: np.ndarray) -> np.ndarray:
+    """[B, players]: the slots of every profile of active slots in which somebody plays a fresh one."""
+    players, capacity = num_players(game), active.shape[1]
+    everyone, somebody = np.ones((capacity,) * players, bool), np.zeros((capacity,) * players, bool)
+    for player, population in enumerate(game.population_of_player):
+        shape = [1] * players
+        shape[player] = capacity
+        everyone &= active[population].reshape(shape)
+        somebody |= fresh[population].reshape(shape)
+    return np.argwhere(everyone & somebody)
+
+
+@functools.partial(jax.jit, static_argnames="player")
+def exact_slab(tree: GameTree, tables: Array, player: int, slot: Array) -> Array:
+    """[players, K, ..., K] (one axis less than the table): all profiles in which `player` plays `slot`.
+
+    tables: [P, K, I, A].
+    """
+    weights = jax.vmap(jax.vmap(lambda table: reach(tree, table)))(tables)
+    owners = tree.population_of_player
+    own = leaf_reach(tree, weights[owners[player], slot], player)
+    others = [other for other in range(tree.num_players) if other != player]
+    axes = string.ascii_lowercase[: len(others)]
+    # sum over leaves y of payoff z
+    recipe = ",".join(["yz", *(f"{axis}y" for axis in axes)]) + "->z" + axes
+    reaches = [leaf_reach(tree, weights[owners[other]], other) for other in others]
+    return jnp.einsum(recipe, (tree.chance * own)[:, None] * tree.payoff, *reaches, precision="highest")
+
+
+def fill_exact(
+    game: Game, table: PayoffTable, policies: StackedPolicies, active: np.ndarray, fresh: np.ndarray
+) -> tuple[PayoffTable, Cost]:
+    """The table with exact entries for every profile that has a fresh slot, [P, K] bool."""
+    tree, tables, values = build_tree(game), tables_of(game, policies), table.values
+    for player, population in enumerate(game.population_of_player):
+        for slot in np.nonzero(fresh[population])[0]:
+            slab = exact_slab(tree, tables, player, jnp.int32(slot))
+            where = (slice(None),) * (player + 1) + (int(slot),)
+            values = values.at[where].set(slab)
+    return PayoffTable(values, table.episodes), Cost(tree_walks=len(new_profiles(game, active, fresh)))
+
+
+@functools.partial(jax.jit, static_argnames=("game", "episodes"))
+def _play(key: Array, game: Game, policies: StackedPolicies, profiles: Array, episodes: int) -> tuple[Array, Array]:
+    """Mean returns [B, players] and env steps [B] of profiles [B, players]."""
+    outcome = play_joint(play_episode, key, game, policies, profiles, episodes)
+    returns = [player_return(game, player, outcome.returns).mean(axis=1) for player in range(num_players(game))]
+    return jnp.stack(returns, axis=1), outcome.length.sum(axis=1)
+
+
+def fill_sampled(
+    key: Array,
+    game: Game,
+    table: PayoffTable,
+    policies: StackedPolicies,
+    active: np.ndarray,
+    fresh: np.ndarray,
+    episodes: int,
+) -> tuple[PayoffTable, Cost]:
+    """The table with the mean of `episodes` episodes for every profile that has a fresh slot. key: consumed.
+
+    A zero-sum game stays one: all players' entries come from the same episodes.
+    """
+    profiles = new_profiles(game, active, fresh)
+    values, counts, steps = np.array(table.values), np.array(table.episodes), 0
+    starts = range(0, len(profiles), _BATCH)
+    for start, batch_key in zip(starts, jax.random.split(key, len(starts)), strict=True):
+        batch = profiles[start : start + _BATCH]
+        filled = np.concatenate([batch, np.repeat(batch[:1], _BATCH - len(batch), axis=0)])
+        returns, lengths = _play(batch_key, game, policies, jnp.asarray(filled), episodes)
+        where = tuple(batch.T)
+        values[(slice(None), *where)] = np.asarray(returns)[: len(batch)].T
+        counts[where] = episodes
+        steps += int(np.asarray(lengths)[: len(batch)].sum())
+    cost = Cost(episodes=len(profiles) * episodes, env_steps=steps)
+    return PayoffTable(jnp.asarray(values), jnp.asarray(counts)), cost
+
+
+# --- the meta-game
+
+
+def meta_game(game: Game, table: PayoffTable, active: Array) -> tuple[Array, Array]:
+    """Payoffs [players, K, ..., K] and active slots [players, K] of the game between the populations.
+
+    Two players that share a population take both seats equally often: the game is made symmetric.
+    """
+    values, owners = table.values, jnp.asarray(game.population_of_player)
+    if num_populations(game) < num_players(game):
+        mine = (values[0] + values[1].T) / 2
+        values = jnp.stack([mine, mine.T])
+    return values, active[owners]
+
+
+@functools.cache
+def _jitted(name: str) -> MetaSolver:
+    return jax.jit(META_SOLVERS[name])
+
+
+_HOST = ("nash_lp", "alpha_rank", "alpha_rank_single")
+
+
+def solve_meta_game(game: Game, name: str, table: PayoffTable, active: Array) -> tuple[Array, Array]:
+    """The mixtures sigma [P, K] that the meta-solver `name` finds, and their gap [] inside the meta-game."""
+    payoffs, mask = meta_game(game, table, active)
+    shared = num_populations(game) < num_players(game)
+    if name == "alpha_rank" and shared:
+        name = "alpha_rank_single"
+    solve = META_SOLVERS[name] if name in _HOST else _jitted(name)
+    sigma = solve(payoffs, mask)
+    if shared:
+        sigma = sigma.mean(axis=0, keepdims=True)
+    return sigma, duality_gap(payoffs, sigma[jnp.asarray(game.population_of_player)], mask)

@@ -1,0 +1,179 @@
+"""Response oracles: who answers a mixture, and at what cost.
+
+An *oracle* is a function
+
+    respond(key, mixture, start=None) -> Response(params [P, ...], gain [P], cost)
+
+that gives every population one policy against the others' mixtures. `start` [P, ...] are policies to go on from. This
+module holds the exact ones, for enumerable games; an oracle that trains networks has the same signature.
+
+Best responses tie often: wherever the others' play makes a player indifferent, or never lets it get there. With exact
+oracles a response that the population does not hold yet must win, or methods stall on copies: anytime double oracle
+stops at NashConv 1/18 on Kuhn if the lowest action always wins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from gems_jax.evaluate.infosets import tables_of, tabular_policies
+from gems_jax.evaluate.sequence_form import by_infoset
+from gems_jax.evaluate.tabular import (
+    GameTree,
+    build_tree,
+    player_gains_of_mixture,
+    population_mean,
+    reach,
+    tied_actions,
+    uniform_table,
+)
+from gems_jax.explicit.cost import Cost
+from gems_jax.population import StackedPolicies
+from gems_jax.types import Array, Game, PyTree
+
+TIES = ("novel", "random", "lowest")
+
+
+class Mixture(NamedTuple):
+    """Stored policies and how often each is played."""
+
+    policies: StackedPolicies  # [P, K, ...]
+    active: Array  # [P, K]
+    sigma: Array  # [P, K]
+
+
+class Response(NamedTuple):
+    params: PyTree  # [P, ...], one policy per population
+    gain: np.ndarray  # [P], how much more it earns than the population's own mixture: exact, or as it was measured
+    cost: Cost
+
+
+Oracle = Callable[..., Response]  # (key, mixture, start=None)
+
+
+def infosets_of(game: Game, population: int) -> np.ndarray:
+    """[I] bool: the information sets of seats that the population plays."""
+    seats = [s for s, player in enumerate(game.player_of_seat) if game.population_of_player[player] == population]
+    return np.isin(np.asarray(build_tree(game).seat), seats)
+
+
+@jax.jit
+def _reaches(tree: GameTree, tables: Array) -> Array:
+    """[..., I, A] of tables [..., I, A]: the product of the probabilities on the way there, and of the action."""
+    return by_infoset(tree, jnp.vectorize(lambda table: reach(tree, table), signature="(i,a)->(q)")(tables))
+
+
+def pure_plans(weights: np.ndarray, own: np.ndarray) -> np.ndarray:
+    """The different deterministic plans among policies, [m, I]: the action at every own set [I] that is reached.
+
+    weights: the policies' reaches [K, I, A]. -1 at sets that a plan never reaches and at those of others; policies that
+    mix where they get to are left out.
+    """
+    pure = (np.minimum(weights, 1 - weights)[:, own] < 1e-3).all(axis=(1, 2))
+    reached = (weights[pure].sum(axis=2) > 0.5) & own[None, :]
+    return np.unique(np.where(reached, weights[pure].argmax(axis=2), -1), axis=0)
+
+
+def count_plans(tree: GameTree, tied: np.ndarray, own: np.ndarray) -> tuple[list[int], list[list[int]]]:
+    """How many plans of tied actions begin at each information set, and the own sets below each sequence.
+
+    The counts are Python integers: they may have hundreds of digits.
+    """
+    actions, parent = tree.num_actions, np.asarray(tree.parent)
+    below: list[list[int]] = [[] for _ in range(tree.num_infosets * actions + tree.num_seats)]
+    for infoset in np.nonzero(own)[0]:
+        below[parent[infoset]].append(int(infoset))
+    count = [1] * tree.num_infosets
+    for infoset in np.nonzero(own)[0][::-1]:  # sets below come later in the order of levels
+        count[infoset] = sum(
+            _product(count, below[infoset * actions + action]) for action in np.nonzero(tied[infoset])[0]
+        )
+    return count, below
+
+
+def _product(count: list[int], infosets: list[int]) -> int:
+    total = 1
+    for infoset in infosets:
+        total *= count[infoset]
+    return total
+
+
+def novel_plan(tree: GameTree, tied: np.ndarray, own: np.ndarray, plans: np.ndarray, order: np.ndarray) -> np.ndarray:
+    """Actions [I] of a plan of tied actions that is none of `plans` [m, I], if there is one.
+
+    Set by set, the first action in order [I, A] after which more plans are left to choose from than there are old
+    ones to avoid: so the first novel plan in that order is found without a search. Where every plan is an old one, and
+    at sets that the plan does not reach, the first tied action.
+    """
+    first = np.array([next(a for a in order[i] if tied[i, a]) for i in range(tree.num_infosets)])
+    count, below = count_plans(tree, tied, own)
+    replies = [plan for plan in plans if all(tied[i, a] for i, a in enumerate(plan) if a >= 0)]  # best replies only
+    actions, chosen = tree.num_actions, first.copy()
+    pending = sorted(infoset for seat in range(tree.num_seats) for infoset in below[tree.num_infosets * actions + seat])
+    if _product(count, pending) <= len(replies):
+        return chosen
+    while pending:
+        infoset = pending.pop(0)
+        elsewhere = _product(count, pending)
+        for action in order[infoset]:
+            if not tied[infoset, action]:
+                continue
+            following = below[infoset * actions + action]
+            same = [plan for plan in replies if plan[infoset] == action]
+            if elsewhere * _product(count, following) > len(same):
+                chosen[infoset], replies = action, same
+                pending = sorted(pending + following)
+                break
+    return chosen
+
+
+def exact_replies(
+    key: Array | None, game: Game, tables: Array, mixture_active: Array, sigma: Array, ties: str = "novel"
+) -> Array:
+    """A deterministic best response of every population to the others' mixture, as tables [P, I, A].
+
+    tables [P, K, I, A]; sigma [P, K]. ties: `novel` prefers a response that the population does not hold, then the
+    lowest action; `random` prefers a novel one, then any (key: consumed); `lowest` looks at the action only.
+    """
+    if ties not in TIES:
+        raise ValueError(f"unknown rule for ties {ties!r}; known: {', '.join(TIES)}")
+    tree = build_tree(game)
+    tied, active = np.asarray(tied_actions(tree, tables, sigma)), np.asarray(mixture_active)
+    order = np.broadcast_to(np.arange(tree.num_actions), tree.legal.shape)
+    if ties == "random":
+        if key is None:
+            raise ValueError("ties='random' needs a key: got None")
+        order = np.argsort(np.asarray(jax.random.uniform(key, tree.legal.shape)), axis=1)
+    weights, rows = np.asarray(_reaches(tree, tables)), []
+    for population in range(tree.num_populations):
+        own = infosets_of(game, population)
+        held = active[population] & (ties != "lowest")
+        plans = pure_plans(weights[population][held], own)
+        chosen = novel_plan(tree, tied, own, plans, order)
+        rows.append(jnp.where(own[:, None], jax.nn.one_hot(chosen, tree.num_actions), uniform_table(tree)))
+    return jnp.stack(rows)
+
+
+def mixture_gains(game: Game, tables: Array, sigma: Array) -> np.ndarray:
+    """BR - u(sigma) of every population, [P], exact."""
+    tree = build_tree(game)
+    return np.asarray(population_mean(tree, player_gains_of_mixture(tree, tables, sigma)))
+
+
+def exact_oracle(game: Game, ties: str = "novel") -> Oracle:
+    """Exact best responses, deterministic, as tabular policies."""
+
+    def respond(key: Array, mixture: Mixture, start: PyTree = None) -> Response:
+        del start
+        tables = tables_of(game, mixture.policies)
+        replies = exact_replies(key, game, tables, mixture.active, mixture.sigma, ties)
+        params = jax.tree.map(lambda leaf: leaf[:, 0], tabular_policies(game, replies[:, None]).params)
+        gain = mixture_gains(game, tables, mixture.sigma)
+        return Response(params, gain, Cost(tree_walks=len(gain)))
+
+    return respond
