@@ -80,7 +80,7 @@ def plain_monitor(game: Game, solver: Solver) -> tuple[InitMonitor, Measure]:
     del game, solver
 
     def measure(monitor: PyTree, before: PyTree, metrics: PyTree, after: PyTree) -> tuple[PyTree, Row]:
-        return monitor, _training_columns(metrics)
+        return monitor, training_columns(metrics)
 
     return lambda state: (), measure
 
@@ -129,7 +129,7 @@ def exact_monitor(game: Game, solver: Solver) -> tuple[InitMonitor, Measure]:
             monitor = monitor | {"inserted": inserted}
             row |= _forgetting_columns(tree, inserted, tables, profile.sigma, after.active)
             row |= _diversity_columns(tree, tables, profile.sigma, after.active)
-        return monitor, row | _training_columns(metrics)
+        return monitor, row | training_columns(metrics)
 
     return init_monitor, measure
 
@@ -210,7 +210,8 @@ def _diversity_columns(tree: GameTree, tables: Array, sigma: Array, active: Arra
     }
 
 
-def _training_columns(metrics: PyTree) -> Row:
+def training_columns(metrics: PyTree) -> Row:
+    """What a solver's own metrics hold."""
     row: Row = {}
     if hasattr(metrics, "num_active"):
         row["active_anchors"] = metrics.num_active.sum()

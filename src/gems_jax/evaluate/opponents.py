@@ -72,3 +72,9 @@ class Tactician:
 def tactician() -> Policy:
     """The one-ply player of Connect Four."""
     return Policy((), Tactician())
+
+
+def opponents_of(game: Game) -> dict[str, Policy]:
+    """Whom a game's mixtures are measured against, by label."""
+    known = {"random": random_policy(game)}
+    return known | {"tactician": tactician()} if game.name == "connect_four" else known
