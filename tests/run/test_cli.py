@@ -389,8 +389,8 @@ def test_why_names_the_largest_term() -> None:
     assert "best response leaves" in told(budget_best_response=0.9, monte_carlo_error=5.0)
     assert "--abr-steps" in told(budget_best_response=0.9) and "--oracle-opponents" in told(budget_oracle=0.9)
     assert "raise --iterations" in told(budget_newcomer=0.9)
-    assert "the mean over the last 5 iterations, each before its training" in when([{n: np.zeros(9) for n in base}])
-    assert "of the last iteration, before its training" in when([{n: np.float64(0.1) for n in base}])
+    assert "the mean of the last 5 iterations', each before its training" in when([{n: np.zeros(9) for n in base}])
+    assert "the last iteration's before its training" in when([{n: np.float64(0.1) for n in base}])
     zero = {name: np.zeros(3) for name in base}
     assert explain([zero]).endswith("nothing: the gap is 0")
     with pytest.raises(RunError, match="no error budget"):

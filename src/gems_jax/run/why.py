@@ -51,8 +51,9 @@ def explain(rows: Sequence[Mapping[str, np.ndarray]]) -> str:
 def when(rows: Sequence[Mapping[str, np.ndarray]]) -> str:
     """Why the budget's gap is not the exploitability of the policy that the run left, in one line."""
     count = min(LAST, max(np.size(row[TERMS[0].column]) for row in rows))
-    over = f"the mean over the last {count} iterations, each" if count > 1 else "of the last iteration,"
-    return f"the gap is {over} before its training; the figure above is after the last training"
+    if count == 1:
+        return "the gap is the last iteration's before its training, the figure above is after it"
+    return f"the gap is the mean of the last {count} iterations', each before its training; the figure above is later"
 
 
 def _recent(rows: Sequence[Mapping[str, np.ndarray]], column: str) -> float:
