@@ -337,6 +337,7 @@ def curves(comparison: Comparison, game: str) -> Any:
             if len(each.seeds) > 1:
                 panel.fill_between(x, bands[:, 1], bands[:, 2], color=style.color, alpha=0.15, linewidth=0)
         panel.set_xlabel(AXES[axis])
+        panel.xaxis.get_major_locator().set_params(integer=axis == "iteration")
         panel.grid(True, color="0.9", linewidth=0.6)
         panel.spines[["top", "right"]].set_visible(False)
         if positive:
