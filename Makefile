@@ -1,6 +1,8 @@
 # Every target sets up its own virtual environment in .venv, once: nothing else to type on a fresh machine.
 #
 #   make kuhn            the Kuhn poker experiment: table and figures under runs/      (QUICK=1: a minute's version)
+#   make deceptive       the Deceptive Messages experiment                             (QUICK=1: two seeds)
+#   make public-goods    the Public Goods experiment, a dilemma and its control        (QUICK=1: two seeds)
 #   make test            the test suite without the slow set                           (ARGS="-k omwu" goes to pytest)
 #   make test-slow       the slow set
 #   make lint            ruff and mypy;  make format mends what ruff can mend
@@ -18,7 +20,7 @@ ARGS ?=
 QUICK ?=
 export QUICK
 
-.PHONY: help venv dev kuhn test test-slow lint format lock clean
+.PHONY: help venv dev kuhn deceptive public-goods test test-slow lint format lock clean
 .DEFAULT_GOAL := help
 
 help:
@@ -28,6 +30,12 @@ help:
 
 kuhn: venv
 	$(PY) -m experiments.run kuhn $(ARGS)
+
+deceptive: venv
+	$(PY) -m experiments.run deceptive $(ARGS)
+
+public-goods: venv
+	$(PY) -m experiments.run public_goods $(ARGS)
 
 # -- checks ------------------------------------------------------------------------------------------------------
 

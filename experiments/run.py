@@ -42,7 +42,14 @@ def keep_arms(spec: Experiment, labels: Sequence[str]) -> Experiment:
     if unknown:
         there = ", ".join(arm.label for arm in spec.arms)
         raise ValueError(f"{spec.name} has no arm {', '.join(unknown)}; known: {there}")
-    return dataclasses.replace(spec, arms=tuple(arm for arm in spec.arms if arm.label in labels)) if labels else spec
+    if not labels:
+        return spec
+    checks = [dataclasses.replace(c, arms=tuple(arm for arm in c.arms if arm in labels)) for c in spec.checks]
+    return dataclasses.replace(
+        spec,
+        arms=tuple(arm for arm in spec.arms if arm.label in labels),
+        checks=tuple(new for new, old in zip(checks, spec.checks, strict=True) if new.arms or not old.arms),
+    )
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:

@@ -99,10 +99,41 @@ LEDUC_TUNED = KUHN_TUNED_MLP.replace(
     critic_learning_rate=0.005,
 )
 
+# The Kuhn table with T, d_z and k_0 of tab:gems_master_suite (it prints two d_z, 8 and 16).
+DECEPTIVE_PAPER = PAPER.replace(iterations=6)
+PUBLIC_GOODS_PAPER = PAPER.replace(iterations=10, initial_anchors=2)
+
+# Whoever learns here must not settle too early: the arms' rewards are noisy, and a Receiver that has come to pull the
+# second-best arm alone learns no more. Large batches, small steps and some entropy keep it looking. The best reply is
+# the same against everybody, so the trust region may be loose.
+DECEPTIVE_TUNED = KUHN_TUNED.replace(
+    iterations=6,
+    capacity=7,
+    num_opponents=16,
+    meta_steps=50,
+    oracle_opponents=32,
+    beta_kl=0.1,
+    entropy_weight=0.01,
+)
+
+# One logit per player and a dominant action: small batches and large steps will do, and what a tight trust region
+# holds back is what all anchors must learn.
+PUBLIC_GOODS_TUNED = DECEPTIVE_TUNED.replace(
+    iterations=10,
+    initial_anchors=2,
+    capacity=12,
+    abr_steps=30,
+    abr_opponents=128,
+    learning_rate=0.05,
+    entropy_weight=0.0,
+)
+
 PRESETS: dict[str, dict[str, GemsConfig]] = {
     "biased_rps": {"tuned": RPS_TUNED},
     "kuhn_poker": {"paper": PAPER, "tuned": KUHN_TUNED, "tuned-mlp": KUHN_TUNED_MLP},
     "leduc_holdem": {"paper": PAPER, "tuned": LEDUC_TUNED},
+    "deceptive_messages": {"paper": DECEPTIVE_PAPER, "tuned": DECEPTIVE_TUNED},
+    "public_goods": {"paper": PUBLIC_GOODS_PAPER, "tuned": PUBLIC_GOODS_TUNED},
 }
 
 

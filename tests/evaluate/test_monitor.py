@@ -194,7 +194,7 @@ def test_general_sum_games_have_no_exploitability():
     state.average = state.sigma
     init, measure = exact_monitor(game, HAND_SOLVER)
     _, row = measure(init(state), state, SimpleNamespace(), state)
-    assert set(row) == {"nash_conv", "nash_conv_average"}
+    assert set(row) == {"nash_conv", "nash_conv_average", "value_0", "value_1", "welfare"}
     gain = game.payoffs[0, 1, 0] - game.payoffs[0, 0, 0]
     np.testing.assert_allclose(row["nash_conv"], 2 * gain, atol=1e-5)
 

@@ -20,6 +20,10 @@ from gems_jax.types import GameState
         ("leduc_holdem", {"observation": "infoset"}),
         ("pgx:tic_tac_toe", {"max_steps": 4}),
         ("prisoners_dilemma", {"shared": True}),
+        ("deceptive_messages", {}),
+        ("deceptive_messages", {"mode": "random"}),
+        ("public_goods", {}),
+        ("public_goods", {"n": 3, "shared": True}),
         ("matrix", {"payoffs": np.arange(3 * 2 * 3 * 4).reshape(3, 2, 3, 4)}),
     ],
 )

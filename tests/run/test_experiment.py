@@ -22,7 +22,7 @@ from gems_jax.run import experiment, summary
 from gems_jax.run.console import Console
 from gems_jax.run.errors import ConfigMismatchError, RunError, RunExistsError
 from gems_jax.run.experiment import run_experiment
-from gems_jax.run.spec import Arm, Check, Experiment
+from gems_jax.run.spec import Arm, Check, Experiment, make_plan
 from gems_jax.run.statistics import mean_interval
 from gems_jax.run.summary import ArmResult, comparison
 from gems_jax.run.writers import read_metrics
@@ -207,7 +207,8 @@ def test_interrupted_experiment_goes_on(tmp_path: Path, finished) -> None:
     folder, stream = tmp_path / "here", io.StringIO()
     result = run_experiment(SPEC, run_dir=folder, console=StoppingConsole(file=stream, interactive=False))
     assert not result.finished and result.exit_code == 143 and [arm.label for arm in result.arms] == ["loud"]
-    assert f"--run-dir {folder}" in stream.getvalue() and not (folder / "summary.json").exists()
+    assert f"everything is saved. Continue with: the same command and --run-dir {folder}" in stream.getvalue()
+    assert "gems resume" not in stream.getvalue() and not (folder / "summary.json").exists()
     before = (folder / "loud" / "s0" / "metrics.csv").read_bytes()
 
     result, printed = run_quietly(run_dir=folder)
@@ -248,9 +249,46 @@ def test_a_check_that_does_not_hold_is_an_error(tmp_path: Path) -> None:
     assert "check FAILED: NashConv" in printed and "no arm logs nothing" in printed
 
 
+def test_checks_of_named_arms_from_below_and_at_the_end() -> None:
+    rows = {"loud": np.array([[0.0, 0.5], [9.0, 0.7]]), "quiet": np.array([[0.9, 0.2]])}
+    arms = [ArmResult(label, {"gap": values}, 0.0) for label, values in rows.items()]
+    told, holds = experiment._check(Check("gap", at_least=0.6, arms=("loud",), at_the_end=True), arms)
+    assert not holds and "is at least 0.5 in the last iteration of every seed (arm loud), allowed 0.6" in told
+    assert experiment._check(Check("gap", at_least=0.5, at_most=0.7, arms=("loud",), at_the_end=True), arms)[1]
+    assert not experiment._check(Check("gap", at_least=0.5, at_the_end=True), arms)[1]  # quiet ends at 0.2
+    assert not experiment._check(Check("gap", at_most=0.7, arms=("loud",)), arms)[1]  # 9 on the way
+    arms = [ArmResult("loud", {"gap": np.array([[np.nan]])}, 0.0)]
+    assert not experiment._check(Check("gap", at_most=1.0), arms)[1]
+
+
+def test_arms_may_play_variants_of_the_game(tmp_path: Path) -> None:
+    """biased_rps with a win of 9 for one arm: the same play, other gaps; each arm's folder says what it played."""
+    arms = (Arm("plain", method="toy"), Arm("biased", method="toy", options={"c": 9.0}))
+    spec = dataclasses.replace(SPEC, game="biased_rps", options={"b": 1.0}, arms=arms, checks=(), iterations=2)
+    result, _ = run_quietly(spec, root=tmp_path)
+    plain, biased = (arm.rows["exploitability"] for arm in result.arms)
+    assert (biased > plain).all()
+    played = [arm["options"] for arm in experiment.load_summary(result.folder)["arms"].values()]
+    assert played == [{"b": 1.0}, {"b": 1.0, "c": 9.0}]
+    assert json.loads((result.folder / "biased" / "config.json").read_text())["options"]["game"]["c"] == 9.0
+
+
+def test_fewer_arms_keep_the_checks_that_are_theirs() -> None:
+    checks = (
+        Check("gap", at_most=1.0),
+        Check("gap", at_most=2.0, arms=("loud", "quiet one")),
+        Check("gap", 3.0, arms=("loud",)),
+    )
+    kept = entry.keep_arms(dataclasses.replace(SPEC, checks=checks), ["quiet one"])
+    assert [arm.label for arm in kept.arms] == ["quiet one"]
+    assert [(check.at_most, check.arms) for check in kept.checks] == [(1.0, ()), (2.0, ("quiet one",))]
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
+        ({"checks": (Check("gap", at_most=1.0, arms=("lout",)),)}, "arms of the experiment"),
+        ({"checks": (Check("gap"),)}, "a check needs a bound"),
         ({"game": "kuhn_pocker"}, "Unknown game 'kuhn_pocker'"),
         ({"arms": ()}, "needs arms with different labels"),
         ({"arms": (Arm("a b", method="toy"), Arm("a_b", method="toy"))}, "different labels"),
@@ -273,7 +311,8 @@ def test_bad_specs_are_refused_before_anything_starts(tmp_path: Path, changes, m
 def test_unknown_experiment_is_one_line(capsys: pytest.CaptureFixture) -> None:
     assert entry.main(["kun"]) == 2
     told = capsys.readouterr()
-    assert told.err == "error: unknown experiment 'kun'; did you mean kuhn? known: kuhn\n" and told.out == ""
+    assert told.err.startswith("error: unknown experiment 'kun'; did you mean kuhn? known: ") and told.out == ""
+    assert told.err.endswith(f"{', '.join(entry.known())}\n") and told.err.count("\n") == 1
     assert entry.main(["kuhn", "--arms", "papre"]) == 2
     assert "kuhn has no arm papre; known: paper, tuned, tuned-mlp" in capsys.readouterr().err
 
@@ -291,6 +330,15 @@ def test_kuhn_is_a_thin_spec() -> None:
     assert [arm.label for arm in spec.arms] == ["paper", "tuned", "tuned-mlp"]
     lines = Path(entry.__file__).with_name("kuhn.py").read_text().splitlines()
     assert len(lines) < 35
+
+
+@pytest.mark.parametrize("name", ["deceptive", "public_goods"])
+def test_the_small_games_are_thin_specs(name: str) -> None:
+    spec = entry.load(name)
+    assert spec.seeds == (0, 1, 2, 3, 4) and spec.metrics[0] == "nash_conv" and len(spec.checks) == 2
+    for arm, config, _ in make_plan(spec).arms:
+        assert config.iterations == spec.iterations, arm.label
+    assert len(Path(entry.__file__).with_name(f"{name}.py").read_text().splitlines()) < 35
 
 
 def test_results_section_is_replaced(tmp_path: Path, finished) -> None:

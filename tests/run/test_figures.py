@@ -81,6 +81,27 @@ def test_convergence_shows_mean_band_seeds_and_references() -> None:
     assert low < 0.007 and high > 0.458
 
 
+def test_outcomes_have_a_panel_each_and_their_bars(tmp_path: Path) -> None:
+    curves = {"a": {**make_rows(), "coop": np.full((3, 12), 0.2), "value_sender": np.zeros((3, 12))}, "b": make_rows()}
+    bounds = {"coop": [("at most", 0.25), ("at least", 0.1)]}
+    figure = figures.outcomes(curves, ("coop", "value_sender"), "chips", bounds)
+    coop, sender = figure.axes
+    assert coop.get_ylabel() == "cooperation" and sender.get_ylabel() == "sender's value (chips)"
+    assert coop.get_yscale() == "linear" and [line.get_label() for line in coop.lines if line.get_label() == "a"] == [
+        "a"
+    ]
+    assert [text.get_text() for text in coop.texts] == ["bar: at most 0.25", "bar: at least 0.1"] and not sender.texts
+    paths = draw(curves, tmp_path, panels=("coop", "nothing"), bounds=bounds)
+    assert [path.name for path in paths] == ["exploitability.png", "outcomes.png", "error_budget.png", "forgetting.png"]
+    assert len(draw({"b": make_rows()}, tmp_path, panels=("coop",))) == 3
+
+
+def test_rounding_does_not_stretch_the_axis() -> None:
+    rows = {**make_rows(), "exploitability": np.geomspace(1.0, 1e-12, 36).reshape(3, 12)}
+    axis = figures.convergence({"a": rows}, "exploitability", "gap", ()).axes[0]
+    assert axis.get_ylim()[0] == pytest.approx(1e-5) and axis.get_ylim()[1] > 1.0
+
+
 def test_arms_differ_without_colour() -> None:
     assert len({(str(style.line), style.marker) for style in figures.STYLES}) == len(figures.STYLES)
     assert len({str(style.line) for style in figures.STYLES}) == len(figures.STYLES)

@@ -67,7 +67,6 @@ def run_experiment(
             console.say(f"{arm.label} ({position} of {len(plan.arms)}): {arm.method} on {spec.game}, compiled first")
             done = _run_arm(plan, arm, config, solver, folder, console)
             if done.stopped_by:
-                console.say(f"The experiment goes on from here with the same command and --run-dir {folder}")
                 return ExperimentResult(folder, tuple(results), (), False, done.exit_code)
             results.append(ArmResult(arm.label, done.rows, done.compile_seconds))
         failures = _finish(plan, folder, results, console)
@@ -118,7 +117,7 @@ def _circumstances() -> dict[str, Any]:
 
 def _run_arm(plan: Plan, arm: Arm, config: Any, solver: Solver, folder: Path, console: Console) -> RunResult:
     spec = plan.spec
-    init_monitor, measure = (exact_monitor if spec.exact else plain_monitor)(plan.game, solver)
+    init_monitor, measure = (exact_monitor if spec.exact else plain_monitor)(plan.games[arm.label], solver)
     return run(
         solver,
         iterations=spec.iterations,
@@ -130,6 +129,7 @@ def _run_arm(plan: Plan, arm: Arm, config: Any, solver: Solver, folder: Path, co
         console=console,
         title=arm.label,
         best=spec.metrics[0],
+        how_to_resume=f"the same command and --run-dir {folder}",
     )
 
 
@@ -145,7 +145,7 @@ def _arm_directory(plan: Plan, arm: Arm, config: Any, path: Path) -> RunDirector
         iterations=spec.iterations,
         path=path,
         # what `gems resume` and `gems eval` on the arm's folder need to do the same
-        options={"game": spec.options, "chunk": spec.chunk, "exact": spec.exact, "preset": arm.preset},
+        options={"game": plan.game_options(arm), "chunk": spec.chunk, "exact": spec.exact, "preset": arm.preset},
     )
 
 
@@ -159,6 +159,8 @@ def _finish(plan: Plan, folder: Path, results: Sequence[ArmResult], console: Con
         convention=spec.convention,
         unit=spec.unit,
         references=spec.references,
+        panels=spec.panels,
+        bounds={column: [b for c in spec.checks if c.column == column for b in c.bounds] for column in spec.panels},
     )
     table = summary.comparison(results, spec.metrics, spec.report)
     told = [_check(check, results) for check in spec.checks]
@@ -188,16 +190,20 @@ def _finish(plan: Plan, folder: Path, results: Sequence[ArmResult], console: Con
 
 def _check(check: Check, results: Sequence[ArmResult]) -> tuple[str, bool]:
     """(line to print, whether it holds). A check that nothing could be held against does not hold."""
-    worst = {result.label: float(result.rows[check.column].max()) for result in results if check.column in result.rows}
-    if not worst:
+    held = [result for result in results if not check.arms or result.label in check.arms]
+    logged = {result.label: result.rows[check.column] for result in held if check.column in result.rows}
+    if not logged:
         return f"check failed: no arm logs {check.column}", False
-    label = max(worst, key=lambda name: worst[name])
-    holds = worst[label] <= check.at_most
-    return (
-        f"check {'holds' if holds else 'FAILED'}: {summary.readable(check.column)} is at most {worst[label]:.3g} in "
-        f"every iteration and seed (arm {label}), allowed {check.at_most:.3g}",
-        holds,
-    )
+    found = {label: rows[:, -1] if check.at_the_end else rows for label, rows in logged.items()}
+    when = "in the last iteration of every seed" if check.at_the_end else "in every iteration and seed"
+    said, holds = [], True
+    for word, bound in check.bounds:
+        side = 1.0 if word == "at most" else -1.0
+        worst = {label: float((side * rows).max()) for label, rows in found.items()}
+        label = max(worst, key=worst.__getitem__)
+        holds &= all(value <= side * bound for value in worst.values())  # not a number does not hold
+        said.append(f"is {word} {side * worst[label]:.3g} {when} (arm {label}), allowed {bound:.3g}")
+    return f"check {'holds' if holds else 'FAILED'}: {summary.readable(check.column)} {' and '.join(said)}", holds
 
 
 def load_summary(folder: Path | str) -> dict[str, Any]:

@@ -16,6 +16,7 @@ import numpy as np
 from gems_jax.run.engine import Rows
 from gems_jax.run.errors import writing
 from gems_jax.run.statistics import mean_band
+from gems_jax.run.summary import readable
 
 DPI = 130
 
@@ -52,14 +53,22 @@ def draw(
     convention: str = "",
     unit: str = "return",
     references: Sequence[tuple[str, float]] = (),
+    panels: Sequence[str] = (),
+    bounds: Mapping[str, Sequence[tuple[str, float]]] | None = None,
 ) -> list[Path]:
-    """Every figure that the rows {arm: {column: [seeds, iterations]}} have the columns for; returns their paths."""
+    """Every figure that the rows {arm: {column: [seeds, iterations]}} have the columns for; returns their paths.
+
+    panels: columns that get a panel each in `outcomes.png`; bounds: what they are held against, ("at most", 0.1).
+    """
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
     drawn = []
     if any(headline in rows for rows in curves.values()):
         figure = convergence(curves, headline, convention or headline.replace("_", " "), references)
         drawn.append(_save(figure, folder / f"{headline}.png"))
+    shown = [column for column in panels if any(column in rows for rows in curves.values())]
+    if shown:
+        drawn.append(_save(outcomes(curves, shown, unit, bounds or {}), folder / "outcomes.png"))
     if any(BUDGET[0][0] in rows for rows in curves.values()):
         drawn.append(_save(error_budget(curves, unit), folder / "error_budget.png"))
     if any("forgetting_kl" in rows for rows in curves.values()):
@@ -79,10 +88,11 @@ def convergence(curves: Mapping[str, Rows], column: str, label: str, references:
     for axis in axes:
         axis.set_yscale("log")
         axis.grid(True, which="major", color="0.9", linewidth=0.6)
-    _plain_log_ticks(axes[0].yaxis, (1.0, 2.0, 5.0))
     low, high = axes[1].get_xlim()
     _plain_log_ticks(axes[1].xaxis, (1.0,) if high > 50 * low else (1.0, 2.0, 5.0))
     _bound_below(axes[0], [rows[column] for rows in curves.values() if column in rows], [v for _, v in references])
+    low, high = axes[0].get_ylim()
+    _plain_log_ticks(axes[0].yaxis, (1.0,) if high > 1000 * low else (1.0, 2.0, 5.0))
     for name, value in references:
         for axis in axes:
             axis.axhline(value, color="0.35", linewidth=0.8, linestyle=(0, (1, 3)), zorder=1)
@@ -92,11 +102,34 @@ def convergence(curves: Mapping[str, Rows], column: str, label: str, references:
             path_effects=_halo(),
         )  # fmt: skip
     axes[0].set_ylabel(f"{label} (log scale)")
-    axes[0].set_xlabel("iteration")
-    axes[1].set_xlabel(f"seconds (log scale), all {seeds} seeds together, without compilation")
-    band = "thick lines: mean over seeds; bands: its 95 % interval, cut off at the lowest seed; thin lines: seeds"
-    band = band if seeds > 1 else "one seed"
-    _legend(figure, axes[0], title=band)
+    _iterations(axes[0])
+    together = f" all {seeds} seeds together," if seeds > 1 else ""
+    axes[1].set_xlabel(f"seconds (log scale),{together} without compilation")
+    _legend(figure, axes[0], title=_of_seeds(seeds, ", cut off at the lowest seed"))
+    return figure
+
+
+def outcomes(
+    curves: Mapping[str, Rows], columns: Sequence[str], unit: str, bounds: Mapping[str, Sequence[tuple[str, float]]]
+) -> Any:
+    """One panel per column against iterations, on linear axes: every seed, the mean, its band."""
+    figure, (axes,) = _panels(1, len(columns), width=max(3.8 * len(columns), 7.5), height=4.0)
+    for axis, column in zip(axes, columns, strict=True):
+        for style, (arm, rows) in zip(_styles(curves), curves.items(), strict=True):
+            if column in rows:
+                _curve(axis, rows["iteration"][0], rows[column], style, arm)
+        for word, bound in bounds.get(column, ()):
+            axis.axhline(bound, color="0.35", linewidth=0.8, linestyle=(0, (1, 3)), zorder=1)
+            away, where = (2, "bottom") if word == "at most" else (-2, "top")  # on the side that is not allowed
+            axis.annotate(
+                f"bar: {word} {bound:g}", (0.99, bound), xycoords=("axes fraction", "data"), xytext=(0, away),
+                textcoords="offset points", ha="right", va=where, fontsize=7, color="0.2", zorder=5,
+                path_effects=_halo(),
+            )  # fmt: skip
+        _iterations(axis)
+        axis.set_ylabel(f"{readable(column)} ({unit})" if column.startswith("value_") else readable(column))
+        axis.grid(True, color="0.9", linewidth=0.6)
+    _legend(figure, axes[0], title=_of_seeds(max(len(rows["iteration"]) for rows in curves.values())))
     return figure
 
 
@@ -117,7 +150,7 @@ def error_budget(curves: Mapping[str, Rows], unit: str) -> Any:
                 transform=above[number].transAxes, ha="right", va="top", fontsize=8, path_effects=_halo(),
             )  # fmt: skip
         above[number].set_title(arm, fontsize=10)
-        below[number].set_xlabel("iteration")
+        _iterations(below[number])
     last = max(rows["iteration"].shape[1] for rows in shown.values())
     above[0].set_xlim(1, max(last, 2))
     above[0].set_ylim(bottom=0)
@@ -126,6 +159,12 @@ def error_budget(curves: Mapping[str, Rows], unit: str) -> Any:
     below[0].set_ylabel("share of the sum (%)")
     _legend(figure, above[0], "of the mixture σ′ before the generator is trained; means over players and seeds", 2)
     return figure
+
+
+def _iterations(axis: Any) -> None:
+    """Iterations along x: there is no half of one."""
+    axis.set_xlabel("iteration")
+    axis.xaxis.get_major_locator().set_params(integer=True)
 
 
 def _stack(axis: Any, x: np.ndarray, terms: Sequence[np.ndarray]) -> None:
@@ -149,7 +188,7 @@ def forgetting(curves: Mapping[str, Rows], unit: str) -> Any:
         for style, (arm, rows) in zip(_styles(curves), curves.items(), strict=True):
             if column in rows:
                 _curve(axis, rows["iteration"][0], rows[column], style, arm)
-        axis.set_xlabel("iteration")
+        _iterations(axis)
         axis.set_ylabel(label)
         axis.grid(True, color="0.9", linewidth=0.6)
     axes[0].set_ylim(bottom=0)
@@ -183,6 +222,13 @@ def _legend(figure: Any, axis: Any, title: str | None = None, columns: int | Non
     )  # fmt: skip
 
 
+def _of_seeds(seeds: int, cut: str = "") -> str:
+    """What lines and bands mean."""
+    return (
+        f"thick lines: mean over seeds; bands: its 95 % interval{cut}; thin lines: seeds" if seeds > 1 else "one seed"
+    )
+
+
 def _halo() -> list[Any]:
     """White around a line or a text, so that it can be read on any ground."""
     from matplotlib.patheffects import withStroke
@@ -212,10 +258,13 @@ def _curve(
 
 
 def _bound_below(axis: Any, values: Sequence[np.ndarray], lines: Sequence[float]) -> None:
-    """The lowest seed or reference decides, not the end of a band: that may go down to zero."""
+    """The lowest seed or reference decides, not the end of a band: that may go down to zero.
+
+    What is less than 1e-5 of the highest is rounding, and not shown.
+    """
     positive = np.concatenate([*(value[value > 0].ravel() for value in values), np.asarray(lines, float)])
     if positive.size:
-        axis.set_ylim(positive.min() / 1.5, positive.max() * 1.4)
+        axis.set_ylim(max(positive.min() / 1.5, positive.max() * 1e-5), positive.max() * 1.4)
 
 
 def _plain_log_ticks(axis: Any, steps: tuple[float, ...]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -23,20 +24,30 @@ class Arm:
     preset: str | None = None
     config: Any = None  # instead of a preset; None and no preset: the method's default
     overrides: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    options: Mapping[str, Any] = dataclasses.field(default_factory=dict)  # of the game, over the experiment's
     quick: Mapping[str, Any] = dataclasses.field(default_factory=dict)  # further changes for the quick version
 
 
 @dataclasses.dataclass(frozen=True)
 class Check:
-    """A column that must stay at or below a number in every iteration of every seed of every arm that logs it."""
+    """A column that must stay within bounds in every seed of every arm that logs it, or of the arms named."""
 
     column: str
-    at_most: float
+    at_most: float = math.inf
+    at_least: float = -math.inf
+    arms: tuple[str, ...] = ()
+    at_the_end: bool = False  # in the last iteration only; otherwise in every one
+
+    @property
+    def bounds(self) -> tuple[tuple[str, float], ...]:
+        """Those that say something, with their words."""
+        both = (("at most", self.at_most), ("at least", self.at_least))
+        return tuple((word, bound) for word, bound in both if math.isfinite(bound))
 
 
 @dataclasses.dataclass(frozen=True)
 class Experiment:
-    """A spec. The first of `metrics` is the headline: progress line, figures."""
+    """A spec. The first of `metrics` is the headline: progress line, figures, lower is better."""
 
     name: str
     title: str
@@ -46,6 +57,7 @@ class Experiment:
     seeds: tuple[int, ...]
     options: Mapping[str, Any] = dataclasses.field(default_factory=dict)  # of the game
     metrics: tuple[str, ...] = ("exploitability", "nash_conv")
+    panels: tuple[str, ...] = ()  # columns for a figure of their own, a linear axis each
     report: tuple[int, ...] = (1, 10, 20, 40)
     convention: str = ""  # what the headline is, with its unit: on the figures
     unit: str = "return"  # of the game's returns
@@ -62,12 +74,18 @@ class Plan:
     """A spec with everything looked up and checked."""
 
     spec: Experiment
-    game: Game
+    games: Mapping[str, Game]  # by the label of the arm
     arms: tuple[tuple[Arm, Any, Solver], ...]  # with config and solver
+
+    def game_options(self, arm: Arm) -> dict[str, Any]:
+        return {**self.spec.options, **arm.options}
 
     def identity(self) -> dict[str, Any]:
         """What must be the same for an experiment to go on in its folder."""
-        arms = {arm.label: {"method": arm.method, "config": resolve(config)} for arm, config, _ in self.arms}
+        arms = {
+            arm.label: {"method": arm.method, "config": resolve(config), "options": resolve(self.game_options(arm))}
+            for arm, config, _ in self.arms
+        }
         names = ("name", "game", "options", "seeds", "iterations")
         return {name: resolve(getattr(self.spec, name)) for name in names} | {"arms": arms}
 
@@ -78,9 +96,13 @@ def make_plan(spec: Experiment, quick: bool = False) -> Plan:
     labels = [arm.label for arm in spec.arms]
     if not labels or len({slug(label) for label in labels}) != len(labels):
         raise ValueError(f"an experiment needs arms with different labels, got {labels}")
-    game = make_game(spec.game, **spec.options)
-    arms = []
+    for check in spec.checks:
+        unknown = [label for label in check.arms if label not in labels]
+        if unknown or not check.bounds:
+            raise ValueError(f"a check needs a bound and arms of the experiment ({', '.join(labels)}), got {check}")
+    arms, games = [], {}
     for arm in spec.arms:
+        game = games[arm.label] = make_game(spec.game, **{**spec.options, **arm.options})
         if arm.preset is not None and arm.config is not None:
             raise ValueError(f"the arm {arm.label!r} has both a preset and a config: give one of them")
         config = preset(spec.game, arm.preset) if arm.preset is not None else arm.config
@@ -90,7 +112,7 @@ def make_plan(spec: Experiment, quick: bool = False) -> Plan:
                 raise ValueError(f"the arm {arm.label!r} changes {', '.join(changes)} of no config: name a preset")
             config = config.replace(**changes)
         arms.append((arm, config, make_solver(arm.method, game, config)))
-    return Plan(spec, game, tuple(arms))
+    return Plan(spec, games, tuple(arms))
 
 
 def _replace(spec: Experiment, changes: Mapping[str, Any]) -> Experiment:

@@ -143,7 +143,12 @@ def readable(column: str) -> str:
         "nash_conv": "NashConv",
         "nash_conv_average": "NashConv, run average",
         "exploitability_average": "exploitability, run average",
+        "coop": "cooperation",
     }
+    if column.startswith("value_") and column != "value_loss":
+        return f"{column.removeprefix('value_')}'s value"
+    if column.endswith("_auc"):
+        return f"{readable(column.removesuffix('_auc'))}, area"  # under the curve
     return names.get(column, column.replace("_", " "))
 
 

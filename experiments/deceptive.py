@@ -1,0 +1,30 @@
+"""Deceptive Messages: does the Receiver learn to pull the best arm whatever it is told?"""
+
+from gems_jax.run.spec import Arm, Check, Experiment
+
+EXPERIMENT = Experiment(
+    name="deceptive",
+    title="GEMS on the Deceptive Messages Game",
+    game="deceptive_messages",
+    arms=(
+        Arm("paper", preset="paper"),
+        Arm("tuned", preset="tuned"),
+        Arm("tuned random", preset="tuned", options={"mode": "random"}),
+    ),
+    iterations=6,
+    seeds=(0, 1, 2, 3, 4),
+    metrics=("nash_conv", "value_sender", "value_receiver"),
+    panels=("value_sender", "value_receiver"),
+    report=(1, 2, 4, 6),
+    convention="NashConv, in rewards per game",
+    unit="reward per game",
+    checks=(
+        Check("value_sender", at_most=0.01, arms=("tuned",), at_the_end=True),
+        Check("value_receiver", at_least=0.79, arms=("tuned",), at_the_end=True),
+    ),
+    notes=(
+        "`tuned` was chosen by hand among 20 settings, on other random numbers than these seeds draw.",
+        "With a random best arm the Sender earns 0 in every equilibrium, and the Receiver from 0.5333 to 0.8.",
+    ),
+    quick={"seeds": (0, 1)},
+)
