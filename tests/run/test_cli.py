@@ -106,7 +106,7 @@ def test_doctor() -> None:
 
 def test_games_and_a_game_of_ones_own(tmp_path: Path) -> None:
     done = gems("games")
-    assert done.code == 0 and "kuhn_poker" in done.out and "pgx:tic_tac_toe" in done.out, done
+    assert done.code == 0 and "kuhn_poker" in done.out and "pgx:hex" in done.out, done
     (tmp_path / "own.py").write_text(
         "from gems_jax.games import matrix_game\n"
         "def Fair(prize: float = 1.0):\n    return matrix_game([[prize, -prize], [-prize, prize]], name='fair')\n"
@@ -230,7 +230,7 @@ def test_runs_are_never_written_over(kuhn_run: RunDirectory) -> None:
 
 def test_settings_that_do_not_go_with_the_game(tmp_path: Path) -> None:
     done = call("train", "pgx:tic_tac_toe", "--policy", "tabular", "--run-dir", tmp_path / "run", "--no-exact")
-    assert_one_line(done, 2, "pgx:tic_tac_toe")
+    assert_one_line(done, 2, "tic_tac_toe")
     assert not (tmp_path / "run").exists()
 
 

@@ -132,7 +132,7 @@ def _until(terminal: int, pattern: str, seconds: float = 240.0) -> str:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("game", ["leduc_holdem", "pgx:connect_four"])
+@pytest.mark.parametrize("game", ["leduc_holdem", "connect_four"])
 def test_the_larger_games(game: str, tmp_path: Path) -> None:
     config = SMALL.replace(policy="mlp", policy_hidden=(8,))
     policy = load(untrained_run(tmp_path / "run", game, config).shared)

@@ -32,8 +32,8 @@ def check_playable(game: Game) -> None:
         raise RunError(str(error)) from None
     if not has_words(game) and not (game.simultaneous and game.max_steps == 1):
         raise RunError(
-            f"{game.name} cannot be played in a terminal; there are kuhn_poker, leduc_holdem, pgx:tic_tac_toe, "
-            "pgx:connect_four and matrix games"
+            f"{game.name} cannot be played in a terminal; there are kuhn_poker, leduc_holdem, tic_tac_toe, "
+            "connect_four and matrix games"
         )
 
 

@@ -142,7 +142,7 @@ _WORDS: dict[str, Words] = {
     "leduc_holdem": Words(
         "Leduc hold'em", _leduc_action, _leduc_seen, _leduc_shown, "chips", _BY_NAME, _named(_leduc_action)
     ),
-    "pgx:tic_tac_toe": Words(
+    "tic_tac_toe": Words(
         "tic-tac-toe",
         lambda state, action: f"field {action + 1}",
         _with_mark(_tic_tac_toe),
@@ -151,7 +151,7 @@ _WORDS: dict[str, Words] = {
         "the number of a field",
         _numbered,
     ),
-    "pgx:connect_four": Words(
+    "connect_four": Words(
         "Connect Four",
         lambda state, action: f"column {action + 1}",
         _with_mark(_connect_four),

@@ -49,13 +49,9 @@ def _list() -> int:
             notes.append(f'not installed: pip install "gems_jax[{entry.extra}]"')
         if notes:
             print(f"{'':<{width}}  {'; '.join(notes)}")
-    print(f"{'pgx:<id>':<{width}}  any two-player game of pgx, for example {', '.join(_boards())}")
+    print(f"{'pgx:<id>':<{width}}  any two-player game of pgx, for example pgx:hex, pgx:othello, pgx:go_19x19")
     print(f"{'module:MyGame':<{width}}  your own, from the current folder or the Python path; gems games --check")
     return 0
-
-
-def _boards() -> tuple[str, ...]:
-    return ("pgx:tic_tac_toe", "pgx:connect_four", "pgx:hex", "pgx:othello", "pgx:go_9x9")
 
 
 def _check(name: str, pairs: Sequence[str], episodes: int) -> int:
