@@ -104,7 +104,7 @@ def test_doctor() -> None:
     assert re.search(r"jax +0\.1\d", done.out) and "MISSING" not in done.out
 
 
-def test_games_and_a_game_of_ones_own(tmp_path: Path) -> None:
+def test_games_and_a_game_of_ones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     done = gems("games")
     assert done.code == 0 and "kuhn_poker" in done.out and "pgx:hex" in done.out, done
     (tmp_path / "own.py").write_text(
@@ -113,10 +113,12 @@ def test_games_and_a_game_of_ones_own(tmp_path: Path) -> None:
         "class Broken:\n    name = 'broken'\n"
         "def Bad():\n    raise KeyError('no cards')\n"
     )
-    sound = gems("games", "--check", "own:Fair", "--game-option", "prize=2", cwd=tmp_path)
+    monkeypatch.chdir(tmp_path)  # a game of one's own lies in the current folder
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    sound = call("games", "--check", "own:Fair", "--game-option", "prize=2")
     assert sound.code == 0 and "own:Fair: sound. 2 seats, 2 actions" in sound.out, sound
-    assert_one_line(gems("games", "--check", "own:Broken", cwd=tmp_path), 1, "not a sound game yet", "lacks num_seats")
-    assert_one_line(gems("train", "own:Bad", cwd=tmp_path), 2, "'own:Bad' cannot be made: KeyError: 'no cards'")
+    assert_one_line(call("games", "--check", "own:Broken"), 1, "not a sound game yet", "lacks num_seats")
+    assert_one_line(call("train", "own:Bad"), 2, "'own:Bad' cannot be made: KeyError: 'no cards'")
     assert not (tmp_path / "runs").exists()
 
 

@@ -239,6 +239,7 @@ def _loop(session: _Session, engine: Engine, carry: PyTree, chunk: int, stop: St
                 session.checkpoint_seconds
             ):
                 _save(session, carry)
+                _write_status(session, "running")
     return carry
 
 
@@ -277,7 +278,6 @@ def _save(session: _Session, carry: PyTree) -> None:
         metric=session.last_metric,
         keep=session.keep,
     )
-    _write_status(session, "running")
     session.saved, session.saved_at = session.done, time.monotonic()
     session.save_cost = session.saved_at - begin
 
