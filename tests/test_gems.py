@@ -25,7 +25,7 @@ from gems_jax.meta.omwu import omwu_update
 from gems_jax.oracle import empirical_bernstein_width
 from gems_jax.phases.expansion import Expansion, without
 from gems_jax.phases.meta_game import solve_meta_game
-from gems_jax.phases.response import anchor_kl, make_learner, respond
+from gems_jax.phases.response import anchor_kl, faced_mixture, make_learner, respond
 from gems_jax.population import StackedPolicies, materialise
 from gems_jax.roles import view
 from toy_games import TeamGame, team_game
@@ -539,6 +539,13 @@ def test_the_share_of_a_batch_on_the_newest_anchor(monkeypatch):
 
     for q_new in (0.0, 0.25, 0.5, 1.0):
         np.testing.assert_allclose(share(jax.random.key(1), q_new), [q_new, q_new])
+
+
+def test_the_share_of_opponents_that_sigma_does_not_choose():
+    """Masses 0.8, 0.2, none (the newcomer) and an empty slot: the floor spreads over the first two."""
+    sigma, active = jnp.asarray([[0.8, 0.2, 0.0, 0.0]]), jnp.asarray([[True, True, True, False]])
+    for floor, expected in [(0.0, [0.8, 0.2, 0, 0]), (0.5, [0.65, 0.35, 0, 0]), (1.0, [0.5, 0.5, 0, 0])]:
+        np.testing.assert_allclose(jnp.exp(faced_mixture(sigma, active, floor)), [expected], rtol=1e-6)
 
 
 def test_profiles_and_temperature():

@@ -227,6 +227,8 @@ class GemsConfig:
     """Step size of the critic's Adam (not printed in the paper)."""
     beta_kl: float = real(0.05, NON_NEGATIVE)
     """Weight of the KL trust region."""
+    abr_floor: float = real(0.0, SHARE)
+    """Share of the training's opponents that are drawn from all active anchors alike instead of from sigma."""
     q_new: float = real(0.25, SHARE)
     """Share of a batch on the newest anchor; the rest follow sigma."""
     gradient_clip: float = real(0.5, CAP)

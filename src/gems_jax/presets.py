@@ -82,21 +82,30 @@ KUHN_TUNED_MLP = KUHN_TUNED.replace(
     entropy_weight=0.01,
 )
 
-# The same on Leduc: a larger policy, longer training, fewer iterations.
+# The same on Leduc, where returns are noisier and best responses take longer to learn. Many short meta updates, and no
+# anchor so light that it could not come back within one iteration. Normalised advantages need small steps and a good
+# deal of entropy: a newcomer that has stopped trying actions learns no more.
 LEDUC_TUNED = KUHN_TUNED_MLP.replace(
-    iterations=30,
-    capacity=31,
-    policy_hidden=(32,),
+    iterations=80,
+    capacity=48,
+    policy_hidden=(64,),
     critic_hidden=(32,),
-    num_opponents=32,
-    meta_steps=60,
+    num_opponents=64,
+    meta_steps=100,
+    eta=15.0,
+    logit_cap=7.0,
     oracle_opponents=128,
     mutations=16,
     randoms=16,
-    abr_steps=100,
+    abr_steps=200,
+    abr_epochs=2,
+    abr_opponents=256,
     kl_opponents=8,
-    learning_rate=0.003,
+    normalise_advantages=True,
+    learning_rate=0.0015,
     critic_learning_rate=0.005,
+    entropy_weight=0.1,
+    beta_kl=4.0,
 )
 
 # The Kuhn table with T, d_z and k_0 of tab:gems_master_suite (it prints two d_z, 8 and 16).
@@ -128,7 +137,66 @@ PUBLIC_GOODS_TUNED = DECEPTIVE_TUNED.replace(
     entropy_weight=0.0,
 )
 
+# Boards: a torso that all codes share, games that go on from round to round, small batches and many of them. The newest
+# anchor alone is trained; a mixture of sixteen is kept.
+BOARD_PAPER = PAPER.replace(iterations=200, policy="film", policy_hidden=(64, 64), generator_scale=0.1)
+CHESS_PAPER = BOARD_PAPER.replace(iterations=1000, policy="board", critic_channels=8)
+CONNECT_FOUR_TUNED = GemsConfig(
+    iterations=200,
+    capacity=16,
+    policy="film",
+    policy_hidden=(128, 128),
+    generator_widths=(32,),
+    generator_scale=0.1,
+    critic_hidden=(64, 64),
+    opponents="stratified",
+    num_opponents=32,
+    episodes=1,
+    mixture_samples=0,
+    meta_steps=4,
+    eta=5.0,
+    oracle_opponents=32,
+    oracle_episodes=1,
+    mutations=4,
+    randoms=4,
+    jacobian="none",
+    abr_steps=32,
+    abr_segment=64,
+    abr_anchors=1,
+    abr_opponents=32,
+    abr_episodes=2,
+    abr_epochs=2,
+    abr_minibatches=4,
+    kl_protects="others",
+    kl_opponents=1,
+    kl_states=8,
+    normalise_advantages=True,
+    learning_rate=1e-3,
+    beta_kl=0.1,
+    q_new=1.0,
+    entropy_weight=0.1,
+    gae_lambda=0.9,
+)
+GO_TUNED = CONNECT_FOUR_TUNED.replace(
+    capacity=8,
+    policy_hidden=(64, 64),
+    critic_channels=8,
+    num_opponents=8,
+    meta_steps=1,
+    oracle_opponents=8,
+    mutations=2,
+    randoms=2,
+    abr_opponents=16,
+    abr_epochs=1,
+    entropy_weight=0.03,
+)
+CHESS_TUNED = GO_TUNED.replace(iterations=1000, policy="board", policy_channels=16, generator_scale=0.05)
+
 PRESETS: dict[str, dict[str, GemsConfig]] = {
+    "chess": {"paper": CHESS_PAPER, "tuned": CHESS_TUNED},
+    "connect_four": {"paper": BOARD_PAPER, "tuned": CONNECT_FOUR_TUNED},
+    "go_9x9": {"paper": BOARD_PAPER, "tuned": GO_TUNED},
+    "tic_tac_toe": {"paper": BOARD_PAPER, "tuned": CONNECT_FOUR_TUNED.replace(iterations=40, policy_hidden=(64, 64))},
     "biased_rps": {"tuned": RPS_TUNED},
     "kuhn_poker": {"paper": PAPER, "tuned": KUHN_TUNED, "tuned-mlp": KUHN_TUNED_MLP},
     "leduc_holdem": {"paper": PAPER, "tuned": LEDUC_TUNED},

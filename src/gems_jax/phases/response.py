@@ -36,6 +36,7 @@ def respond(
     """Phase 4, ABR-TR: each population's generator against the others' frozen sigma'. key: consumed."""
     params = {"generator": state.generator, "critic": state.critic}
     opt_state = fresh_optimizer(params, config) if config.reset_optimizer else state.opt_state
+    faced = faced_mixture(found.sigma, found.active, config.abr_floor)
 
     def one(views: tuple[View, ...], p: Array | int, own_key: Array) -> Response:
         own_params, own_opt_state = jax.tree.map(lambda leaf: leaf[p], (params, opt_state))
@@ -48,13 +49,23 @@ def respond(
             found.active[p],
             found.anchor_id[p],
             rotate(opponents, p),
-            jnp.log(rotate(found.sigma, p)),
+            rotate(faced, p),
+            jnp.log(found.sigma[p]),
             state.step + 1,
             config,
         )
 
     merged = each_population(game, one, jax.random.split(key, num_populations(game)))
     return merged._replace(episodes=merged.episodes.sum(), env_steps=merged.env_steps.sum())
+
+
+def faced_mixture(sigma: Array, active: Array, floor: Array | float) -> Array:
+    """log of the mixture [P, K] that opponents are drawn from: sigma, or with probability `floor` any of its anchors.
+
+    The newcomer has no mass and has not been measured: it is nobody's opponent yet.
+    """
+    alike = jax.vmap(simplex.masked_uniform)(active & (sigma > 0.0))
+    return jnp.log((1.0 - floor) * sigma + floor * alike)
 
 
 def decision_share(game: Game) -> float:
@@ -84,6 +95,7 @@ def _respond_one(
     anchor_id: Array,
     opponents: StackedPolicies,
     log_sigma: Array,
+    own_log_sigma: Array,
     time: Array,
     config: GemsConfig,
 ) -> Response:
@@ -107,7 +119,7 @@ def _respond_one(
 
     def experience(step_key: Array, current: PyTree, lanes: list[Lanes]) -> tuple[list[Experience], list[Lanes]]:
         key_code, key_play = jax.random.split(step_key)
-        drawn = simplex.sample(key_code, log_sigma[0], (config.abr_anchors,))
+        drawn = simplex.sample(key_code, own_log_sigma, (config.abr_anchors,))
         is_new = (jnp.arange(config.abr_anchors) + 0.5) / config.abr_anchors < config.q_new
         chosen = codes[jnp.where(is_new, newest, drawn)]
         if not config.abr_segment:
