@@ -18,6 +18,8 @@ PY := $(BIN)/python
 PYTHON ?=
 ARGS ?=
 QUICK ?=
+# test processes; each compiles for itself, and shares what it compiled through the cache
+JOBS ?= 2
 export QUICK
 
 .PHONY: help venv dev kuhn deceptive public-goods test test-slow lint format lock clean
@@ -40,7 +42,7 @@ public-goods: venv
 # -- checks ------------------------------------------------------------------------------------------------------
 
 test: dev
-	$(PY) -m pytest $(ARGS)
+	$(PY) -m pytest -n $(JOBS) --dist loadfile $(ARGS)
 
 test-slow: dev
 	$(PY) -m pytest -m slow $(ARGS)
