@@ -7,7 +7,10 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+from gems_jax.baselines.anytime import APSRO, EPSRO, anytime_solver
 from gems_jax.baselines.cfr import TabularConfig, cfr_solver, xfp_solver
+from gems_jax.baselines.neupl import NeuplConfig, neupl_solver
+from gems_jax.baselines.p2sro import P2sroConfig, p2sro_solver
 from gems_jax.baselines.psro import A_PSRO, ALPHA_PSRO, DOUBLE_ORACLE, PsroConfig, psro_solver
 from gems_jax.config import GemsConfig
 from gems_jax.gems import gems_profile, gems_step, init_gems
@@ -30,6 +33,10 @@ DEFAULTS: dict[str, Any] = {
     "double_oracle": DOUBLE_ORACLE,
     "alpha_psro": ALPHA_PSRO,
     "a_psro": A_PSRO,
+    "apsro": APSRO,
+    "epsro": EPSRO,
+    "p2sro": P2sroConfig(),
+    "neupl": NeuplConfig(),
     "cfr": TabularConfig(),
     "cfr_plus": TabularConfig(),
     "xfp": TabularConfig(),
@@ -55,6 +62,10 @@ _MAKE: dict[str, Callable[[Game, Any], Solver]] = {
     "double_oracle": psro_solver,
     "alpha_psro": psro_solver,
     "a_psro": psro_solver,
+    "apsro": anytime_solver,
+    "epsro": anytime_solver,
+    "p2sro": p2sro_solver,
+    "neupl": neupl_solver,
     "cfr": functools.partial(cfr_solver, plus=False),
     "cfr_plus": functools.partial(cfr_solver, plus=True),
     "xfp": xfp_solver,

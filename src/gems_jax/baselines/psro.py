@@ -40,7 +40,7 @@ from gems_jax.explicit.payoffs import (
     solve_meta_game,
     widen_table,
 )
-from gems_jax.explicit.responses import Mixture, Oracle, Response, exact_oracle
+from gems_jax.explicit.responses import Mixture, Oracle, Response, exact_oracle, policy_params
 from gems_jax.explicit.store import Store, append, nbytes, new_store, pad_slots, room, widen
 from gems_jax.population import StackedPolicies
 from gems_jax.types import Array, Game, Profile, PyTree, Solver, num_players, num_populations, struct
@@ -212,7 +212,7 @@ def lookahead_oracle(game: Game, config: PsroConfig, ordinary: Oracle) -> Oracle
         tables = tables_of(game, mixture.policies)
         directions, rise = look_ahead(key_look, tables, mixture.active, mixture.sigma)
         ahead = (jax.random.uniform(key_coin, rise.shape) >= config.ordinary) & (rise >= config.acceptance)
-        params = tabular_policies(game, directions[:, None]).params[:, 0]
+        params = policy_params(game, directions)
         chosen = jnp.where(ahead[:, None, None], params, response.params)
         walks = config.candidates * (1 + config.lookahead_steps)
         return response._replace(params=chosen, cost=response.cost.plus(Cost(tree_walks=walks * tree.num_players)))

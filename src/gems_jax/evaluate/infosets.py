@@ -10,14 +10,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gems_jax.evaluate.game_tree import build_tree
+from gems_jax.evaluate.game_tree import GameTree, build_tree
 from gems_jax.evaluate.tables import policy_tables
 from gems_jax.evaluate.walk import as_bytes
 from gems_jax.nets import TabularPolicy
 from gems_jax.population import StackedPolicies
 from gems_jax.types import Array, Game, NotEnumerableError, num_populations, num_slots
 
-_FLOOR = 1e-30  # the logit of an action that is never played is log of this: a softmax gives it about that much
+# The logit of an action that is never played: a softmax gives it exactly 0. A small positive probability would not do:
+# the slightest chance of getting somewhere tells what is best there, and actions no longer tie.
+_NEVER = -1e4
 
 
 def infoset_policy(game: Game) -> TabularPolicy:
@@ -74,9 +76,13 @@ def tabular_policies(game: Game, tables: Array) -> StackedPolicies:
     tree = build_tree(game)
     chex.assert_shape(tables, (tree.num_populations, None, *tree.legal.shape))
     hashable: Any = game
-    source = jnp.asarray(_rows(hashable)[1])
+    return StackedPolicies(_logits(tables, jnp.asarray(_rows(hashable)[1])), infoset_policy(game))
+
+
+@jax.jit
+def _logits(tables: Array, source: Array) -> Array:
     rows = jax.vmap(lambda table, rows: table[:, rows])(tables, source)
-    return StackedPolicies(jnp.log(jnp.maximum(rows, _FLOOR)), infoset_policy(game))
+    return jnp.where(rows > 0, jnp.log(jnp.where(rows > 0, rows, 1.0)), _NEVER)
 
 
 def tables_of(game: Game, policies: StackedPolicies) -> Array:
@@ -88,6 +94,15 @@ def tables_of(game: Game, policies: StackedPolicies) -> Array:
     tree = build_tree(game)
     hashable: Any = game
     if policies.apply == infoset_policy(game):
-        logits = policies.params[:, :, jnp.asarray(_rows(hashable)[0])]
-        return jax.nn.softmax(jnp.where(tree.legal[None, None], logits, -jnp.inf), axis=-1)
+        return _probabilities(policies.params, jnp.asarray(_rows(hashable)[0]), tree.legal)
+    return _looked_up(tree, policies)
+
+
+@jax.jit
+def _probabilities(logits: Array, row_of: Array, legal: Array) -> Array:
+    return jax.nn.softmax(jnp.where(legal[None, None], logits[:, :, row_of], -jnp.inf), axis=-1)
+
+
+@jax.jit
+def _looked_up(tree: GameTree, policies: StackedPolicies) -> Array:
     return policy_tables(tree, policies, num_slots(jax.tree.map(lambda leaf: leaf[0], policies.params)))

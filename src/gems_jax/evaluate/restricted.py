@@ -65,15 +65,13 @@ def solve_restricted(tree: GameTree, sums: np.ndarray) -> tuple[np.ndarray, np.n
     from scipy.optimize import linprog  # takes a moment to import
     from scipy.sparse import coo_array, hstack
 
-    count, infosets, actions, seats = len(sums), tree.num_infosets, tree.num_actions, tree.num_seats
+    (count, sequences), infosets, seats = sums.shape, tree.num_infosets, tree.num_seats
     values = infosets + seats  # v of every information set, then r of every seat
     infoset = np.arange(infosets)
-    # the value that stands above each sequence, and the ones that stand below it
-    above = coo_array(
-        (-np.ones(sums.shape[1]), (np.arange(sums.shape[1]), np.append(np.repeat(infoset, actions), infosets + np.arange(seats)))),
-        shape=(sums.shape[1], values),
-    )  # fmt: skip
-    below = coo_array((np.ones(infosets), (np.asarray(tree.parent), infoset)), shape=(sums.shape[1], values))
+    home = np.append(np.repeat(infoset, tree.num_actions), infosets + np.arange(seats))  # the value above a sequence
+    shape = (sequences, values)
+    above = coo_array((-np.ones(sequences), (np.arange(sequences), home)), shape=shape)
+    below = coo_array((np.ones(infosets), (np.asarray(tree.parent), infoset)), shape=shape)
     legal = np.append(np.asarray(tree.legal).ravel(), np.ones(seats, bool))
     constraints = hstack([coo_array(np.asarray(sums, np.float64).T), above + below]).tocsr()[legal]
     simplex = np.append(np.ones(count), np.zeros(values))[None]
@@ -89,7 +87,7 @@ def solve_restricted(tree: GameTree, sums: np.ndarray) -> tuple[np.ndarray, np.n
     if not solved.success:
         raise RuntimeError(f"the linear program of a game restricted to {count} policies failed: {solved.message}")
     sigma = np.maximum(solved.x[:count], 0.0)
-    plan = np.zeros(sums.shape[1])
+    plan = np.zeros(sequences)
     plan[legal] = np.maximum(-solved.ineqlin.marginals, 0.0)
     return sigma / sigma.sum(), plan
 

@@ -19,7 +19,7 @@ from gems_jax.evaluate.sequence_form import leaf_reach
 from gems_jax.evaluate.tabular import GameTree, build_tree, reach
 from gems_jax.explicit.cost import Cost
 from gems_jax.explicit.store import pad_slots
-from gems_jax.meta import META_SOLVERS, MetaSolver, duality_gap
+from gems_jax.meta import META_SOLVERS, duality_gap
 from gems_jax.population import StackedPolicies
 from gems_jax.rollout import play_episode, play_joint
 from gems_jax.types import Array, Game, num_players, num_populations, struct
@@ -66,21 +66,24 @@ def new_profiles(game: Game, active: np.ndarray, fresh: np.ndarray) -> np.ndarra
     return np.argwhere(everyone & somebody)
 
 
-@functools.partial(jax.jit, static_argnames="player")
-def exact_slab(tree: GameTree, tables: Array, player: int, slot: Array) -> Array:
-    """[players, K, ..., K] (one axis less than the table): all profiles in which `player` plays `slot`.
-
-    tables: [P, K, I, A].
-    """
-    weights = jax.vmap(jax.vmap(lambda table: reach(tree, table)))(tables)
-    owners = tree.population_of_player
-    own = leaf_reach(tree, weights[owners[player], slot], player)
-    others = [other for other in range(tree.num_players) if other != player]
-    axes = string.ascii_lowercase[: len(others)]
+@jax.jit
+def exact_payoffs(tree: GameTree, tables: tuple[Array, ...]) -> Array:
+    """[players, k_0, ..., k_{n-1}]: what everybody earns when player q plays one of tables[q], [k_q, I, A]."""
+    axes = string.ascii_lowercase[: len(tables)]
+    reaches = [
+        leaf_reach(tree, jax.vmap(lambda table: reach(tree, table))(own), player) for player, own in enumerate(tables)
+    ]
     # sum over leaves y of payoff z
     recipe = ",".join(["yz", *(f"{axis}y" for axis in axes)]) + "->z" + axes
-    reaches = [leaf_reach(tree, weights[owners[other]], other) for other in others]
-    return jnp.einsum(recipe, (tree.chance * own)[:, None] * tree.payoff, *reaches, precision="highest")
+    return jnp.einsum(recipe, tree.chance[:, None] * tree.payoff, *reaches, precision="highest")
+
+
+@functools.partial(jax.jit, static_argnames="player")
+def _filled(tree: GameTree, values: Array, tables: Array, player: int, slots: Array) -> Array:
+    """The table's values with all profiles in which `player` plays one of the `slots` [n]. tables [P, K, I, A]."""
+    everyone = [tables[population] for population in tree.population_of_player]
+    everyone[player] = everyone[player][slots]
+    return values.at[(slice(None),) * (player + 1) + (slots,)].set(exact_payoffs(tree, tuple(everyone)))
 
 
 def fill_exact(
@@ -89,10 +92,9 @@ def fill_exact(
     """The table with exact entries for every profile that has a fresh slot, [P, K] bool."""
     tree, tables, values = build_tree(game), tables_of(game, policies), table.values
     for player, population in enumerate(game.population_of_player):
-        for slot in np.nonzero(fresh[population])[0]:
-            slab = exact_slab(tree, tables, player, jnp.int32(slot))
-            where = (slice(None),) * (player + 1) + (int(slot),)
-            values = values.at[where].set(slab)
+        slots = np.nonzero(fresh[population])[0]
+        if slots.size:
+            values = _filled(tree, values, tables, player, jnp.asarray(slots))
     return PayoffTable(values, table.episodes), Cost(tree_walks=len(new_profiles(game, active, fresh)))
 
 
@@ -147,22 +149,24 @@ def meta_game(game: Game, table: PayoffTable, active: Array) -> tuple[Array, Arr
     return values, active[owners]
 
 
-@functools.cache
-def _jitted(name: str) -> MetaSolver:
-    return jax.jit(META_SOLVERS[name])
+@functools.partial(jax.jit, static_argnames=("game", "name"))
+def solve_levels(game: Game, name: str, table: PayoffTable, active: Array) -> tuple[Array, Array]:
+    """The mixtures sigma [M, P, K] that the meta-solver `name` finds for M sets of active slots [M, P, K], and their
+    gaps [M] inside these meta-games. Solvers on the host are called back, one set after the other."""
+    shared = num_populations(game) < num_players(game)
+    solve = META_SOLVERS["alpha_rank_single" if shared and name == "alpha_rank" else name]
 
+    def level(mask: Array) -> tuple[Array, Array]:
+        payoffs, everyone = meta_game(game, table, mask)
+        sigma = solve(payoffs, everyone)
+        if shared:
+            sigma = sigma.mean(axis=0, keepdims=True)
+        return sigma, duality_gap(payoffs, sigma[jnp.asarray(game.population_of_player)], everyone)
 
-_HOST = ("nash_lp", "alpha_rank", "alpha_rank_single")
+    return jax.vmap(level)(active)
 
 
 def solve_meta_game(game: Game, name: str, table: PayoffTable, active: Array) -> tuple[Array, Array]:
     """The mixtures sigma [P, K] that the meta-solver `name` finds, and their gap [] inside the meta-game."""
-    payoffs, mask = meta_game(game, table, active)
-    shared = num_populations(game) < num_players(game)
-    if name == "alpha_rank" and shared:
-        name = "alpha_rank_single"
-    solve = META_SOLVERS[name] if name in _HOST else _jitted(name)
-    sigma = solve(payoffs, mask)
-    if shared:
-        sigma = sigma.mean(axis=0, keepdims=True)
-    return sigma, duality_gap(payoffs, sigma[jnp.asarray(game.population_of_player)], mask)
+    sigma, gap = solve_levels(game, name, table, active[None])
+    return sigma[0], gap[0]

@@ -25,12 +25,15 @@ from gems_jax.evaluate.infosets import tables_of, tabular_policies
 from gems_jax.evaluate.sequence_form import by_infoset
 from gems_jax.evaluate.tabular import (
     GameTree,
+    best_response_values,
     build_tree,
+    mixture_to_behaviour,
     player_gains_of_mixture,
     population_mean,
     reach,
     tied_actions,
     uniform_table,
+    values_against,
 )
 from gems_jax.explicit.cost import Cost
 from gems_jax.population import StackedPolicies
@@ -49,7 +52,7 @@ class Mixture(NamedTuple):
 
 class Response(NamedTuple):
     params: PyTree  # [P, ...], one policy per population
-    gain: np.ndarray  # [P], how much more it earns than the population's own mixture: exact, or as it was measured
+    gain: np.ndarray  # [P], what there is to gain over the population's own mixture, or over `start`
     cost: Cost
 
 
@@ -165,6 +168,11 @@ def mixture_gains(game: Game, tables: Array, sigma: Array) -> np.ndarray:
     return np.asarray(population_mean(tree, player_gains_of_mixture(tree, tables, sigma)))
 
 
+def policy_params(game: Game, tables: Array) -> PyTree:
+    """Parameters [P, ...] of the tabular policies that play tables [P, I, A]."""
+    return tabular_policies(game, tables[:, None]).params[:, 0]
+
+
 def exact_oracle(game: Game, ties: str = "novel") -> Oracle:
     """Exact best responses, deterministic, as tabular policies."""
 
@@ -172,8 +180,40 @@ def exact_oracle(game: Game, ties: str = "novel") -> Oracle:
         del start
         tables = tables_of(game, mixture.policies)
         replies = exact_replies(key, game, tables, mixture.active, mixture.sigma, ties)
-        params = jax.tree.map(lambda leaf: leaf[:, 0], tabular_policies(game, replies[:, None]).params)
         gain = mixture_gains(game, tables, mixture.sigma)
-        return Response(params, gain, Cost(tree_walks=len(gain)))
+        return Response(policy_params(game, replies), gain, Cost(tree_walks=len(gain)))
+
+    return respond
+
+
+def towards(tree: GameTree, table: Array, reply: Array, rate: float | Array) -> Array:
+    """The policy [I, A] that plays `reply` [I, A] instead of `table` [I, A] in a share `rate` of all games."""
+    return mixture_to_behaviour(
+        tree, jnp.stack([table, reply]), jnp.stack([1.0 - jnp.float32(rate), jnp.float32(rate)])
+    )
+
+
+def exact_learner(game: Game, rate: float) -> Oracle:
+    """An oracle that learns gradually: `start` moved by a share `rate` towards an exact best response to the mixture.
+
+    The stand-in, on enumerable games, for a learner that needs many calls. `gain` is what `start` still lacks.
+    """
+    tree = build_tree(game)
+
+    @jax.jit
+    def move(policies: StackedPolicies, sigma: Array, start: PyTree) -> tuple[PyTree, Array]:
+        tables = tables_of(game, policies)
+        here = tables_of(game, StackedPolicies(start[:, None], policies.apply))[:, 0]
+        best = jax.nn.one_hot(jnp.argmax(tied_actions(tree, tables, sigma), axis=1), tree.num_actions)
+        earned = values_against(tree, here[:, None], tables, sigma)[:, 0]
+        gain = population_mean(tree, best_response_values(tree, tables, sigma) - earned)
+        return policy_params(game, jax.vmap(lambda table: towards(tree, table, best, rate))(here)), gain
+
+    def respond(key: Array, mixture: Mixture, start: PyTree = None) -> Response:
+        del key
+        if start is None:
+            raise ValueError("a learner needs policies to start from: got start=None")
+        params, gain = move(mixture.policies, mixture.sigma, start)
+        return Response(params, np.asarray(gain), Cost(tree_walks=len(gain)))
 
     return respond

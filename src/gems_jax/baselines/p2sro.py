@@ -1,0 +1,177 @@
+"""Pipeline PSRO: several policies of each population learn at once, each against the levels below it.
+
+Every population has fixed policies and, above them in a strict order, W learners. The learner of level l trains
+against the meta-Nash of all policies below it, fixed ones and lower learners alike. Only the lowest learner may be
+fixed, when it has stopped improving; then a fresh learner starts at the top. A learner that has stopped improving but
+is not the lowest goes on.                                                                      (McAleer et al. 2020)
+
+Synchronous: a *tick* moves all learners once. Ours, where the original leaves it open or runs asynchronously: the
+lowest learners of all populations are fixed together, once every one of them is within `plateau` of a best response,
+so that no policy is fixed above one of another population that still learns; new learners start from uniform play.
+The profile is the meta-Nash of the fixed policies.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from gems_jax.config import ABOVE_ZERO, CONFIDENCE, choice, real, replace_fields, size, validate_fields
+from gems_jax.evaluate.infosets import infoset_policy
+from gems_jax.evaluate.tabular import build_tree, uniform_table
+from gems_jax.explicit.cost import Cost, ExplicitMetrics, explicit_metrics
+from gems_jax.explicit.payoffs import PayoffTable, fill_exact, new_table, solve_levels, solve_meta_game, widen_table
+from gems_jax.explicit.responses import Mixture, Oracle, exact_learner, policy_params
+from gems_jax.explicit.store import Store, append, nbytes, new_store, pad_slots, room, widen
+from gems_jax.population import StackedPolicies
+from gems_jax.types import Array, Game, Profile, PyTree, Solver, num_populations, struct
+
+
+@struct
+class P2sroConfig:
+    """Settings of Pipeline PSRO."""
+
+    iterations: int = size(40)
+    """Iterations that an experiment runs by default."""
+    ticks: int = size(10)
+    """Ticks per iteration: moves of every learner."""
+    workers: int = size(3)
+    """W, learners per population."""
+    capacity: int = size(8)
+    """Fixed policies per population that there is room for at first; doubled whenever that is full."""
+    meta_solver: Literal["nash_lp", "nash"] = choice("nash_lp")
+    """How the meta-games of all levels are solved."""
+    rate: float = real(0.1, CONFIDENCE)
+    """How far a tick moves a learner towards its best response (exact learners)."""
+    plateau: float = real(0.01, ABOVE_ZERO)
+    """A learner that lacks no more than this, in units of the game's returns, has stopped improving."""
+
+    def replace(self, **changes: Any) -> P2sroConfig:
+        """A copy with some fields changed; unknown names raise ValueError."""
+        return replace_fields(self, changes)
+
+    def validate(self) -> P2sroConfig:
+        """Raise ValueError for a field out of range."""
+        validate_fields(self)
+        return self
+
+
+@struct
+class P2sroState:
+    store: Store  # the fixed policies
+    learners: PyTree  # [P, W, ...], the lowest level first
+    table: PayoffTable  # of the fixed policies, the learners in the W slots behind them
+    sigma: Array  # [P, K], over the fixed policies
+    sigma_average: Array  # [P, K], over the iterations so far
+    step: Array  # [] int32
+
+
+def p2sro_solver(game: Game, config: P2sroConfig, oracle: Oracle | None = None) -> Solver:
+    """Pipeline PSRO with any learner, an oracle that goes on from `start`; without one, exact learners."""
+    network, workers = infoset_policy(game), config.workers
+    learn = oracle or exact_learner(game, config.rate)
+    everyone = np.ones(num_populations(game), bool)
+
+    def fresh_learners(count: int) -> PyTree:
+        tree = build_tree(game)
+        one = policy_params(game, jnp.broadcast_to(uniform_table(tree), (tree.num_populations, *tree.legal.shape)))
+        return jax.tree.map(lambda leaf: jnp.repeat(leaf[:, None], count, axis=1), one)
+
+    def init(key: Array) -> P2sroState:
+        del key  # uniform policies
+        store = new_store(fresh_learners(1), config.capacity)
+        sigma = store.active.astype(jnp.float32)
+        return P2sroState(
+            store, fresh_learners(workers), new_table(game, config.capacity + workers), sigma, sigma, jnp.int32(0)
+        )
+
+    def together(store: Store, learners: PyTree) -> StackedPolicies:
+        """Fixed policies in the first K slots, learners in the W behind them."""
+        join = lambda fixed, active: jnp.concatenate([fixed, active], axis=1)  # noqa: E731
+        return StackedPolicies(jax.tree.map(join, store.params, learners), network)
+
+    def below(store: Store, level: int) -> np.ndarray:
+        """[P, K + W] bool: fixed policies, and the learners below `level`."""
+        lower = np.broadcast_to(np.arange(workers) < level, (len(everyone), workers))
+        return np.concatenate([np.asarray(store.active), lower], axis=1)
+
+    def measure(table: PayoffTable, store: Store, learners: PyTree, fixed: np.ndarray) -> tuple[PayoffTable, Cost]:
+        """Payoffs of the learners as they are now, and of slots that were just `fixed` [P, K]."""
+        fresh = np.concatenate([fixed, np.ones((len(everyone), workers), bool)], axis=1)
+        return fill_exact(game, table, together(store, learners), below(store, workers), fresh)
+
+    def tick(key: Array, state: P2sroState) -> tuple[P2sroState, np.ndarray, Cost]:
+        """Every learner one move further, and what the lowest ones lacked before it [P]."""
+        fixed = np.asarray(state.store.active) & (int(state.step) == 0)  # nobody has met yet
+        table, cost = measure(state.table, state.store, state.learners, fixed)
+        policies = together(state.store, state.learners)
+        masks = jnp.asarray(np.stack([below(state.store, level) for level in range(workers)]))
+        sigmas, _ = solve_levels(game, config.meta_solver, table, masks)
+        moved, lacks = [], []
+        for level, level_key in enumerate(jax.random.split(key, workers)):
+            start = jax.tree.map(lambda leaf, level=level: leaf[:, level], state.learners)
+            response = learn(level_key, Mixture(policies, masks[level], sigmas[level]), start=start)
+            moved.append(response.params)
+            lacks.append(response.gain)
+            cost = cost.plus(response.cost)
+        learners = jax.tree.map(lambda *leaves: jnp.stack(leaves, axis=1), *moved)
+        return state.replace(learners=learners, table=table), lacks[0], cost  # type: ignore[attr-defined]
+
+    def freeze(state: P2sroState) -> tuple[P2sroState, Cost]:
+        """The lowest learners join the fixed policies for good; the others move down, and fresh ones start on top."""
+        wide = _widened(state, room(state.store))
+        lowest = jax.tree.map(lambda leaf: leaf[:, 0], state.learners)
+        store, fixed = append(wide.store, lowest, everyone)
+        learners = jax.tree.map(
+            lambda old, new: jnp.concatenate([old[:, 1:], new], axis=1), state.learners, fresh_learners(1)
+        )
+        table, cost = measure(wide.table, store, learners, fixed)
+        return wide.replace(store=store, learners=learners, table=table), cost  # type: ignore[attr-defined]
+
+    def step(state: P2sroState, key: Array) -> tuple[P2sroState, ExplicitMetrics]:
+        cost = Cost()
+        for tick_key in jax.random.split(key, config.ticks):
+            state, lacks, spent = tick(tick_key, state)
+            cost = cost.plus(spent)
+            if (lacks <= config.plateau).all():
+                state, spent = freeze(state)
+                cost = cost.plus(spent)
+        mask = jnp.asarray(below(state.store, 0))
+        sigma, gap = solve_meta_game(game, config.meta_solver, state.table, mask)
+        before, sigma = int(state.step), sigma[:, : state.store.capacity]
+        average = (state.sigma_average * before + sigma) / (before + 1)
+        state = state.replace(sigma=sigma, sigma_average=average, step=state.step + 1)  # type: ignore[attr-defined]
+        metrics = explicit_metrics(
+            cost,
+            state.store.active,
+            parameter_bytes=nbytes((state.store.params, state.learners)),
+            payoff_bytes=nbytes(state.table),
+            meta_bytes=nbytes((sigma, average, state.store.active)),
+            restricted_gap=gap,
+        )
+        return state, metrics
+
+    def profile(state: P2sroState, which: str = "iterate") -> Profile:
+        if which not in ("iterate", "average"):
+            raise ValueError(f"unknown profile {which!r}; known: 'iterate', 'average'")
+        policies = StackedPolicies(state.store.params, network)
+        return Profile(policies, state.sigma if which == "iterate" else state.sigma_average)
+
+    def _widened(state: P2sroState, capacity: int) -> P2sroState:
+        if capacity == state.store.capacity:
+            return state
+        sigma, average = (pad_slots(mixture, capacity, (1,)) for mixture in (state.sigma, state.sigma_average))
+        # the learners' slots move with the capacity: their entries are measured anew anyway
+        fixed = state.store.capacity
+        kept = PayoffTable(*(leaf[..., :fixed, :fixed] for leaf in (state.table.values, state.table.episodes)))
+        return state.replace(  # type: ignore[attr-defined]
+            store=widen(state.store, capacity),
+            table=widen_table(kept, capacity + workers),
+            sigma=sigma,
+            sigma_average=average,
+        )
+
+    return Solver(init, step, profile, jittable=False)
