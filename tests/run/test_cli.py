@@ -137,6 +137,23 @@ def test_export(trained: tuple[Path, Outcome], tmp_path: Path) -> None:
     assert_one_line(call("resume", path), 1, "policy.safetensors")
 
 
+def test_other_methods(tmp_path: Path) -> None:
+    """A method that compiles whole and one that runs in Python, with growing shapes: train, resume, eval, compare."""
+    for method, steps in (("cfr_plus", (20, 30)), ("psro", (2, 3))):
+        line = ["train", "matching_pennies", "--method", method, "--iterations", steps[0], "--no-figures"]
+        done = call(*line, "--run-dir", tmp_path / method)
+        assert done.code == 0 and "iterations/s" in done.out and "env steps" not in done.out, done
+        again = call("resume", tmp_path / method, "--iterations", steps[1], "--no-figures")
+        assert again.code == 0 and f"resumed from the checkpoint of iteration {steps[0]}, {steps[1]} to" in again.out
+        said = call("eval", tmp_path / method)
+        found = re.search(r"seed 0: exploitability ([\d.]+)", said.out)
+        logged = read_metrics(tmp_path / method)["exploitability"]
+        assert found and float(found[1]) == pytest.approx(logged[-1], abs=2e-6) and len(logged) == steps[1]
+        assert_one_line(call("eval", tmp_path / method, "--why"), 1, "no error budget")
+    compared = call("compare", tmp_path / "cfr_plus", tmp_path / "psro", "--output", tmp_path / "out")
+    assert compared.code == 0 and "3 iterations" in compared.out and "env steps" not in compared.out, compared
+
+
 # --- help
 
 
@@ -192,6 +209,8 @@ def test_version_and_no_arguments() -> None:
         ("train kuhn_poker --preset papper", ["no preset 'papper'", "did you mean 'paper'?"]),
         ("train rock_paper_scissors --preset paper", ["no presets for the game 'rock_paper_scissors'"]),
         ("train kuhn_poker --method gem", ["unknown method 'gem'", "did you mean 'gems'?"]),
+        ("train kuhn_poker --method psro --preset paper", ["the method psro has no presets"]),
+        ("train kuhn_poker --method cfr --eta 1", ["unknown flag --eta"]),
         ("train kuhn_poker --learning-rat 1", ["unknown flag --learning-rat", "did you mean --learning-rate?"]),
         ("train kuhn_poker --lerning_rate=1", ["unknown flag --lerning_rate", "did you mean --learning-rate?"]),
         ("train kuhn_poker --eta -1", ["--eta must be a finite number, at least 0: got -1.0"]),

@@ -204,7 +204,9 @@ def _check_metric(groups: Sequence[Group], metric: str) -> None:
 
 
 def _axes(groups: Sequence[Group]) -> list[str]:
-    return [axis for axis in AXES if all(axis in seed.rows for each in groups for seed in each.seeds)]
+    """Those that all groups have moved along: a method that walks the tree takes no environment steps."""
+    seeds = [seed for each in groups for seed in each.seeds]
+    return [axis for axis in AXES if all(axis in seed.rows and seed.rows[axis][-1] > 0 for seed in seeds)]
 
 
 def _value_at(rows: Mapping[str, np.ndarray], metric: str, axis: str, budget: float) -> float:

@@ -18,10 +18,11 @@ class Progress(NamedTuple):
     iteration: int
     iterations: int
     metric: tuple[str, float] | None  # name and mean over seeds
-    steps_per_second: float
+    steps_per_second: float  # of the environment; of iterations, where a method takes no steps
     seconds_left: float
     active_anchors: float | None
     memory_bytes: int
+    unit: str = "steps"
 
 
 class Console:
@@ -87,7 +88,7 @@ def progress_line(progress: Progress) -> str:
     parts = [f"{progress.iteration}/{progress.iterations}"]
     if progress.metric is not None:
         parts.append(f"{progress.metric[0]} {progress.metric[1]:.4g}")
-    parts.append(f"{short_number(progress.steps_per_second)} steps/s")
+    parts.append(f"{short_number(progress.steps_per_second)} {progress.unit}/s")
     parts.append(f"{clock(progress.seconds_left)} left")
     if progress.active_anchors is not None:
         parts.append(f"{progress.active_anchors:.0f} anchors")
@@ -139,7 +140,7 @@ def summary_table(
     for mark in shown:
         table.add_column(str(mark), justify="right")
     for name in (*metrics, "total_episodes", "total_env_steps", "seconds"):
-        if name in rows:
+        if name in rows and rows[name].any():
             at = [rows[name][:, mark - 1] for mark in shown]
             exact = name.startswith("total_")
             cells = [short_number(values.mean()) if exact else format_mean(values) for values in at]

@@ -295,16 +295,17 @@ def _nonfinite_message(session: _Session, bad: NonFinite) -> str:
 
 def _show(session: _Session, rows: Rows, took: float) -> None:
     count = rows["iteration"].shape[1]
-    steps = rows["env_steps"].sum() if "env_steps" in rows else rows["iteration"].size
+    steps = rows["env_steps"].sum() if "env_steps" in rows else 0
     session.console.update(
         Progress(
             iteration=session.done,
             iterations=session.iterations,
             metric=None if session.last_metric is None else (str(session.best), session.last_metric),
-            steps_per_second=float(steps) / max(took, 1e-9),
+            steps_per_second=float(steps or rows["iteration"].size) / max(took, 1e-9),
             seconds_left=took / count * (session.iterations - session.done),
             active_anchors=float(rows["active_anchors"][:, -1].mean()) if "active_anchors" in rows else None,
             memory_bytes=machine.memory_bytes(),
+            unit="steps" if steps else "iterations",
         )
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import difflib
 import typing
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -11,9 +12,6 @@ from gems_jax.config import GemsConfig
 from gems_jax.games import make_game
 from gems_jax.run.errors import RunError
 from gems_jax.types import Game, Solver
-
-# method -> the class of its settings; methods that are not named here take none.
-CONFIGS: dict[str, type] = {"gems": GemsConfig}
 
 
 class Problem(NamedTuple):
@@ -33,10 +31,23 @@ def rebuild(record: Mapping[str, Any], where: str = "the run") -> Problem:
     try:
         game = make_game(record["game"], **_game_options(options.get("game") or {}))
         method, settings = record["method"], record["config"]
-        config = config_of(CONFIGS[method], settings) if method in CONFIGS and settings is not None else settings
+        config = settings if settings is None else config_of(type(default_settings(method)), settings)
         return Problem(game, method, config, make_solver(method, game, config))
     except (ValueError, TypeError, AttributeError, ImportError) as error:
         raise RunError(f"cannot rebuild {where}: {error}") from error
+
+
+def default_settings(method: str) -> Any:
+    """The settings that a method has by default. ValueError that lists the methods when there is none of that name."""
+    if method == "gems":
+        return GemsConfig()
+    from gems_jax.solvers import DEFAULTS
+
+    if method not in DEFAULTS:
+        close = difflib.get_close_matches(method, DEFAULTS, 1)
+        hint = f"did you mean {close[0]!r}? " if close else ""
+        raise ValueError(f"unknown method {method!r}; {hint}known: {', '.join(DEFAULTS)}")
+    return DEFAULTS[method]
 
 
 def config_of(kind: type, record: Mapping[str, Any]) -> Any:

@@ -84,8 +84,10 @@ def train(
         why_not = re.sub(r"\[\[.*\]\]", "[...]", monitor.why_not)  # a whole board of numbers helps nobody here
         console.say(f"no exact evaluation: {textwrap.shorten(why_not, 240, placeholder=' ...')}")
     solver, measure = problem.solver, monitor.measure
-    if settings.debug:
-        solver, measure = checked(solver), jax.jit(measure)
+    if settings.debug or not solver.jittable:
+        measure = jax.jit(measure)
+    if settings.debug and solver.jittable:
+        solver = checked(solver)
         console.say("debugging: every operation is checked for NaN, one iteration at a time")
     best = None
     if monitor.exact:

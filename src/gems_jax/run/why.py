@@ -35,7 +35,7 @@ def explain(rows: Sequence[Mapping[str, np.ndarray]]) -> str:
     """One line from the last rows [iterations] of every seed's metrics. RunError where there is no budget in them."""
     missing = [term.column for term in TERMS if not rows or term.column not in rows[0]]
     if missing or not np.size(rows[0][TERMS[0].column]):
-        raise RunError("these metrics hold no error budget: it is measured on games that can be walked (--exact)")
+        raise RunError("these metrics hold no error budget: gems measures it, on games that can be walked (--exact)")
     sizes = [_recent(rows, term.column) for term in TERMS]
     total = sum(sizes)
     largest = int(np.argmax(sizes))

@@ -30,7 +30,7 @@ class Train:
     preset: str = ""
     """Named settings of the game, which the flags below then change (default: tuned, or paper where there is none)."""
     method: str = "gems"
-    """Method to solve it with."""
+    """Method to solve it with; its own settings are then the flags below (--method psro --help)."""
     quick: bool = False
     """A short version that only shows that everything works."""
     seed: int = 0
@@ -68,25 +68,27 @@ class Arguments(Generic[C]):
 
 
 def main(argv: Sequence[str]) -> int:
-    from gems_jax.run.rebuild import CONFIGS
+    from gems_jax.run.rebuild import default_settings
 
-    method = _method_of(argv)
-    if method not in CONFIGS:
-        raise UsageError(f"unknown method {method!r}{suggest(method, CONFIGS)}")
-    kind = CONFIGS[method]
+    try:
+        default = default_settings(_method_of(argv))
+    except ValueError as error:
+        raise UsageError(str(error)) from None
     if any(word in HELP for word in argv):
-        return _help(argv, kind)
-    first = _parse(argv, kind, kind())
+        return _help(argv, default)
+    first = _parse(argv, default)
     run = first.run
     _validated(first.settings)
     _check(run)
     game = make(run.game, run.game_option)
-    base, name = _base_settings(run, game, kind)
-    config = _validated(_parse(argv, kind, base).settings) if base != kind() else first.settings
+    base, name = _base_settings(run, game, default)
+    config = _validated(_parse(argv, base).settings) if base != default else first.settings
     return _train(run, game, config, name)
 
 
-def _parse(argv: Sequence[str], kind: type, base: Any) -> Any:
+def _parse(argv: Sequence[str], base: Any) -> Any:
+    """The line as run options and settings, whose defaults are `base`."""
+    kind = type(base)
     flags = flags_of(Train) | flags_of(kind)
     # A game's name that is missing must stay missing: tyro's own mark for it is the default.
     default = Arguments(run=Train(game=tyro.MISSING), settings=base)
@@ -103,15 +105,14 @@ def _method_of(argv: Sequence[str]) -> str:
     return "gems"
 
 
-def _help(argv: Sequence[str], kind: type) -> int:
+def _help(argv: Sequence[str], base: Any) -> int:
     """Help whose defaults are those of the preset that the rest of the line asks for, where it can be read."""
-    base = kind()
     try:
-        run = _parse([word for word in argv if word not in HELP], kind, base).run
-        base, _ = _base_settings(run, None, kind)
+        run = _parse([word for word in argv if word not in HELP], base).run
+        base, _ = _base_settings(run, None, base)
     except UsageError:
         pass
-    _parse(["--help"], kind, base)  # prints, and leaves
+    _parse(["--help"], base)  # prints, and leaves
     return 0
 
 
@@ -184,13 +185,13 @@ def make(name: str, pairs: Sequence[str]) -> Any:
         raise UsageError(f"the game {name!r} cannot be made: {type(error).__name__}: {error}") from error
 
 
-def _base_settings(run: Train, game: Any, kind: type) -> tuple[Any, str]:
+def _base_settings(run: Train, game: Any, base: Any) -> tuple[Any, str]:
     """The settings that the flags change, and the name of the preset they come from ("" for none)."""
     from gems_jax.config import GemsConfig
     from gems_jax.presets import PRESETS, preset
 
-    base, name = kind(), run.preset
-    if kind is GemsConfig:
+    name = run.preset
+    if isinstance(base, GemsConfig):
         known = PRESETS.get(run.game, {})
         name = name or next((each for each in ("tuned", "paper") if each in known), "")
         if name:
@@ -229,7 +230,8 @@ def _train(run: Train, game: Any, config: Any, preset: str) -> int:
 
     try:
         problem = Problem(game, run.method, config, make_solver(run.method, game, config))
-        jax.eval_shape(problem.solver.init, jax.random.key(0))  # settings that do not go with the game
+        if problem.solver.jittable:  # settings that do not go with the game
+            jax.eval_shape(problem.solver.init, jax.random.key(0))
     except ValueError as error:
         raise UsageError(str(error)) from error
     settings = Settings(
