@@ -10,6 +10,8 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from gems_jax.games.deceptive import DeceptiveMessages
+from gems_jax.games.hanabi_game import Hanabi
+from gems_jax.games.jaxmarl_game import JaxmarlGame, jaxmarl_game
 from gems_jax.games.matrix_game import (
     MatrixGame,
     biased_matching_pennies,
@@ -19,11 +21,25 @@ from gems_jax.games.matrix_game import (
     prisoners_dilemma,
     rock_paper_scissors,
 )
+from gems_jax.games.mpe_game import SimpleSpread, SimpleTag
 from gems_jax.games.pgx_game import PgxGame
 from gems_jax.games.public_goods import PublicGoods
 from gems_jax.types import Game
 
-__all__ = ["GAMES", "GameEntry", "MatrixGame", "PgxGame", "game_options", "make_game", "matrix_game"]
+__all__ = [
+    "GAMES",
+    "GameEntry",
+    "Hanabi",
+    "JaxmarlGame",
+    "MatrixGame",
+    "PgxGame",
+    "SimpleSpread",
+    "SimpleTag",
+    "game_options",
+    "jaxmarl_game",
+    "make_game",
+    "matrix_game",
+]
 
 
 class GameEntry(NamedTuple):
@@ -41,6 +57,9 @@ GAMES: dict[str, GameEntry] = {
     "connect_four": GameEntry(partial(PgxGame, "connect_four"), "four in a row on 7 columns of 6"),
     "go_9x9": GameEntry(partial(PgxGame, "go_9x9"), "Go on 9x9 points, komi 7.5, at most 162 moves"),
     "chess": GameEntry(partial(PgxGame, "chess"), "chess, 4672 moves, a draw after 512 plies"),
+    "simple_tag": GameEntry(SimpleTag, "MPE: three pursuers and a faster evader among two obstacles"),
+    "simple_spread": GameEntry(SimpleSpread, "MPE: three agents cover three landmarks without touching"),
+    "hanabi": GameEntry(Hanabi, "Hanabi, 2 to 5 players: cooperative, everybody sees all cards but the own"),
     "rock_paper_scissors": GameEntry(rock_paper_scissors, "matrix game, Nash (1/3, 1/3, 1/3)"),
     "biased_rps": GameEntry(biased_rps, "rock-paper-scissors with wins of a, b, c, Nash proportional to (b, c, a)"),
     "matching_pennies": GameEntry(matching_pennies, "matrix game, Nash (1/2, 1/2)"),
@@ -53,7 +72,7 @@ GAMES: dict[str, GameEntry] = {
 
 
 def make_game(name: str, **options: Any) -> Game:
-    """The game called `name`: a row of `GAMES`, `pgx:<id>`, or `package.module:MyGame` of your own.
+    """The game called `name`: a row of `GAMES`, `pgx:<id>`, `jaxmarl:<id>`, or `package.module:MyGame` of your own.
 
     `options` go to the game; `game_options(name)` lists them.
     """
@@ -86,10 +105,12 @@ def _factory(name: str) -> Callable[..., Game]:
         hint = f" Did you mean {' or '.join(close)}?" if close else ""
         raise ValueError(
             f"Unknown game {name!r}.{hint} Known games: {', '.join(GAMES)}; besides pgx:<id> for a two-player game of "
-            "pgx and package.module:MyGame for your own."
+            "pgx, jaxmarl:<id> for an environment of JaxMARL and package.module:MyGame for your own."
         )
     if provider == "pgx":
         return partial(PgxGame, rest)
+    if provider == "jaxmarl":
+        return partial(jaxmarl_game, rest)
     return _import(name, provider, rest)
 
 
@@ -101,7 +122,7 @@ def _import(name: str, module: str, attribute: str) -> Callable[..., Game]:
             raise  # the module exists and misses something of its own: that message says more
         raise ValueError(
             f"Unknown game {name!r}: there is no module {module!r} to import (is its folder on the Python path?). "
-            f"Known games: {', '.join(GAMES)}, and pgx:<id>."
+            f"Known games: {', '.join(GAMES)}, pgx:<id> and jaxmarl:<id>."
         ) from error
     for part in attribute.split("."):
         if not hasattr(found, part):

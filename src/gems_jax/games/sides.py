@@ -1,0 +1,43 @@
+"""Who deviates and who shares a population, in games whose seats stand on sides (pursuers and an evader, a team)."""
+
+from __future__ import annotations
+
+
+def check_sides(name: str, teams: bool, shared: bool) -> None:
+    """ValueError for options that contradict each other."""
+    if teams and shared:
+        raise ValueError(
+            f"{name}: shared=True says that the players of a side are drawn from one population, but with teams=True a "
+            "side is one player; got both, pass one of them"
+        )
+
+
+class Sided:
+    """The two tuples of the `Game` protocol, from the side of every seat and the options `teams` and `shared`.
+
+    teams: a side is one player: its seats play one policy and earn the mean of their rewards. Otherwise every seat is
+        a player, and has a population of its own,
+    shared: or shares one with the other players of its side.
+    """
+
+    teams: bool
+    shared: bool
+
+    @property
+    def sides(self) -> tuple[int, ...]:
+        """[S], the side of every seat, counted from 0."""
+        raise NotImplementedError
+
+    @property
+    def num_seats(self) -> int:
+        return len(self.sides)
+
+    @property
+    def player_of_seat(self) -> tuple[int, ...]:
+        return self.sides if self.teams else tuple(range(len(self.sides)))
+
+    @property
+    def population_of_player(self) -> tuple[int, ...]:
+        if self.teams:
+            return tuple(range(max(self.sides) + 1))
+        return self.sides if self.shared else tuple(range(len(self.sides)))
