@@ -60,6 +60,11 @@ def test_eval_and_why(trained: tuple[Path, Outcome]) -> None:
     found = re.search(r"seed 1: exploitability ([\d.]+)", one.out)
     logged = read_metrics(folder / "s1")["exploitability_average"][-1]
     assert found and float(found[1]) == pytest.approx(logged, abs=2e-6) and "seed 0" not in one.out, one
+    assert "the average mixture of iterations 1 to 2, exact" in one.out
+    first = call("eval", folder / "s1", "--at", 1, "--why")
+    found = re.search(r"seed 1: exploitability ([\d.]+)", first.out)
+    logged = read_metrics(folder / "s1")["exploitability"][0]
+    assert found and float(found[1]) == pytest.approx(logged, abs=2e-6) and "last iteration's before" in first.out
 
 
 def test_resume_equals_one_go(trained: tuple[Path, Outcome], tmp_path: Path) -> None:

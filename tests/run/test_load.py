@@ -192,13 +192,33 @@ def test_a_damaged_checkpoint_is_told_and_the_one_before_is_used(kuhn_run: RunDi
     assert (folder / "00000002").exists()  # reading changes nothing
 
 
-@pytest.mark.parametrize(("name", "game", "bound"), [("kuhn", "kuhn_poker", 0.02)])
-def test_shipped_policies_are_as_good_as_they_say(name: str, game: str, bound: float) -> None:
-    """They come with the package, by name; a far better one than uniform play (0.458 in Kuhn poker)."""
+def test_another_checkpoint_than_the_last(kuhn_run: RunDirectory, tmp_path: Path) -> None:
+    shutil.copytree(kuhn_run.shared, tmp_path / "run")
+    folder = tmp_path / "run" / "checkpoints"
+    for step, metric in ((2, 0.1), (3, 0.2)):
+        shutil.copytree(folder / "00000001", folder / f"{step:08d}")
+        manifest = json.loads((folder / "00000001" / "manifest.json").read_text())
+        (folder / f"{step:08d}" / "manifest.json").write_text(json.dumps(manifest | {"metric": metric}))
+    found = {at: load(tmp_path / "run", at=at).iteration for at in ("last", "best", 1, "2")}
+    assert found == {"last": 3, "best": 2, 1: 1, "2": 2}
+    for at in (4, "first"):
+        with pytest.raises(NoRunError, match=f"no checkpoint '?{at}'?: there are 'last', 'best' and .* 1, 2, 3"):
+            load(tmp_path / "run", at=at)
+    for options in ({"at": "best"}, {"which": "average"}):
+        with pytest.raises(NoRunError, match="kuhn.safetensors is one mixture, not a run: asked for '(best|average)'"):
+            load("kuhn", **options)
+
+
+@pytest.mark.parametrize(
+    ("name", "game", "bound", "size"),
+    [("kuhn", "kuhn_poker", 0.02, 50_000), ("leduc", "leduc_holdem", 0.26, 2_000_000)],
+)
+def test_shipped_policies_are_as_good_as_they_say(name: str, game: str, bound: float, size: int) -> None:
+    """They come with the package, by name; far better ones than uniform play (0.458 in Kuhn poker, 2.37 in Leduc)."""
     policy = load(name)
     assert name in shipped() and policy.game == gems_jax.make_game(game)
     measured = float(gems_jax.exploitability(policy.game, policy.profile))
-    assert measured < bound and measured == pytest.approx(policy.last_row["exploitability"], abs=1e-6)
+    assert measured < bound and measured == pytest.approx(policy.last_row["exploitability"], abs=2e-5)
     state = policy.game.init(jax.random.key(0))
     assert int(policy.act(state.observation[0], state.legal[0], jax.random.key(1))) in (0, 1)
-    assert Path(shipped()[name]).stat().st_size < 200_000
+    assert Path(shipped()[name]).stat().st_size < size

@@ -92,7 +92,7 @@ def test_captions_must_fit_the_positions() -> None:
 def test_words_of_boards_and_leduc(tmp_path: Path) -> None:
     from gems_jax.games import make_game
 
-    game = make_game("pgx:connect_four")
+    game = make_game("connect_four")
     words, table = words_of(game), Table(game)
     state = table.advance(table.init(jax.random.key(0)), {0: 3}, jax.random.key(0))
     state = table.advance(state, {1: 3}, jax.random.key(0))
@@ -107,7 +107,11 @@ def test_words_of_boards_and_leduc(tmp_path: Path) -> None:
     assert words.of_text(state, "r") == 1 and words.of_text(state, "f") is None and "not yet" in words.seen(state, 0)
     raised = table.advance(state, {0: 1}, jax.random.key(0))
     assert [words.action(raised, action) for action in legal_actions(raised, 1)] == ["call", "raise", "fold"]
+    folded = table.advance(raised, {1: 2}, jax.random.key(0))
+    assert bool(folded.terminated) and "the table" not in words.shown(folded)  # the card was never turned
     second = table.advance(raised, {1: 0}, jax.random.key(0))
+    late = table.advance(table.advance(second, {0: 1}, jax.random.key(0)), {1: 2}, jax.random.key(0))
+    assert bool(late.terminated) and re.search("the table shows [JQK]", words.shown(late))
     assert re.search("on the table: [JQK]", words.seen(second, 0)) and "3 of yours, 3 of theirs" in words.seen(
         second, 0
     )

@@ -17,7 +17,7 @@ import json
 import math
 import os
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -92,6 +92,7 @@ def restore(
     identity: Mapping[str, Any] | None = None,
     same_shapes: bool = True,
     set_aside: bool = False,
+    among: Collection[int] | None = None,
     say: Callable[[str], None] = lambda text: None,
 ) -> Checkpoint | None:
     """The newest good checkpoint of `folder`, or None when there is none at all.
@@ -99,9 +100,9 @@ def restore(
     `template` gives the structure (arrays or ShapeDtypeStructs); it may hold fewer top-level entries than were saved.
     `same_shapes=False` accepts leaves that grew since `init`. A damaged checkpoint is told through `say` and the one
     before it is used; when all are damaged, CheckpointError. `set_aside` renames damaged ones, so that they do not
-    count as the latest any more: for the process that holds the run.
+    count as the latest any more: for the process that holds the run. `among` limits it to some iterations.
     """
-    found = iterations(folder)
+    found = [step for step in iterations(folder) if among is None or step in among]
     for step in reversed(found):
         path = folder / f"{step:08d}"
         try:
@@ -182,21 +183,23 @@ def _check_identity(there: Mapping[str, Any], here: Mapping[str, Any] | None) ->
         )
 
 
-def _prune(folder: Path, keep: int) -> None:
-    """Keep the last `keep`, and the one of lowest metric (the earliest of equals)."""
-    steps = iterations(folder)
-    kept = set(steps[-keep:])
+def best(folder: Path) -> int | None:
+    """The iteration of lowest metric (the earliest of equals), None where no checkpoint has one."""
     scored = []
-    for step in steps:
+    for step in iterations(folder):
         try:
             metric = json.loads((folder / f"{step:08d}" / "manifest.json").read_text())["metric"]
         except (OSError, ValueError, KeyError):
             continue
         if metric is not None:
             scored.append((metric, step))
-    if scored:
-        kept.add(min(scored)[1])
-    for step in set(steps) - kept:
+    return min(scored)[1] if scored else None
+
+
+def _prune(folder: Path, keep: int) -> None:
+    """Keep the last `keep`, and the best."""
+    steps = iterations(folder)
+    for step in set(steps) - {*steps[-keep:], best(folder)}:
         # renamed first: a removal cut short must not leave half a checkpoint under a number
         doomed = folder / f"tmp-old-{step:08d}"
         os.rename(folder / f"{step:08d}", doomed)

@@ -159,17 +159,22 @@ def load(
     *,
     seed: int | None = None,
     which: str = "iterate",
+    at: str | int = "last",
     say: Callable[[str], None] = lambda text: None,
 ) -> LoadedPolicy:
     """The newest good checkpoint of a run as a policy that acts. RunError says what is wrong with it, if anything.
 
-    seed: which one of a batch, by default the first, or the one whose folder was given. which: the mixture of the last
-    iteration ("iterate") or the average over the run ("average"). say: told of damaged checkpoints that were skipped.
+    seed: which one of a batch, by default the first, or the one whose folder was given. which: the mixture of that
+    iteration ("iterate") or the average up to it ("average"). at: another checkpoint that was kept, "best" (the one of
+    lowest exploitability) or an iteration. say: told of damaged checkpoints that were skipped.
     """
     path = find(run)
     if path.suffix == ".safetensors":
+        if at != "last" or which != "iterate":
+            other = which if at == "last" else at
+            raise NoRunError(f"{path} is one mixture, not a run: asked for {other!r}, which is chosen at export")
         return _load_file(path, seed)
-    return _load_run(path, seed, which, say)
+    return _load_run(path, seed, which, at, say)
 
 
 def shipped() -> dict[str, Path]:
@@ -259,7 +264,7 @@ def _load_file(path: Path, seed: int | None) -> LoadedPolicy:
     return _policy(problem, profile, record["seed"], record["iteration"], str(path), record.get("last_row", {}))
 
 
-def _load_run(path: Path, seed: int | None, which: str, say: Callable[[str], None]) -> LoadedPolicy:
+def _load_run(path: Path, seed: int | None, which: str, at: str | int, say: Callable[[str], None]) -> LoadedPolicy:
     run = open_run(run_folder(path))
     own = read_config(run_folder(path)).get("seed")
     wanted = seed if seed is not None else own if own is not None else run.seeds[0]
@@ -270,13 +275,30 @@ def _load_run(path: Path, seed: int | None, which: str, say: Callable[[str], Non
         raise RunError(f"{run.shared} has no checkpoint yet; train it first: gems resume {run.shared}")
     engine = make_engine(problem.solver, run.seeds, 1)
     found = checkpoint.restore(
-        run.checkpoints, engine.template(), identity=identity(run), same_shapes=engine.fixed_shapes, say=say
+        run.checkpoints,
+        engine.template(),
+        identity=identity(run),
+        same_shapes=engine.fixed_shapes,
+        among=_wanted(run.checkpoints, at),
+        say=say,
     )
     assert found is not None
     index = run.seeds.index(wanted)
     profile = problem.solver.profile(_state_of(found.tree["state"], index, problem.solver.jittable), which=which)
     row = _last_row(run.members[index], found.iteration)
     return _policy(problem, profile, wanted, found.iteration, str(run.members[index]), row)
+
+
+def _wanted(folder: Path, at: str | int) -> tuple[int, ...] | None:
+    """The iterations that `at` means; None for all, of which the last is taken."""
+    if at == "last":
+        return None
+    there = checkpoint.iterations(folder)
+    step = checkpoint.best(folder) if at == "best" else int(at) if str(at).isdecimal() else None
+    if step is None or step not in there:
+        kept = ", ".join(map(str, there))
+        raise NoRunError(f"{folder} has no checkpoint {at!r}: there are 'last', 'best' and the iterations {kept}")
+    return (step,)
 
 
 def _policy(

@@ -67,8 +67,14 @@ def _leduc_action(state: GameState, action: int) -> str:
     return ("check" if int(chips[0]) == int(chips[1]) else "call", "raise", "fold")[action]
 
 
+def _leduc_open(state: GameState) -> bool:
+    """Whether the table's card was turned. pgx counts a round that a fold has ended as over, too."""
+    position = state.inner.state
+    return int(position._round) > int(position.terminated)
+
+
 def _leduc_public(state: GameState) -> str:
-    return CARDS[int(state.inner.state._cards[2])] if int(state.inner.state._round) > 0 else "not yet"
+    return CARDS[int(state.inner.state._cards[2])] if _leduc_open(state) else "not yet"
 
 
 def _leduc_seen(state: GameState, seat: int) -> str:
@@ -79,7 +85,7 @@ def _leduc_seen(state: GameState, seat: int) -> str:
 
 def _leduc_shown(state: GameState) -> str:
     cards = f"seat 0 holds {_card(state, 0)}, seat 1 holds {_card(state, 1)}"
-    return f"{cards}, the table shows {_leduc_public(state)}" if int(state.inner.state._round) > 0 else cards
+    return f"{cards}, the table shows {_leduc_public(state)}" if _leduc_open(state) else cards
 
 
 def _named(action: Callable[[GameState, int], str]) -> Callable[[GameState, str], int | None]:

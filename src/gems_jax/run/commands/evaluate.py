@@ -24,6 +24,8 @@ class Evaluate:
     """The mixture of the last iteration, or the average over the run."""
     seed: int | None = None
     """One seed of a batch (default: all)."""
+    at: str = "last"
+    """Which checkpoint: last, best (of lowest exploitability), or an iteration that was kept."""
 
 
 def main(argv: Sequence[str]) -> int:
@@ -37,7 +39,8 @@ def main(argv: Sequence[str]) -> int:
     enable_compilation_cache()
     say = lambda text: print(text, file=sys.stderr)  # noqa: E731
     policies = [
-        load(arguments.run, seed=seed, which=arguments.which, say=say) for seed in _seeds(arguments.run, arguments.seed)
+        load(arguments.run, seed=seed, which=arguments.which, at=arguments.at, say=say)
+        for seed in _seeds(arguments.run, arguments.seed)
     ]
     game = policies[0].game
     try:
@@ -45,8 +48,8 @@ def main(argv: Sequence[str]) -> int:
     except NotEnumerableError as error:
         raise UsageError(str(error)) from None
     zero_sum = num_players(game) == 2 and game.zero_sum
-    mixture = "the last iteration's mixture" if arguments.which == "iterate" else "the run's average mixture"
-    print(f"{game.name}, {policies[0].method}, iteration {policies[0].iteration}, {mixture}, exact")
+    mixture = "the mixture of iteration" if arguments.which == "iterate" else "the average mixture of iterations 1 to"
+    print(f"{game.name}, {policies[0].method}: {mixture} {policies[0].iteration}, exact")
     for policy, gap in zip(policies, gaps, strict=True):
         print(f"seed {policy.seed}: {_words(gap, zero_sum)}")
     if len(gaps) > 1:
@@ -84,4 +87,6 @@ def _rows(policy: Any) -> Mapping[str, Any]:
 
     from gems_jax.run.writers import read_metrics
 
-    return read_metrics(policy.source) if Path(policy.source).is_dir() else policy.last_row
+    if not Path(policy.source).is_dir():
+        return policy.last_row
+    return {name: values[: policy.iteration] for name, values in read_metrics(policy.source).items()}

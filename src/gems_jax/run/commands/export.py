@@ -24,6 +24,8 @@ class Export:
     """The mixture of the last iteration, or the average over the run."""
     seed: int | None = None
     """Which seed of a batch (default: the first)."""
+    at: str = "last"
+    """Which checkpoint: last, best (of lowest exploitability), or an iteration that was kept."""
 
 
 def main(argv: Sequence[str]) -> int:
@@ -32,7 +34,7 @@ def main(argv: Sequence[str]) -> int:
     from gems_jax.run.load import find, load, read_description, save
 
     path = find(arguments.run)
-    policy = load(path, seed=arguments.seed, which=arguments.which)
+    policy = load(path, seed=arguments.seed, which=arguments.which, at=arguments.at)
     single = path.suffix == ".safetensors"
     record = read_description(path) if single else read_config(policy.source)
     folder = path.parent if single else Path(policy.source)

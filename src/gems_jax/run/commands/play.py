@@ -26,6 +26,8 @@ class Play:
     """Seed of the deals (default: another one every time)."""
     seed: int | None = None
     """Which seed of a batch (default: the first)."""
+    at: str = "last"
+    """Which checkpoint: last, best (of lowest exploitability), or an iteration that was kept."""
 
 
 def main(argv: Sequence[str]) -> int:
@@ -39,7 +41,7 @@ def main(argv: Sequence[str]) -> int:
     from gems_jax.run.play import check_playable, play
 
     enable_compilation_cache()
-    policy = load(arguments.run, seed=arguments.seed, say=lambda text: print(text, file=sys.stderr))
+    policy = load(arguments.run, seed=arguments.seed, at=arguments.at, say=lambda text: print(text, file=sys.stderr))
     check_playable(policy.game)
     if arguments.seat is not None and not 0 <= arguments.seat < policy.game.num_seats:
         raise UsageError(f"--seat must be 0 to {policy.game.num_seats - 1}: got {arguments.seat}")

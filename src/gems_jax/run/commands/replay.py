@@ -25,6 +25,8 @@ class Replay:
     """Seed of the games; the same one gives the same games."""
     seed: int | None = None
     """Which seed of a batch (default: the first)."""
+    at: str = "last"
+    """Which checkpoint: last, best (of lowest exploitability), or an iteration that was kept."""
     output: Path | None = None
     """Folder to write to (default: replays/ of the run, or of the current folder for a file)."""
     show: bool = True
@@ -42,7 +44,7 @@ def main(argv: Sequence[str]) -> int:
     from gems_jax.run.replay import check_discrete, write_replays
 
     enable_compilation_cache()
-    policy = load(arguments.run, seed=arguments.seed, say=lambda text: print(text, file=sys.stderr))
+    policy = load(arguments.run, seed=arguments.seed, at=arguments.at, say=lambda text: print(text, file=sys.stderr))
     try:
         check_discrete(policy.game)
     except ValueError as error:
