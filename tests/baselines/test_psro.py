@@ -29,7 +29,7 @@ def curve(game, method, config=None, iterations=10, seed=0):
     return np.array(values), state, rows
 
 
-@pytest.mark.parametrize(("ties", "seed"), [("novel", 0), ("lowest", 0), ("random", 0), ("random", 1)])
+@pytest.mark.parametrize(("ties", "seed"), [("robust", 0), ("novel", 0), ("lowest", 0), ("random", 0), ("random", 1)])
 def test_double_oracle_solves_kuhn(ties, seed):
     """Below 1e-6 within 10 iterations, however ties go, and no policy is added after that."""
     values, state, rows = curve(KUHN, "double_oracle", DOUBLE_ORACLE.replace(ties=ties), 12, seed)
@@ -176,7 +176,7 @@ def test_profiles_and_what_is_refused():
 
 @pytest.mark.slow
 def test_leduc():
-    """Exploitability at most 0.75 at iteration 25, mean of 3 seeds (measured: 0.59)."""
+    """Exploitability at most 0.75 at iteration 25, mean of 3 seeds."""
     leduc = make_game("leduc_holdem")
     ends = [curve(leduc, "psro", PsroConfig(ties="random"), 25, seed)[0][-1] / 2 for seed in range(3)]
     print("exploitability at 25:", ends)

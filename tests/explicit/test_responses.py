@@ -15,6 +15,7 @@ from gems_jax.explicit.responses import _reaches as reaches
 
 KUHN = make_game("kuhn_poker")
 RPS = make_game("rock_paper_scissors")
+KEY = jax.random.key(0)
 
 
 def lowest(tree):
@@ -72,23 +73,36 @@ def test_ties_in_rock_paper_scissors():
     for held, reply in (([], 0), ([0], 1), ([0, 1], 2), ([1], 0), ([2, 0, 1], 0)):
         tables = both(uniform, *one_hot[jnp.array(held, int)])
         active, sigma = jnp.ones(tables.shape[:2], bool), jnp.zeros(tables.shape[:2]).at[:, 0].set(1.0)
-        replies = exact_replies(None, RPS, tables, active, sigma)
+        replies = exact_replies(KEY, RPS, tables, active, sigma, "novel")
         for player in range(2):
             row = int(np.nonzero(np.asarray(build_tree(RPS).seat) == player)[0][0])
             np.testing.assert_array_equal(replies[player, row], one_hot[reply])
-        lowest_one = exact_replies(None, RPS, tables, active, sigma, ties="lowest")
+        lowest_one = exact_replies(KEY, RPS, tables, active, sigma, ties="lowest")
         np.testing.assert_array_equal(lowest_one[0, 0], one_hot[0])
     rock = both(one_hot[0], one_hot[1])
     sigma = jnp.zeros((2, 2)).at[:, 0].set(1.0)
-    np.testing.assert_array_equal(exact_replies(None, RPS, rock, sigma > 2, sigma)[0, 0], one_hot[1])
-    once = jnp.ones((2, 1))
-    drawn = [exact_replies(jax.random.key(seed), RPS, both(uniform), once > 0, once, "random") for seed in range(20)]
-    seen = {int(replies[0, 0].argmax()) for replies in drawn}  # one is missing with probability 3 (2/3)^20 < 1e-3
-    assert len(seen) == 3
-    with pytest.raises(ValueError, match="unknown rule for ties 'old'; known: novel, random, lowest"):
-        exact_replies(None, RPS, rock, sigma > 0, sigma, "old")
-    with pytest.raises(ValueError, match="needs a key"):
-        exact_replies(None, RPS, rock, sigma > 0, sigma, "random")
+    np.testing.assert_array_equal(exact_replies(KEY, RPS, rock, sigma > 2, sigma)[0, 0], one_hot[1])
+    with pytest.raises(ValueError, match="unknown rule for ties 'old'; known: robust, random, novel, lowest"):
+        exact_replies(KEY, RPS, rock, sigma > 0, sigma, "old")
+
+
+def test_ties_are_broken_by_what_else_the_opponents_hold():
+    """Uniform play is met: everything ties. The opponents hold rock (and paper) too: paper (or whatever was drawn)."""
+    one_hot, uniform = jnp.eye(3), jnp.full((3,), 1 / 3)
+    tables = jnp.broadcast_to(jnp.stack([uniform, one_hot[0]])[:, None], (2, 2, 2, 3))
+    sigma, active = jnp.zeros((2, 2)).at[:, 0].set(1.0), jnp.ones((2, 2), bool)
+    for ties in ("robust", "random"):
+        np.testing.assert_array_equal(exact_replies(KEY, RPS, tables, active, sigma, ties)[0, 0], one_hot[1])
+    # held, but not by a slot that is active: rock does not count
+    inactive = exact_replies(KEY, RPS, tables, active.at[:, 1].set(False), sigma, "robust")
+    np.testing.assert_array_equal(inactive[0, 0], one_hot[0])
+    # three opponents alike cancel out for `robust`; a random mixture of them prefers each action now and then:
+    # one is missing after 20 draws with probability 3 (2/3)^20 < 1e-3
+    tables = jnp.broadcast_to(jnp.stack([uniform, *one_hot])[:, None], (2, 4, 2, 3))
+    sigma, active = jnp.zeros((2, 4)).at[:, 0].set(1.0), jnp.ones((2, 4), bool)
+    drawn = [exact_replies(jax.random.key(seed), RPS, tables, active, sigma, "random") for seed in range(20)]
+    assert {int(replies[0, 0].argmax()) for replies in drawn} == {0, 1, 2}
+    np.testing.assert_array_equal(exact_replies(KEY, RPS, tables, active, sigma, "robust")[0, 0], one_hot[0])
 
 
 @pytest.mark.parametrize("game", [KUHN, make_game("kuhn_poker", shared=True), make_game("leduc_holdem")],

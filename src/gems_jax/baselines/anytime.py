@@ -49,8 +49,8 @@ class AnytimeConfig:
     """Steps of the no-regret rule."""
     step_size: float = real(0.1, ABOVE_ZERO)
     """Of multiplicative weights, in units of the game's returns."""
-    ties: Literal["novel", "random", "lowest"] = choice("novel")
-    """Exact responses that tie: new ones first, then the lowest action or any; or the lowest action alone."""
+    ties: Literal["robust", "random", "novel", "lowest"] = choice("robust")
+    """Exact responses that tie: how one is chosen (see explicit/responses.py)."""
 
     def replace(self, **changes: Any) -> AnytimeConfig:
         """A copy with some fields changed; unknown names raise ValueError."""

@@ -60,8 +60,8 @@ class PsroConfig:
     """How the meta-game is solved: see gems_jax.META_SOLVERS."""
     oracle: Literal["exact"] = choice("exact")
     """Who answers the mixture: exact best responses, for enumerable games."""
-    ties: Literal["novel", "random", "lowest"] = choice("novel")
-    """Exact responses that tie: new ones first, then the lowest action or any; or the lowest action alone."""
+    ties: Literal["robust", "random", "novel", "lowest"] = choice("robust")
+    """Exact responses that tie: how one is chosen (see explicit/responses.py)."""
     payoffs: Literal["exact", "episodes"] = choice("exact")
     """Entries of the payoff table: from the tree, or measured."""
     entry_episodes: int = size(1000)

@@ -57,6 +57,7 @@ __all__ = [
     "policy_tables",
     "population_mean",
     "reach",
+    "reply_values",
     "tied_actions",
     "uniform_table",
     "values_against",
@@ -175,6 +176,17 @@ def best_response_values(tree: GameTree, tables: Array, sigma: Array) -> Array:
     """BR_p, [players]: the most that each player alone can earn against the others' mixture."""
     _check(tree, tables, sigma)
     return _best_values(tree, _mixture_gains(tree, tables, sigma))
+
+
+@jax.jit
+def reply_values(tree: GameTree, tables: Array, sigma: Array) -> Array:
+    """q(I, a), [I, A]: what the seat that moves there gets out of an action and the best replies after it.
+
+    Weighted by chance and by how often the others' mixture lets the set happen; -inf where illegal.
+    """
+    _check(tree, tables, sigma)
+    _refuse_teams(tree)
+    return _action_values(tree, _mixture_gains(tree, tables, sigma))
 
 
 @jax.jit

@@ -7,9 +7,17 @@ An *oracle* is a function
 that gives every population one policy against the others' mixtures. `start` [P, ...] are policies to go on from. This
 module holds the exact ones, for enumerable games; an oracle that trains networks has the same signature.
 
-Best responses tie often: wherever the others' play makes a player indifferent, or never lets it get there. With exact
-oracles a response that the population does not hold yet must win, or methods stall on copies: anytime double oracle
-stops at NashConv 1/18 on Kuhn if the lowest action always wins.
+Best responses tie often: wherever the others' play makes a player indifferent, or never lets it get there. A response
+that the population does not hold yet must win, or methods stall on copies: anytime double oracle never solves Kuhn if
+the lowest action always wins. What wins next matters as much. Where the others' mixture never lets a player get, its
+policy may be anything, and yet will be met there once the mixture moves on. Rules, after novelty:
+
+    robust   what does best against all of the opponents' policies alike, then the lowest action
+    random   what does best against a random mixture of them
+    novel    the lowest action
+    lowest   the lowest action, without looking for novelty
+
+Exploitability of PSRO on Leduc after 25 iterations is 0.59 with `robust`, and 0.84 when such actions are drawn blindly.
 """
 
 from __future__ import annotations
@@ -31,15 +39,17 @@ from gems_jax.evaluate.tabular import (
     player_gains_of_mixture,
     population_mean,
     reach,
+    reply_values,
     tied_actions,
     uniform_table,
     values_against,
 )
 from gems_jax.explicit.cost import Cost
 from gems_jax.population import StackedPolicies
+from gems_jax.simplex import masked_normalise
 from gems_jax.types import Array, Game, PyTree
 
-TIES = ("novel", "random", "lowest")
+TIES = ("robust", "random", "novel", "lowest")
 
 
 class Mixture(NamedTuple):
@@ -135,29 +145,32 @@ def novel_plan(tree: GameTree, tied: np.ndarray, own: np.ndarray, plans: np.ndar
     return chosen
 
 
-def exact_replies(
-    key: Array | None, game: Game, tables: Array, mixture_active: Array, sigma: Array, ties: str = "novel"
-) -> Array:
-    """A deterministic best response of every population to the others' mixture, as tables [P, I, A].
+def _preferred(key: Array, tree: GameTree, tables: Array, active: Array, ties: str) -> np.ndarray:
+    """Actions in the order in which they are preferred, [I, A]."""
+    lowest = np.broadcast_to(np.arange(tree.num_actions), tree.legal.shape)
+    if ties in ("novel", "lowest"):
+        return lowest
+    draws = jax.random.exponential(key, active.shape) if ties == "random" else jnp.ones(active.shape)
+    values = reply_values(tree, tables, jax.vmap(masked_normalise)(draws, active))
+    scale = jnp.max(jnp.where(tree.legal, jnp.abs(values), 0.0), axis=1, keepdims=True)
+    relative = np.asarray(values / jnp.where(scale > 0, scale, 1.0))
+    return np.lexsort((lowest, -np.round(relative, 5)), axis=1)  # rounding must not decide
 
-    tables [P, K, I, A]; sigma [P, K]. ties: `novel` prefers a response that the population does not hold, then the
-    lowest action; `random` prefers a novel one, then any (key: consumed); `lowest` looks at the action only.
+
+def exact_replies(key: Array, game: Game, tables: Array, active: Array, sigma: Array, ties: str = "robust") -> Array:
+    """A deterministic best response of every population to the others' mixture, as tables [P, I, A]. key: consumed.
+
+    tables [P, K, I, A]; active [P, K], the policies that populations hold; sigma [P, K]; ties as above.
     """
     if ties not in TIES:
         raise ValueError(f"unknown rule for ties {ties!r}; known: {', '.join(TIES)}")
     tree = build_tree(game)
-    tied, active = np.asarray(tied_actions(tree, tables, sigma)), np.asarray(mixture_active)
-    order = np.broadcast_to(np.arange(tree.num_actions), tree.legal.shape)
-    if ties == "random":
-        if key is None:
-            raise ValueError("ties='random' needs a key: got None")
-        order = np.argsort(np.asarray(jax.random.uniform(key, tree.legal.shape)), axis=1)
+    tied, order = np.asarray(tied_actions(tree, tables, sigma)), _preferred(key, tree, tables, active, ties)
     weights, rows = np.asarray(_reaches(tree, tables)), []
     for population in range(tree.num_populations):
         own = infosets_of(game, population)
-        held = active[population] & (ties != "lowest")
-        plans = pure_plans(weights[population][held], own)
-        chosen = novel_plan(tree, tied, own, plans, order)
+        held = np.asarray(active)[population] & (ties != "lowest")
+        chosen = novel_plan(tree, tied, own, pure_plans(weights[population][held], own), order)
         rows.append(jnp.where(own[:, None], jax.nn.one_hot(chosen, tree.num_actions), uniform_table(tree)))
     return jnp.stack(rows)
 
@@ -173,7 +186,7 @@ def policy_params(game: Game, tables: Array) -> PyTree:
     return tabular_policies(game, tables[:, None]).params[:, 0]
 
 
-def exact_oracle(game: Game, ties: str = "novel") -> Oracle:
+def exact_oracle(game: Game, ties: str = "robust") -> Oracle:
     """Exact best responses, deterministic, as tabular policies."""
 
     def respond(key: Array, mixture: Mixture, start: PyTree = None) -> Response:
