@@ -97,10 +97,6 @@ class Hanabi(Sided):
         return 2 * self.hand_size + (self.players - 1) * (self.colors + self.ranks)
 
     @property
-    def observation_shape(self) -> tuple[int, ...]:
-        return jax.eval_shape(self.init, jax.random.key(0)).observation.shape[1:]
-
-    @property
     def max_steps(self) -> int:
         """Every card drawn by a discard, every token spent on a hint before the deck is empty, and the last round."""
         draws = self.deck_size - self.players * self.hand_size

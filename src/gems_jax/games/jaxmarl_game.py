@@ -130,11 +130,6 @@ def _masks_actions(game: JaxmarlGame) -> bool:
     return True
 
 
-@cache
-def _shapes(game: JaxmarlGame) -> GameState:
-    return jax.eval_shape(game.init, jax.random.key(0))
-
-
 def jaxmarl_game(
     id: str,
     *,
@@ -213,10 +208,6 @@ class JaxmarlGame(Sided):
     def _action_sizes(self) -> tuple[int, ...]:
         spaces = [self.env.action_space(agent) for agent in self.env.agents]
         return tuple(int(np.prod(space.shape)) if self.continuous else int(space.n) for space in spaces)
-
-    @property
-    def observation_shape(self) -> tuple[int, ...]:
-        return _shapes(self).observation.shape[1:]
 
     @property
     def simultaneous(self) -> bool:

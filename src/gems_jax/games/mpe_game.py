@@ -111,10 +111,6 @@ class ParticleGame(Sided):
         return 5
 
     @property
-    def observation_shape(self) -> tuple[int, ...]:
-        return jax.eval_shape(self.init, jax.random.key(0)).observation.shape[1:]
-
-    @property
     def simultaneous(self) -> bool:
         return True
 

@@ -2,6 +2,17 @@
 
 from __future__ import annotations
 
+from functools import cache
+
+import jax
+
+from gems_jax.types import Array, GameState
+
+
+@cache
+def _observation_shape(game: Sided) -> tuple[int, ...]:
+    return jax.eval_shape(game.init, jax.random.key(0)).observation.shape[1:]
+
 
 def check_sides(name: str, teams: bool, shared: bool) -> None:
     """ValueError for options that contradict each other."""
@@ -28,9 +39,16 @@ class Sided:
         """[S], the side of every seat, counted from 0."""
         raise NotImplementedError
 
+    def init(self, key: Array) -> GameState:
+        raise NotImplementedError
+
     @property
     def num_seats(self) -> int:
         return len(self.sides)
+
+    @property
+    def observation_shape(self) -> tuple[int, ...]:
+        return _observation_shape(self)
 
     @property
     def player_of_seat(self) -> tuple[int, ...]:

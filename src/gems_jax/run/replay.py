@@ -1,4 +1,6 @@
-"""Games of a trained policy against itself, written down: SVG animations for the boards of pgx, a text for every one.
+"""Games of a trained policy against itself, written down: a text for every one, and pictures where there are any.
+
+SVG animations for the boards of pgx, GIFs and stills for the particle worlds.
 
     paths = write_replays(gems_jax.load(RUN), folder, episodes=3, seed=0)
 
@@ -15,6 +17,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from gems_jax.games.hanabi_game import Hanabi
+from gems_jax.games.mpe_game import ParticleGame
+from gems_jax.run import hanabi_text
 from gems_jax.run.animation import animation, can_draw
 from gems_jax.run.errors import writing
 from gems_jax.run.files import replace_text
@@ -51,7 +56,8 @@ class Table:
 
 
 def check_discrete(game: Game) -> None:
-    if game.continuous:
+    """ValueError for games that can be neither told in words nor drawn."""
+    if game.continuous and not isinstance(game, ParticleGame):
         raise ValueError(f"{game.name} has continuous actions: there are no words for them")
 
 
@@ -114,20 +120,35 @@ def _odds(words: Words, turn: Turn, seat: int) -> str:
 
 def write_replays(policy: LoadedPolicy, folder: Path, *, episodes: int = 3, seed: int = 0) -> list[Path]:
     """Play `episodes` games and write them below `folder`; returns the files, the text first."""
-    check_discrete(policy.game)
-    table, words = Table(policy.game), words_of(policy.game)
+    game, words, table = policy.game, words_of(policy.game), Table(policy.game)
+    check_discrete(game)
     keys = jax.random.split(jax.random.key(seed), episodes)
-    records = [play_out(table, policy, key) for key in keys]
-    head = f"{words.title}: {policy.method}, seed {policy.seed}, iteration {policy.iteration}"
-    parts = [transcript(words, record, number) for number, record in enumerate(records, 1)]
-    mean = np.mean([record.returns for record in records], axis=0)
-    tail = f"mean of {episodes} games: {returns_in_words(np.round(mean, 4))} {words.unit}"
     stem = f"iteration-{policy.iteration}-seed-{policy.seed}-games-{seed}"
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
+    if isinstance(game, ParticleGame):
+        from gems_jax.run import particles
+
+        tracks = [particles.play_track(table, policy, key) for key in keys]
+        parts = [particles.track_in_words(game, track, number) for number, track in enumerate(tracks, 1)]
+        returns = [track.reward.sum(axis=0) for track in tracks]
+        pictures = particles.write_pictures(game, tracks, folder, stem)
+    else:
+        records = [play_out(table, policy, key) for key in keys]
+        parts = [
+            hanabi_text.transcript(game, record, number)
+            if isinstance(game, Hanabi)
+            else transcript(words, record, number)
+            for number, record in enumerate(records, 1)
+        ]
+        returns = [record.returns for record in records]
+        pictures = _animations(words, records, folder, stem)
+    head = f"{words.title}: {policy.method}, seed {policy.seed}, iteration {policy.iteration}"
+    games = "1 game" if episodes == 1 else f"{episodes} games"
+    tail = f"mean of {games}: {returns_in_words(np.round(np.mean(returns, axis=0), 4))} {words.unit}"
     text = folder / f"{stem}.txt"
     replace_text(text, "\n\n".join([head, *parts, tail]) + "\n")
-    return [text, *_animations(words, records, folder, stem)]
+    return [text, *pictures]
 
 
 def captions(words: Words, record: Record) -> list[list[str]]:
