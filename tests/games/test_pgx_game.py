@@ -319,8 +319,7 @@ def test_where_a_time_limit_may_cut_a_board_both_seats_see_it():
 def test_the_squares_of_a_chess_board_in_the_order_of_the_moves():
     """At the start eight pawns and two knights can move: 73 planes of moves for each square."""
     game = make_game("chess")
-    with jax.numpy_rank_promotion("allow"):  # inside pgx
-        start = jax.jit(game.init)(jax.random.key(0))
+    start = jax.jit(game.init)(jax.random.key(0))
     squares = np.rot90(np.asarray(start.observation[0]), game.board_turns).reshape(64, -1)
     pawns, knights = squares[:, 0] > 0, squares[:, 1] > 0
     assert pawns.sum() == 8 and knights.sum() == 2

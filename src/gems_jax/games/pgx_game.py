@@ -13,6 +13,7 @@ import difflib
 import itertools
 import warnings
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any
@@ -148,10 +149,15 @@ _RULES: dict[str, _Rules] = {
 }
 
 
+def _lenient() -> AbstractContextManager[None]:
+    """pgx broadcasts between ranks, which a program around it may have forbidden."""
+    return jax.numpy_rank_promotion("allow")
+
+
 @cache
 def _env(env_id: str) -> Any:
     # pgx makes arrays when it is imported; inside a trace they would become tracers and outlive it.
-    with jax.ensure_compile_time_eval():
+    with jax.ensure_compile_time_eval(), _lenient():
         try:
             import pgx
         except ImportError as error:
@@ -269,7 +275,8 @@ class PgxGame:
             ends = np.cumsum(poker.weights) / sum(poker.weights)
             deal = jnp.sum(jnp.asarray(ends[:-1], jnp.float32) <= jax.random.uniform(key))
             return self._dealt(jnp.asarray(poker.hands, jnp.int32)[deal])
-        state = jax.tree.map(jnp.asarray, _env(self.id).init(key))  # hex keeps its size as an int
+        with _lenient():
+            state = jax.tree.map(jnp.asarray, _env(self.id).init(key))  # hex keeps its size as an int
         inner = PgxInner(_blank(state), state.current_player, jnp.zeros(0, jnp.bool_))
         return self._game_state(inner, jnp.zeros(2, jnp.float32))
 
@@ -286,7 +293,8 @@ class PgxGame:
         """actions: [2] int32, of which only the moving seat's counts. key: for games with chance moves (backgammon)."""
         inner: PgxInner = state.inner
         action = jnp.where(inner.state.current_player == inner.first, actions[0], actions[1])
-        after = _env(self.id).step(inner.state, action, key)
+        with _lenient():
+            after = _env(self.id).step(inner.state, action, key)
         reward = jnp.where(inner.first == 0, after.rewards, after.rewards[::-1]).astype(jnp.float32)
         history, poker = inner.history, self._rules.poker
         if poker:
@@ -340,6 +348,6 @@ class PgxGame:
         if poker:
             bits = [*poker.observe(inner.state, player), inner.history, jnp.arange(2) == seat]
             return jnp.concatenate(bits).astype(jnp.float32)
-        with warnings.catch_warnings():  # pgx would rather show the moving player only
+        with warnings.catch_warnings(), _lenient():  # pgx would rather show the moving player only
             warnings.simplefilter("ignore", DeprecationWarning)
             return _env(self.id).observe(inner.state, player).astype(jnp.float32)
