@@ -28,7 +28,17 @@ from gems_jax.evaluate.restricted import inner_gap, no_regret, opponent_sums, pl
 from gems_jax.evaluate.tabular import GameTree, build_tree, uniform_table
 from gems_jax.explicit.cost import Cost, ExplicitMetrics, explicit_metrics
 from gems_jax.explicit.responses import exact_replies, policy_params
-from gems_jax.explicit.store import Store, append, nbytes, new_store, pad_slots, room, widen
+from gems_jax.explicit.store import (
+    Store,
+    append,
+    chosen_mixture,
+    nbytes,
+    new_store,
+    pad_slots,
+    room,
+    running_mean,
+    widen,
+)
 from gems_jax.population import StackedPolicies
 from gems_jax.types import Array, Game, Profile, Solver, num_players, struct
 
@@ -144,7 +154,7 @@ def anytime_solver(game: Game, config: AnytimeConfig) -> Solver:
         params = policy_params(game, newcomers)
         store, _ = append(wide.store, params, np.ones(populations, bool))
         sigma, learner, gaps = solve(tables_of(game, policies(store)), store.active)
-        average = (wide.sigma_average * before + sigma) / (before + 1)
+        average = running_mean(wide.sigma_average, sigma, before)
         inner = 0 if config.inner == "lp" else config.inner_steps
         metrics = explicit_metrics(
             cost.plus(Cost(tree_walks=int(store.active.sum()) + populations * inner)),
@@ -156,9 +166,7 @@ def anytime_solver(game: Game, config: AnytimeConfig) -> Solver:
         return AnytimeState(store, sigma, average, learner, state.step + 1), metrics
 
     def profile(state: AnytimeState, which: str = "iterate") -> Profile:
-        if which not in ("iterate", "average"):
-            raise ValueError(f"unknown profile {which!r}; known: 'iterate', 'average'")
-        return Profile(policies(state.store), state.sigma if which == "iterate" else state.sigma_average)
+        return Profile(policies(state.store), chosen_mixture(which, state.sigma, state.sigma_average))
 
     return Solver(init, step, profile, jittable=False)
 

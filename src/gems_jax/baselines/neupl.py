@@ -32,7 +32,7 @@ from gems_jax.evaluate.tabular import GameTree, build_tree, tied_actions, unifor
 from gems_jax.explicit.cost import Cost, ExplicitMetrics, explicit_metrics
 from gems_jax.explicit.payoffs import PayoffTable, exact_payoffs, solve_levels
 from gems_jax.explicit.responses import policy_params, towards
-from gems_jax.explicit.store import nbytes
+from gems_jax.explicit.store import chosen_mixture, nbytes, running_mean
 from gems_jax.explicit.symmetric import for_everyone, one_population
 from gems_jax.population import StackedPolicies
 from gems_jax.types import Array, Game, Profile, Solver, num_players, struct
@@ -148,7 +148,7 @@ def neupl_solver(game: Game, config: NeuplConfig) -> Solver:
         payoffs = symmetric_payoffs(slots)
         sigma, gap = (rows[-1] for rows in nash(payoffs))
         before = int(state.step)
-        average = (state.sigma_average * before + sigma) / (before + 1)
+        average = running_mean(state.sigma_average, sigma, before)
         metrics = explicit_metrics(
             cost.plus(Cost(tree_walks=count * count)),
             jnp.asarray(_different(graph))[None],
@@ -160,10 +160,8 @@ def neupl_solver(game: Game, config: NeuplConfig) -> Solver:
         return NeuplState(slots, graph, payoffs, sigma, average, state.step + 1), metrics
 
     def profile(state: NeuplState, which: str = "iterate") -> Profile:
-        if which not in ("iterate", "average"):
-            raise ValueError(f"unknown profile {which!r}; known: 'iterate', 'average'")
         params = jax.vmap(lambda table: policy_params(symmetric, table[None])[0])(state.slots)
-        sigma = state.sigma if which == "iterate" else state.sigma_average
+        sigma = chosen_mixture(which, state.sigma, state.sigma_average)
         return for_everyone(game, Profile(StackedPolicies(params[None], network), sigma[None]))
 
     return Solver(init, step, profile, jittable=False)

@@ -25,7 +25,17 @@ from gems_jax.evaluate.tabular import build_tree, uniform_table
 from gems_jax.explicit.cost import Cost, ExplicitMetrics, explicit_metrics
 from gems_jax.explicit.payoffs import PayoffTable, fill_exact, new_table, solve_levels, solve_meta_game, widen_table
 from gems_jax.explicit.responses import Mixture, Oracle, exact_learner, policy_params
-from gems_jax.explicit.store import Store, append, nbytes, new_store, pad_slots, room, widen
+from gems_jax.explicit.store import (
+    Store,
+    append,
+    chosen_mixture,
+    nbytes,
+    new_store,
+    pad_slots,
+    room,
+    running_mean,
+    widen,
+)
 from gems_jax.population import StackedPolicies
 from gems_jax.types import Array, Game, Profile, PyTree, Solver, num_populations, struct
 
@@ -142,7 +152,7 @@ def p2sro_solver(game: Game, config: P2sroConfig, oracle: Oracle | None = None) 
         mask = jnp.asarray(below(state.store, 0))
         sigma, gap = solve_meta_game(game, config.meta_solver, state.table, mask)
         before, sigma = int(state.step), sigma[:, : state.store.capacity]
-        average = (state.sigma_average * before + sigma) / (before + 1)
+        average = running_mean(state.sigma_average, sigma, before)
         state = state.replace(sigma=sigma, sigma_average=average, step=state.step + 1)  # type: ignore[attr-defined]
         metrics = explicit_metrics(
             cost,
@@ -155,10 +165,8 @@ def p2sro_solver(game: Game, config: P2sroConfig, oracle: Oracle | None = None) 
         return state, metrics
 
     def profile(state: P2sroState, which: str = "iterate") -> Profile:
-        if which not in ("iterate", "average"):
-            raise ValueError(f"unknown profile {which!r}; known: 'iterate', 'average'")
         policies = StackedPolicies(state.store.params, network)
-        return Profile(policies, state.sigma if which == "iterate" else state.sigma_average)
+        return Profile(policies, chosen_mixture(which, state.sigma, state.sigma_average))
 
     def _widened(state: P2sroState, capacity: int) -> P2sroState:
         if capacity == state.store.capacity:

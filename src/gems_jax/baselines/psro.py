@@ -41,7 +41,17 @@ from gems_jax.explicit.payoffs import (
     widen_table,
 )
 from gems_jax.explicit.responses import Mixture, Oracle, Response, exact_oracle, policy_params
-from gems_jax.explicit.store import Store, append, nbytes, new_store, pad_slots, room, widen
+from gems_jax.explicit.store import (
+    Store,
+    append,
+    chosen_mixture,
+    nbytes,
+    new_store,
+    pad_slots,
+    room,
+    running_mean,
+    widen,
+)
 from gems_jax.population import StackedPolicies
 from gems_jax.types import Array, Game, Profile, PyTree, Solver, num_players, num_populations, struct
 
@@ -140,7 +150,7 @@ def psro_solver(game: Game, config: PsroConfig, oracle: Oracle | None = None) ->
             fresh = fresh | np.asarray(wide.store.active)
         table, cost = fill(key_fill, wide.table, store, fresh)
         sigma, gap = solve_meta_game(game, config.meta_solver, table, store.active)
-        average = (wide.sigma_average * before + sigma) / (before + 1)
+        average = running_mean(wide.sigma_average, sigma, before)
         metrics = explicit_metrics(
             cost.plus(response.cost),
             store.active,
@@ -152,9 +162,7 @@ def psro_solver(game: Game, config: PsroConfig, oracle: Oracle | None = None) ->
         return PsroState(store, table, sigma, average, state.step + 1), metrics
 
     def profile(state: PsroState, which: str = "iterate") -> Profile:
-        if which not in ("iterate", "average"):
-            raise ValueError(f"unknown profile {which!r}; known: 'iterate', 'average'")
-        return Profile(policies(state.store), state.sigma if which == "iterate" else state.sigma_average)
+        return Profile(policies(state.store), chosen_mixture(which, state.sigma, state.sigma_average))
 
     return Solver(init, step, profile, jittable=False)
 

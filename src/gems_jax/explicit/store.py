@@ -77,6 +77,18 @@ def append(store: Store, params: PyTree, keep: np.ndarray) -> tuple[Store, np.nd
     return Store(jax.tree.map(put, store.params, params), jnp.asarray(active | fresh)), fresh
 
 
+def chosen_mixture(which: str, iterate: Array, average: Array) -> Array:
+    """The mixture that `profile(state, which)` asks for. Raises ValueError for others."""
+    if which not in ("iterate", "average"):
+        raise ValueError(f"unknown profile {which!r}; known: 'iterate', 'average'")
+    return iterate if which == "iterate" else average
+
+
+def running_mean(average: Array, new: Array, count: int) -> Array:
+    """The mean of count + 1 mixtures from that of the first `count`."""
+    return (average * count + new) / (count + 1)
+
+
 def nbytes(tree: Any) -> float:
     """Bytes of all arrays of a tree."""
     return float(sum(leaf.nbytes for leaf in jax.tree.leaves(tree)))
