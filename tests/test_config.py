@@ -61,7 +61,7 @@ RANGES = {
     ),
     ABOVE_ZERO: "temperature alpha",
     AT_LEAST_ONE: "slowdown",
-    SHARE: "ema q_new discount gae_lambda",
+    SHARE: "ema q_new abr_floor discount gae_lambda",
     OPEN_SHARE: "mass_floor ppo_clip",
     CONFIDENCE: "delta",
     CAP: "logit_cap gradient_cap gradient_clip",
@@ -88,6 +88,9 @@ GOOD_REALS = {
 }
 
 
+MAY_BE_ZERO = ["mixture_samples", "mutations", "randoms", "abr_steps", "abr_segment", "kl_states", "critic_channels"]
+
+
 def bad_and_good(name):
     """Values that the field must refuse, and values that it must take, by its kind; a field without a kind fails."""
     field, hint = FIELDS[name], HINTS[name]
@@ -96,7 +99,7 @@ def bad_and_good(name):
     if hint is bool:
         return (1, 0, "True", None), (True, False)
     if hint is int:
-        least = 0 if name in ("mixture_samples", "mutations", "randoms", "abr_steps") else 1
+        least = 0 if name in MAY_BE_ZERO else 1
         return (least - 1, -5, 2.0, 1.5, "2", None, True), (least, 7)
     if hint == tuple[int, ...]:
         return (8, [8], (0,), (8, -1), (8.0,), None), ((), (8,), (8, 16))
