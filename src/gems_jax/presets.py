@@ -192,7 +192,23 @@ GO_TUNED = CONNECT_FOUR_TUNED.replace(
 )
 CHESS_TUNED = GO_TUNED.replace(iterations=1000, policy="board", policy_channels=16, generator_scale=0.05)
 
+# Particle worlds and Hanabi. `paper` is the Kuhn table with T, d_z and k_0 of tab:gems_master_suite. `tuned` carries the
+# settings of the boards over and has not been measured on these games yet.
+MPE_PAPER = PAPER.replace(iterations=100, policy="mlp", policy_hidden=(64,))
+HANABI_PAPER = MPE_PAPER.replace(iterations=200)
+MPE_TUNED = CONNECT_FOUR_TUNED.replace(
+    iterations=100,
+    policy_hidden=(64, 64),
+    abr_segment=0,
+    entropy_weight=0.01,
+    gae_lambda=0.95,
+)
+HANABI_TUNED = CONNECT_FOUR_TUNED.replace(critic_hidden=(128,), entropy_weight=0.02, gae_lambda=0.95)
+
 PRESETS: dict[str, dict[str, GemsConfig]] = {
+    "simple_tag": {"paper": MPE_PAPER, "tuned": MPE_TUNED},
+    "simple_spread": {"paper": MPE_PAPER, "tuned": MPE_TUNED},
+    "hanabi": {"paper": HANABI_PAPER, "tuned": HANABI_TUNED},
     "chess": {"paper": CHESS_PAPER, "tuned": CHESS_TUNED},
     "connect_four": {"paper": BOARD_PAPER, "tuned": CONNECT_FOUR_TUNED},
     "go_9x9": {"paper": BOARD_PAPER, "tuned": GO_TUNED},
