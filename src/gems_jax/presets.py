@@ -192,8 +192,8 @@ GO_TUNED = CONNECT_FOUR_TUNED.replace(
 )
 CHESS_TUNED = GO_TUNED.replace(iterations=1000, policy="board", policy_channels=16, generator_scale=0.05)
 
-# Particle worlds and Hanabi. `paper` is the Kuhn table with T, d_z and k_0 of tab:gems_master_suite. `tuned` carries the
-# settings of the boards over and has not been measured on these games yet.
+# Particle worlds and Hanabi. `paper` is the Kuhn table with T, d_z and k_0 of tab:gems_master_suite. `tuned` carries
+# the settings of the boards over and has not been measured on these games yet.
 MPE_PAPER = PAPER.replace(iterations=100, policy="mlp", policy_hidden=(64,))
 HANABI_PAPER = MPE_PAPER.replace(iterations=200)
 MPE_TUNED = CONNECT_FOUR_TUNED.replace(
