@@ -124,7 +124,7 @@ def test_grouped_play_equals_play_one_by_one():
         np.testing.assert_array_equal(together.returns[c, n, m], expected)
 
 
-@pytest.mark.parametrize("policy", ["film", "board"])
+@pytest.mark.parametrize("policy", ["film", pytest.param("board", marks=pytest.mark.slow)])
 def test_gems_steps_on_a_board(policy):
     """Shared torso, games that go on between rounds, minibatches, a sample of the protected decisions: one trace."""
     game = make_game("tic_tac_toe")

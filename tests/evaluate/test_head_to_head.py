@@ -1,16 +1,18 @@
 """Mixtures against fixed opponents: scripted positions, known shares, and the monitor's columns."""
 
+from typing import NamedTuple
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from gems_jax import GemsConfig, make_game, make_solver
+from gems_jax import make_game
 from gems_jax.evaluate.head_to_head import against, head_to_head
 from gems_jax.evaluate.opponents import opponents_of, random_policy, tactician
 from gems_jax.evaluate.sampled import sampled_monitor, sampled_row
 from gems_jax.population import StackedPolicies
-from gems_jax.types import Policy, Profile
+from gems_jax.types import Policy, Profile, Solver
 from toy_games import constant, pure, team_game
 
 RPS = make_game("rock_paper_scissors")
@@ -83,32 +85,35 @@ def test_the_tactician_beats_random_play():
     assert found.win > 0.85
 
 
+class Counts(NamedTuple):
+    """What a solver reports."""
+
+    episodes: jax.Array
+    env_steps: jax.Array
+    entropy: jax.Array
+
+
 def test_columns_of_a_game_that_cannot_be_walked():
-    config = GemsConfig(
-        capacity=2, policy="film", policy_hidden=(4,), num_opponents=1, episodes=1, mixture_samples=0, mutations=1,
-        randoms=1, oracle_opponents=1, oracle_episodes=1, abr_steps=1, abr_anchors=1, abr_opponents=1, kl_opponents=1,
-    )  # fmt: skip
+    """Both seats play the square with their number if they may, from a solver that learns nothing."""
     game = make_game("tic_tac_toe")
-    solver = make_solver("gems", game, config)
+    squares = StackedPolicies(100.0 * jnp.eye(9)[:2, None], constant)
+    profile = Profile(squares, jnp.ones((2, 1)))
+    metrics = Counts(jnp.int32(1), jnp.int32(2), jnp.asarray([0.25, 0.75]))
+    solver = Solver(lambda key: (), lambda state, key: (state, metrics), lambda state, which="iterate": profile)
     init, measure = sampled_monitor(game, solver, episodes=8, every=2)
 
     @jax.jit
-    def run(key):
-        start = solver.init(key)
+    def run():
+        return jax.lax.scan(lambda monitor, _: measure(monitor, (), metrics, ()), init(()), None, length=3)[1]
 
-        def one(carry, step_key):
-            state, monitor = carry
-            after, metrics = solver.step(state, step_key)
-            monitor, row = measure(monitor, state, metrics, after)
-            return (after, monitor), row
-
-        return jax.lax.scan(one, (start, init(start)), jax.random.split(jax.random.key(1), 3))[1]
-
-    rows = run(jax.random.key(0))
+    rows = run()
     assert {"score_random", "score_random_interval", "win_random", "draw_random", "length", "entropy"} <= set(rows)
     assert not any(name.startswith("return_") for name in rows)
     np.testing.assert_allclose(rows["score_random"], rows["win_random"] + rows["draw_random"] / 2, rtol=1e-6)
-    assert rows["length"][0] == rows["length"][1] and (rows["length"] >= 5).all() and (rows["length"] <= 9).all()
+    np.testing.assert_allclose(rows["entropy"], 0.5)
+    # the second row repeats the first, the third is measured on episodes of its own
+    assert rows["length"][0] == rows["length"][1] != rows["length"][2]
+    assert (rows["length"] >= 5).all() and (rows["length"] <= 9).all()
 
 
 def test_columns_of_a_team_game():
