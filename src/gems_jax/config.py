@@ -12,7 +12,7 @@ import difflib
 import math
 import typing
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from gems_jax.types import struct
 
@@ -84,8 +84,21 @@ def replace_fields(config: Any, changes: dict[str, Any]) -> Any:
     return dataclasses.replace(config, **changes)
 
 
+class Settings:
+    """What the configs of all methods can do."""
+
+    def replace(self, **changes: Any) -> Self:
+        """A copy with some fields changed; unknown names raise ValueError."""
+        return replace_fields(self, changes)
+
+    def validate(self) -> Self:
+        """Raise ValueError for a field out of range."""
+        validate_fields(self)
+        return self
+
+
 @struct
-class GemsConfig:
+class GemsConfig(Settings):
     """Settings of `gems_step`. Static fields first in each group, then the real-valued ones."""
 
     # --- budget and population
@@ -244,13 +257,9 @@ class GemsConfig:
     entropy_weight: float = real(0.0, NON_NEGATIVE)
     """Weight of the entropy bonus (not printed in the paper)."""
 
-    def replace(self, **changes: Any) -> GemsConfig:
-        """A copy with some fields changed; unknown names raise ValueError."""
-        return replace_fields(self, changes)
-
-    def validate(self) -> GemsConfig:
+    def validate(self) -> Self:
         """Raise ValueError for a field out of range or for fields that do not go together."""
-        validate_fields(self)
+        super().validate()
         if self.initial_anchors > self.capacity:
             raise ValueError(
                 f"initial_anchors must fit the capacity: got {self.initial_anchors} anchors for {self.capacity} slots"

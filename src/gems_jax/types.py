@@ -36,7 +36,7 @@ def static_field(**kwargs: Any) -> Any:
 def struct(cls: type[T]) -> type[T]:
     """Frozen dataclass that is also a pytree: plain fields are leaves, `static_field`s are structure."""
     data = dataclasses.dataclass(frozen=True)(cls)
-    if "replace" not in cls.__dict__:
+    if not hasattr(cls, "replace"):
         data.replace = lambda self, **changes: dataclasses.replace(self, **changes)  # type: ignore[attr-defined]
     jax.tree_util.register_dataclass(data)
     return data

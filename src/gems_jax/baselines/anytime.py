@@ -16,13 +16,13 @@ Two-player zero-sum games.
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, Literal
+from typing import Literal
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gems_jax.config import ABOVE_ZERO, choice, real, replace_fields, size, validate_fields
+from gems_jax.config import ABOVE_ZERO, Settings, choice, real, size
 from gems_jax.evaluate.infosets import infoset_policy, tables_of, tabular_policies
 from gems_jax.evaluate.restricted import inner_gap, no_regret, opponent_sums, plan_table, solve_restricted
 from gems_jax.evaluate.tabular import GameTree, build_tree, uniform_table
@@ -44,7 +44,7 @@ from gems_jax.types import Array, Game, Profile, Solver, num_players, struct
 
 
 @struct
-class AnytimeConfig:
+class AnytimeConfig(Settings):
     """Settings of Anytime and Efficient PSRO."""
 
     iterations: int = size(40)
@@ -61,15 +61,6 @@ class AnytimeConfig:
     """Of multiplicative weights, in units of the game's returns."""
     ties: Literal["robust", "random", "novel", "lowest"] = choice("robust")
     """Exact responses that tie: how one is chosen (see explicit/responses.py)."""
-
-    def replace(self, **changes: Any) -> AnytimeConfig:
-        """A copy with some fields changed; unknown names raise ValueError."""
-        return replace_fields(self, changes)
-
-    def validate(self) -> AnytimeConfig:
-        """Raise ValueError for a field out of range."""
-        validate_fields(self)
-        return self
 
 
 APSRO = AnytimeConfig()

@@ -14,12 +14,11 @@ methods put forward is their average: that is the profile, `iterate` and `averag
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 
-from gems_jax.config import replace_fields, size, validate_fields
+from gems_jax.config import Settings, size
 from gems_jax.evaluate.infosets import tabular_policies
 from gems_jax.evaluate.sequence_form import backward, by_infoset, by_sequence, leaf_gains
 from gems_jax.evaluate.tabular import GameTree, build_tree, reach, tied_actions, uniform_table
@@ -29,22 +28,13 @@ PROFILES = ("iterate", "average", "current")
 
 
 @struct
-class TabularConfig:
+class TabularConfig(Settings):
     """Settings of the tabular methods."""
 
     iterations: int = size(1000)
     """Iterations that an experiment runs by default."""
     walks: int = size(1)
     """Updates of every player per iteration, each a walk over the whole tree."""
-
-    def replace(self, **changes: Any) -> TabularConfig:
-        """A copy with some fields changed; unknown names raise ValueError."""
-        return replace_fields(self, changes)
-
-    def validate(self) -> TabularConfig:
-        """Raise ValueError for a field out of range."""
-        validate_fields(self)
-        return self
 
 
 @struct

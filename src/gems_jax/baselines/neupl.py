@@ -20,13 +20,13 @@ population size, when to solve the graph and how slots move are this project's c
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, Literal
+from typing import Literal
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gems_jax.config import CONFIDENCE, choice, real, replace_fields, size, validate_fields
+from gems_jax.config import CONFIDENCE, Settings, choice, real, size
 from gems_jax.evaluate.infosets import infoset_policy
 from gems_jax.evaluate.tabular import GameTree, build_tree, tied_actions, uniform_table
 from gems_jax.explicit.cost import Cost, ExplicitMetrics, explicit_metrics
@@ -44,7 +44,7 @@ _TREMBLE = 1e-6
 
 
 @struct
-class NeuplConfig:
+class NeuplConfig(Settings):
     """Settings of NeuPL."""
 
     iterations: int = size(40)
@@ -61,15 +61,6 @@ class NeuplConfig:
     """How the meta-games of the graph and of the profile are solved."""
     rate: float = real(0.2, CONFIDENCE)
     """How far an update moves a slot towards its best response (exact learners)."""
-
-    def replace(self, **changes: Any) -> NeuplConfig:
-        """A copy with some fields changed; unknown names raise ValueError."""
-        return replace_fields(self, changes)
-
-    def validate(self) -> NeuplConfig:
-        """Raise ValueError for a field out of range."""
-        validate_fields(self)
-        return self
 
 
 @struct

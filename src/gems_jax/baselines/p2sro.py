@@ -13,13 +13,13 @@ The profile is the meta-Nash of the fixed policies.
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gems_jax.config import ABOVE_ZERO, CONFIDENCE, choice, real, replace_fields, size, validate_fields
+from gems_jax.config import ABOVE_ZERO, CONFIDENCE, Settings, choice, real, size
 from gems_jax.evaluate.infosets import infoset_policy
 from gems_jax.evaluate.tabular import build_tree, uniform_table
 from gems_jax.explicit.cost import Cost, ExplicitMetrics, explicit_metrics
@@ -41,7 +41,7 @@ from gems_jax.types import Array, Game, Profile, PyTree, Solver, num_populations
 
 
 @struct
-class P2sroConfig:
+class P2sroConfig(Settings):
     """Settings of Pipeline PSRO."""
 
     iterations: int = size(40)
@@ -58,15 +58,6 @@ class P2sroConfig:
     """How far a tick moves a learner towards its best response (exact learners)."""
     plateau: float = real(0.01, ABOVE_ZERO)
     """A learner that lacks no more than this, in units of the game's returns, has stopped improving."""
-
-    def replace(self, **changes: Any) -> P2sroConfig:
-        """A copy with some fields changed; unknown names raise ValueError."""
-        return replace_fields(self, changes)
-
-    def validate(self) -> P2sroConfig:
-        """Raise ValueError for a field out of range."""
-        validate_fields(self)
-        return self
 
 
 @struct

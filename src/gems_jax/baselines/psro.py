@@ -15,13 +15,13 @@ The profile is the meta-solver's mixture after the newcomers came in. alpha-Rank
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, Literal
+from typing import Literal
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gems_jax.config import NON_NEGATIVE, SHARE, choice, real, replace_fields, size, validate_fields
+from gems_jax.config import NON_NEGATIVE, SHARE, Settings, choice, real, size
 from gems_jax.evaluate.infosets import infoset_policy, tables_of, tabular_policies
 from gems_jax.evaluate.tabular import (
     GameTree,
@@ -57,7 +57,7 @@ from gems_jax.types import Array, Game, Profile, PyTree, Solver, num_players, nu
 
 
 @struct
-class PsroConfig:
+class PsroConfig(Settings):
     """Settings of PSRO and of the methods that are settings of it."""
 
     iterations: int = size(40)
@@ -90,15 +90,6 @@ class PsroConfig:
     """The longest step, as a share of the new direction in the mixture."""
     acceptance: float = real(0.01, NON_NEGATIVE)
     """Gain in advantage below which the ordinary response is taken after all."""
-
-    def replace(self, **changes: Any) -> PsroConfig:
-        """A copy with some fields changed; unknown names raise ValueError."""
-        return replace_fields(self, changes)
-
-    def validate(self) -> PsroConfig:
-        """Raise ValueError for a field out of range."""
-        validate_fields(self)
-        return self
 
 
 DOUBLE_ORACLE = PsroConfig(meta_solver="nash_lp", min_gain=1e-6)
