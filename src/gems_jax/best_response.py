@@ -154,12 +154,9 @@ def train(
     def update(carry: tuple, penalty_key: Array, batches: list[Experience]) -> tuple[tuple, tuple]:
         params, opt_state = carry
         gradients, (parts, extra) = jax.grad(loss, has_aux=True)(params, batches, penalty_key)
-        new_params, new_opt_state = {}, {}
-        for name in params:
-            updates, new_opt_state[name] = optimizer.update(gradients[name], opt_state[name])
-            scaled = jax.tree.map(lambda u, rate=learning_rate[name]: -rate * u, updates)
-            new_params[name] = optax.apply_updates(params[name], scaled)
-        return (new_params, new_opt_state), (parts, extra, optax.tree.norm(gradients))
+        return _descended(optimizer, params, opt_state, gradients, learning_rate), (
+            parts, extra, optax.tree.norm(gradients),
+        )  # fmt: skip
 
     def one_pass(carry: tuple, pass_key: Array, batches: list[Experience]) -> tuple[tuple, tuple]:
         if minibatches == 1:
@@ -198,6 +195,22 @@ def train(
     ((params, opt_state), _), rows = jax.lax.scan(step, start, jax.random.split(key, steps))
     last = jax.tree.map(lambda leaf: leaf[-1], rows)
     return params, opt_state, last._replace(episodes=rows.episodes.sum(), env_steps=rows.env_steps.sum())
+
+
+def _descended(
+    optimizer: optax.GradientTransformation,
+    params: dict[str, PyTree],
+    opt_state: dict[str, PyTree],
+    gradients: dict[str, PyTree],
+    learning_rate: dict[str, ArrayLike],
+) -> tuple[dict[str, PyTree], dict[str, PyTree]]:
+    """Every part one step of its own optimizer further."""
+    new_params, new_opt_state = {}, {}
+    for name in params:
+        updates, new_opt_state[name] = optimizer.update(gradients[name], opt_state[name])
+        scaled = jax.tree.map(lambda u, rate=learning_rate[name]: -rate * u, updates)
+        new_params[name] = optax.apply_updates(params[name], scaled)
+    return new_params, new_opt_state
 
 
 def _normalised(batch: Experience) -> Experience:

@@ -37,7 +37,7 @@ from gems_jax.explicit.store import (
     widen,
 )
 from gems_jax.population import StackedPolicies
-from gems_jax.types import Array, Game, Profile, PyTree, Solver, num_populations, struct
+from gems_jax.types import Apply, Array, Game, Profile, PyTree, Solver, num_populations, struct
 
 
 @struct
@@ -70,6 +70,34 @@ class P2sroState:
     step: Array  # [] int32
 
 
+def _together(store: Store, learners: PyTree, network: Apply) -> StackedPolicies:
+    """Fixed policies in the first K slots, learners in the W behind them."""
+    joined = jax.tree.map(lambda fixed, active: jnp.concatenate([fixed, active], axis=1), store.params, learners)
+    return StackedPolicies(joined, network)
+
+
+def _below(store: Store, level: int, workers: int) -> np.ndarray:
+    """[P, K + W] bool: fixed policies, and the learners below `level`."""
+    active = np.asarray(store.active)
+    lower = np.broadcast_to(np.arange(workers) < level, (len(active), workers))
+    return np.concatenate([active, lower], axis=1)
+
+
+def _widened(state: P2sroState, capacity: int, workers: int) -> P2sroState:
+    if capacity == state.store.capacity:
+        return state
+    sigma, average = (pad_slots(mixture, capacity, (1,)) for mixture in (state.sigma, state.sigma_average))
+    # the learners' slots move with the capacity: their entries are measured anew anyway
+    fixed = state.store.capacity
+    kept = PayoffTable(*(leaf[..., :fixed, :fixed] for leaf in (state.table.values, state.table.episodes)))
+    return state.replace(  # type: ignore[attr-defined]
+        store=widen(state.store, capacity),
+        table=widen_table(kept, capacity + workers),
+        sigma=sigma,
+        sigma_average=average,
+    )
+
+
 def p2sro_solver(game: Game, config: P2sroConfig, oracle: Oracle | None = None) -> Solver:
     """Pipeline PSRO with any learner, an oracle that goes on from `start`; without one, exact learners."""
     network, workers = infoset_policy(game), config.workers
@@ -89,27 +117,17 @@ def p2sro_solver(game: Game, config: P2sroConfig, oracle: Oracle | None = None) 
             store, fresh_learners(workers), new_table(game, config.capacity + workers), sigma, sigma, jnp.int32(0)
         )
 
-    def together(store: Store, learners: PyTree) -> StackedPolicies:
-        """Fixed policies in the first K slots, learners in the W behind them."""
-        join = lambda fixed, active: jnp.concatenate([fixed, active], axis=1)  # noqa: E731
-        return StackedPolicies(jax.tree.map(join, store.params, learners), network)
-
-    def below(store: Store, level: int) -> np.ndarray:
-        """[P, K + W] bool: fixed policies, and the learners below `level`."""
-        lower = np.broadcast_to(np.arange(workers) < level, (len(everyone), workers))
-        return np.concatenate([np.asarray(store.active), lower], axis=1)
-
     def measure(table: PayoffTable, store: Store, learners: PyTree, fixed: np.ndarray) -> tuple[PayoffTable, Cost]:
         """Payoffs of the learners as they are now, and of slots that were just `fixed` [P, K]."""
         fresh = np.concatenate([fixed, np.ones((len(everyone), workers), bool)], axis=1)
-        return fill_exact(game, table, together(store, learners), below(store, workers), fresh)
+        return fill_exact(game, table, _together(store, learners, network), _below(store, workers, workers), fresh)
 
     def tick(key: Array, state: P2sroState) -> tuple[P2sroState, np.ndarray, Cost]:
         """Every learner one move further, and what the lowest ones lacked before it [P]."""
         fixed = np.asarray(state.store.active) & (int(state.step) == 0)  # nobody has met yet
         table, cost = measure(state.table, state.store, state.learners, fixed)
-        policies = together(state.store, state.learners)
-        masks = jnp.asarray(np.stack([below(state.store, level) for level in range(workers)]))
+        policies = _together(state.store, state.learners, network)
+        masks = jnp.asarray(np.stack([_below(state.store, level, workers) for level in range(workers)]))
         sigmas, _ = solve_levels(game, config.meta_solver, table, masks)
         moved, lacks = [], []
         for level, level_key in enumerate(jax.random.split(key, workers)):
@@ -123,7 +141,7 @@ def p2sro_solver(game: Game, config: P2sroConfig, oracle: Oracle | None = None) 
 
     def freeze(state: P2sroState) -> tuple[P2sroState, Cost]:
         """The lowest learners join the fixed policies for good; the others move down, and fresh ones start on top."""
-        wide = _widened(state, room(state.store))
+        wide = _widened(state, room(state.store), workers)
         lowest = jax.tree.map(lambda leaf: leaf[:, 0], state.learners)
         store, fixed = append(wide.store, lowest, everyone)
         learners = jax.tree.map(
@@ -140,7 +158,7 @@ def p2sro_solver(game: Game, config: P2sroConfig, oracle: Oracle | None = None) 
             if (lacks <= config.plateau).all():
                 state, spent = freeze(state)
                 cost = cost.plus(spent)
-        mask = jnp.asarray(below(state.store, 0))
+        mask = jnp.asarray(_below(state.store, 0, workers))
         sigma, gap = solve_meta_game(game, config.meta_solver, state.table, mask)
         before, sigma = int(state.step), sigma[:, : state.store.capacity]
         average = running_mean(state.sigma_average, sigma, before)
@@ -158,19 +176,5 @@ def p2sro_solver(game: Game, config: P2sroConfig, oracle: Oracle | None = None) 
     def profile(state: P2sroState, which: str = "iterate") -> Profile:
         policies = StackedPolicies(state.store.params, network)
         return Profile(policies, chosen_mixture(which, state.sigma, state.sigma_average))
-
-    def _widened(state: P2sroState, capacity: int) -> P2sroState:
-        if capacity == state.store.capacity:
-            return state
-        sigma, average = (pad_slots(mixture, capacity, (1,)) for mixture in (state.sigma, state.sigma_average))
-        # the learners' slots move with the capacity: their entries are measured anew anyway
-        fixed = state.store.capacity
-        kept = PayoffTable(*(leaf[..., :fixed, :fixed] for leaf in (state.table.values, state.table.episodes)))
-        return state.replace(  # type: ignore[attr-defined]
-            store=widen(state.store, capacity),
-            table=widen_table(kept, capacity + workers),
-            sigma=sigma,
-            sigma_average=average,
-        )
 
     return Solver(init, step, profile, jittable=False)

@@ -16,7 +16,7 @@ from gems_jax.roles import at
 from gems_jax.rollout import play_episode
 from gems_jax.types import Array, Game, Policy, Profile, num_players, take_slot
 
-_DRAWS = 64  # policies drawn per measurement; the episodes of each share its weights
+DRAWS = 64  # policies drawn per measurement; the episodes of each share its weights
 
 
 class Results(NamedTuple):
@@ -30,9 +30,14 @@ class Results(NamedTuple):
     episodes: int
 
 
+def half_interval(returns: Array) -> Array:
+    """Half of the normal 95 % interval of the mean of all `returns`, []."""
+    return 1.96 * jnp.std(returns) / jnp.sqrt(returns.size)
+
+
 def head_to_head(key: Array, game: Game, profile: Profile, opponent: Policy, player: int, episodes: int) -> Results:
     """`player` drawn from the profile's sigma, everybody else `opponent`, for at least `episodes`. key: consumed."""
-    draws = min(_DRAWS, episodes)
+    draws = min(DRAWS, episodes)
     each = -(-episodes // draws)
     key_draw, key_play = jax.random.split(key)
     slots = draw_opponents(key_draw, game, jnp.log(profile.sigma), (draws,), stratified=True)[:, player]
@@ -46,9 +51,8 @@ def head_to_head(key: Array, game: Game, profile: Profile, opponent: Policy, pla
 
     keys = jax.random.split(key_play, (draws, each))
     returns, lengths = jax.vmap(jax.vmap(one, in_axes=(None, 0)))(slots, keys)
-    interval = 1.96 * jnp.std(returns) / jnp.sqrt(returns.size)
-    wins, draws_ = jnp.mean(returns > 0.0), jnp.mean(returns == 0.0)
-    return Results(returns.mean(), interval, wins, draws_, lengths.mean(), returns.size)
+    won, drawn = jnp.mean(returns > 0.0), jnp.mean(returns == 0.0)
+    return Results(returns.mean(), half_interval(returns), won, drawn, lengths.mean(), returns.size)
 
 
 def against(key: Array, game: Game, profile: Profile, opponent: Policy, episodes: int) -> Results:

@@ -22,7 +22,7 @@ import jax
 import jax.numpy as jnp
 
 from gems_jax.estimate import draw_opponents, player_return
-from gems_jax.evaluate.head_to_head import Results, against, head_to_head
+from gems_jax.evaluate.head_to_head import DRAWS, Results, against, half_interval, head_to_head
 from gems_jax.evaluate.monitor import InitMonitor, Measure, Row, training_columns
 from gems_jax.evaluate.opponents import opponents_of
 from gems_jax.population import materialise
@@ -91,7 +91,7 @@ def _score_columns(label: str, found: Results) -> Row:
 def _joint_columns(key: Array, game: Game, profile: Profile, episodes: int, names: tuple[str, ...]) -> Row:
     key_draw, key_play = jax.random.split(key)
     stacked = materialise(profile.population, profile.sigma.shape[1])
-    draws = min(64, episodes)
+    draws = min(DRAWS, episodes)
     indices = draw_opponents(key_draw, game, jnp.log(profile.sigma), (draws,), stratified=True)
     played = play_joint(play_episode, key_play, game, stacked, indices, -(-episodes // draws))
     row: Row = {"length": played.length.mean()}
@@ -100,5 +100,5 @@ def _joint_columns(key: Array, game: Game, profile: Profile, episodes: int, name
     for player, name in enumerate(names):
         returns = player_return(game, player, played.returns)
         row[f"return_{name}"] = returns.mean()
-        row[f"return_{name}_interval"] = 1.96 * jnp.std(returns) / jnp.sqrt(returns.size)
+        row[f"return_{name}_interval"] = half_interval(returns)
     return row

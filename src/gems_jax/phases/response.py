@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from functools import partial
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -40,20 +41,19 @@ def respond(
 
     def one(views: tuple[View, ...], p: Array | int, own_key: Array) -> Response:
         own_params, own_opt_state = jax.tree.map(lambda leaf: leaf[p], (params, opt_state))
-        return _respond_one(
-            own_key,
-            views,
-            own_params,
-            own_opt_state,
-            found.anchors[p],
-            found.active[p],
-            found.anchor_id[p],
-            rotate(opponents, p),
-            rotate(faced, p),
-            jnp.log(found.sigma[p]),
-            state.step + 1,
-            config,
+        nets = networks(views[0].base, config)
+        task = _Task(
+            views=views,
+            nets=nets,
+            learner=make_learner(nets, config.temperature),
+            codes=found.anchors[p],
+            newest=jnp.argmax(found.anchor_id[p]),
+            opponents=rotate(opponents, p),
+            log_faced=rotate(faced, p),
+            log_sigma=jnp.log(found.sigma[p]),
+            config=config,
         )
+        return _respond_one(own_key, task, own_params, own_opt_state, found.active[p], state.step + 1)
 
     merged = each_population(game, one, jax.random.split(key, num_populations(game)))
     return merged._replace(episodes=merged.episodes.sum(), env_steps=merged.env_steps.sum())
@@ -85,92 +85,137 @@ def make_learner(nets: Networks, temperature: Array | float) -> Learner:
     return Learner(policy, value, nets.generator.policy)
 
 
-def _respond_one(
-    key: Array,
-    views: tuple[View, ...],
-    params: dict[str, PyTree],
-    opt_state: dict[str, PyTree],
-    codes: Array,
-    active: Array,
-    anchor_id: Array,
-    opponents: StackedPolicies,
-    log_sigma: Array,
-    own_log_sigma: Array,
-    time: Array,
-    config: GemsConfig,
-) -> Response:
-    """ABR-TR of one population: codes [K, D]; opponents and log_sigma in the order of the views. key: consumed."""
-    key_protect, key_train, key_rows, key_lanes = jax.random.split(key, 4)
-    nets = networks(views[0].base, config)
-    learner = make_learner(nets, config.temperature)
-    newest = jnp.argmax(anchor_id)
-    stratified = config.opponents == "stratified"
-    gae_settings = {"discount": config.discount, "decay": config.gae_lambda}
+class _Task(NamedTuple):
+    """What one population learns from: who plays, in which places, and against whom."""
 
-    def gather(gather_key: Array, current: PyTree, batch_codes: Array, count: int, episodes: int) -> list[Experience]:
-        keys = jax.random.split(gather_key, len(views))
-        return [
-            collect(
-                k, view, learner, current, batch_codes, opponents, log_sigma,
-                num_opponents=count, episodes=episodes, stratified=stratified, **gae_settings,
-            )
-            for k, view in zip(keys, views, strict=True)
-        ]  # fmt: skip
+    views: tuple[View, ...]
+    nets: Networks
+    learner: Learner
+    codes: Array  # [K, D]
+    newest: Array  # [] int32, the slot of the newest anchor
+    opponents: StackedPolicies  # in the order of the views, as is the next
+    log_faced: Array  # [P, K]
+    log_sigma: Array  # [K], the population's own
+    config: GemsConfig
 
-    def experience(step_key: Array, current: PyTree, lanes: list[Lanes]) -> tuple[list[Experience], list[Lanes]]:
-        key_code, key_play = jax.random.split(step_key)
-        drawn = simplex.sample(key_code, own_log_sigma, (config.abr_anchors,))
-        is_new = (jnp.arange(config.abr_anchors) + 0.5) / config.abr_anchors < config.q_new
-        chosen = codes[jnp.where(is_new, newest, drawn)]
-        if not config.abr_segment:
-            return gather(key_play, current, chosen, config.abr_opponents, config.abr_episodes), lanes
-        keys = jax.random.split(key_play, len(views))
-        played = [
-            collect_on(
-                k, view, learner, current, chosen, opponents, lane, steps=config.abr_segment, **gae_settings
-            )
-            for k, view, lane in zip(keys, views, lanes, strict=True)
-        ]  # fmt: skip
-        return [batch for batch, _ in played], [lane for _, lane in played]
+    def each(self, key: Array) -> list[tuple[Array, View]]:
+        """A key for every view. key: consumed."""
+        return list(zip(jax.random.split(key, len(self.views)), self.views, strict=True))
 
-    lanes = []
-    if config.abr_segment and config.abr_steps:
-        sizes = (config.abr_anchors, config.abr_opponents, config.abr_episodes)
-        keys = jax.random.split(key_lanes, len(views))
-        lanes = [start_lanes(k, v, log_sigma, *sizes, stratified) for k, v in zip(keys, views, strict=True)]
+    @property
+    def stratified(self) -> bool:
+        return self.config.opponents == "stratified"
 
-    protected = gather(key_protect, params, codes, config.kl_opponents, 1)
-    seen = sum(batch.acted.shape[0] * batch.acted.shape[1] for batch in protected)
+    @property
+    def gae(self) -> dict[str, Any]:
+        return {"discount": self.config.discount, "decay": self.config.gae_lambda}
+
+
+def whole_episodes(
+    key: Array, task: _Task, params: PyTree, codes: Array, num_opponents: int, episodes: int
+) -> list[Experience]:
+    """One batch per view. key: consumed."""
+    return [
+        collect(
+            k, view, task.learner, params, codes, task.opponents, task.log_faced,
+            num_opponents=num_opponents, episodes=episodes, stratified=task.stratified, **task.gae,
+        )
+        for k, view in task.each(key)
+    ]  # fmt: skip
+
+
+def first_lanes(key: Array, task: _Task) -> list[Lanes]:
+    """Games to go on with, per view; none where rounds play whole episodes. key: consumed."""
+    config = task.config
+    if not (config.abr_segment and config.abr_steps):
+        return []
+    sizes = (config.abr_anchors, config.abr_opponents, config.abr_episodes)
+    return [start_lanes(k, view, task.log_faced, *sizes, task.stratified) for k, view in task.each(key)]
+
+
+def one_round(key: Array, params: PyTree, lanes: list[Lanes], task: _Task) -> tuple[list[Experience], list[Lanes]]:
+    """Experience of the newest anchor and of others that sigma draws, and where the games stand. key: consumed."""
+    config = task.config
+    key_code, key_play = jax.random.split(key)
+    drawn = simplex.sample(key_code, task.log_sigma, (config.abr_anchors,))
+    is_new = (jnp.arange(config.abr_anchors) + 0.5) / config.abr_anchors < config.q_new
+    codes = task.codes[jnp.where(is_new, task.newest, drawn)]
+    if not config.abr_segment:
+        return whole_episodes(key_play, task, params, codes, config.abr_opponents, config.abr_episodes), lanes
+    played = [
+        collect_on(k, view, task.learner, params, codes, task.opponents, lane, steps=config.abr_segment, **task.gae)
+        for (k, view), lane in zip(task.each(key_play), lanes, strict=True)
+    ]
+    return [batch for batch, _ in played], [lane for _, lane in played]
+
+
+class _Protection(NamedTuple):
+    """Decisions of the anchors as they were, and which anchors the trust region holds."""
+
+    batches: list[Experience]
+    outputs: list[PolicyOutput]
+    held: Array  # [K] bool
+    episodes: int
+    env_steps: Array
+
+
+def protect(key_play: Array, key_rows: Array, task: _Task, params: PyTree, active: Array) -> _Protection:
+    """What every anchor does on states its own play visits. keys: consumed."""
+    config = task.config
+    batches = whole_episodes(key_play, task, params, task.codes, config.kl_opponents, 1)
+    episodes = sum(batch.acted.shape[0] * batch.acted.shape[1] for batch in batches)
+    env_steps = jnp.sum(jnp.stack([batch.env_steps for batch in batches]))
     if config.kl_states:
-        keys = jax.random.split(key_rows, len(views))
-        protected = [decisions(k, batch, config.kl_states) for k, batch in zip(keys, protected, strict=True)]
-    as_before = [best_response.outputs_on(learner, params, batch) for batch in protected]
-    held = active & ((jnp.arange(len(codes)) != newest) | (config.kl_protects != "others"))
+        keys = jax.random.split(key_rows, len(batches))
+        batches = [decisions(k, batch, config.kl_states) for k, batch in zip(keys, batches, strict=True)]
+    outputs = [best_response.outputs_on(task.learner, params, batch) for batch in batches]
+    held = active & ((jnp.arange(len(task.codes)) != task.newest) | (config.kl_protects != "others"))
+    return _Protection(batches, outputs, held, episodes, env_steps)
 
-    def penalty(current: PyTree, batches: list[Experience], penalty_key: Array) -> Array:
-        if config.kl_protects == "batch":
-            then = [best_response.outputs_on(learner, params, batch) for batch in batches]
-            drift = jnp.mean(anchor_kl(learner, current, batches, then))
-        else:
-            drift = best_response.masked_mean(anchor_kl(learner, current, protected, as_before), held)
-        loss = config.beta_kl * config.slowdown * drift
-        if config.jacobian != "none":
-            z = batches[0].code
-            keys = jax.random.split(penalty_key, len(z))
-            norms = jax.vmap(lambda c, k: jacobian_norm(nets.generator, current["generator"], c, config.jacobian, k))(
-                z, keys
-            )
-            loss = loss + jacobian_weight(config, time) * norms.mean()
+
+def trust_region(
+    current: PyTree,
+    batches: list[Experience],
+    key: Array,
+    *,
+    task: _Task,
+    kept: _Protection,
+    frozen: PyTree,
+    time: Array,
+) -> Array:
+    """beta KL + lambda_J ||J G(z)||_F^2 of eq:abr-tr_revised, []. key: consumed."""
+    config, learner = task.config, task.learner
+    if config.kl_protects == "batch":
+        then = [best_response.outputs_on(learner, frozen, batch) for batch in batches]
+        drift = jnp.mean(anchor_kl(learner, current, batches, then))
+    else:
+        drift = best_response.masked_mean(anchor_kl(learner, current, kept.batches, kept.outputs), kept.held)
+    loss = config.beta_kl * config.slowdown * drift
+    if config.jacobian == "none":
         return loss
+    generator, theta = task.nets.generator, current["generator"]
+    codes = batches[0].code
+    norms = jax.vmap(lambda z, k: jacobian_norm(generator, theta, z, config.jacobian, k))(
+        codes, jax.random.split(key, len(codes))
+    )
+    return loss + jacobian_weight(config, time) * norms.mean()
 
+
+def _respond_one(
+    key: Array, task: _Task, params: dict[str, PyTree], opt_state: dict[str, PyTree], active: Array, time: Array
+) -> Response:
+    """ABR-TR of one population. key: consumed."""
+    config, learner = task.config, task.learner
+    key_protect, key_train, key_rows, key_lanes = jax.random.split(key, 4)
+    kept = protect(key_protect, key_rows, task, params, active)
     trained, opt_state, metrics = best_response.train(
         key_train,
         params,
         opt_state,
-        experience=experience,
+        experience=partial(one_round, task=task),
         learner=learner,
         surrogate=best_response.SURROGATES[config.surrogate],
-        penalty=penalty,
+        penalty=partial(trust_region, task=task, kept=kept, frozen=params, time=time),
         steps=config.abr_steps,
         epochs=config.abr_epochs,
         learning_rate={
@@ -183,21 +228,20 @@ def _respond_one(
         entropy_weight=config.entropy_weight,
         normalise=config.normalise_advantages,
         minibatches=config.abr_minibatches,
-        kept=decision_share(views[0]),
-        carry=lanes,
+        kept=decision_share(task.views[0]),
+        carry=first_lanes(key_lanes, task),
     )
-    forgetting = jnp.where(held, anchor_kl(learner, trained, protected, as_before), 0.0)
-    norms = jax.vmap(lambda z: jacobian_norm(nets.generator, trained["generator"], z, "gram"))(codes)
-    protected_steps = jnp.sum(jnp.stack([batch.env_steps for batch in protected]))
+    forgetting = jnp.where(kept.held, anchor_kl(learner, trained, kept.batches, kept.outputs), 0.0)
+    norms = jax.vmap(lambda z: jacobian_norm(task.nets.generator, trained["generator"], z, "gram"))(task.codes)
     return Response(
         trained,
         opt_state,
         metrics,
-        kl=best_response.masked_mean(forgetting, held),
+        kl=best_response.masked_mean(forgetting, kept.held),
         forgetting=forgetting,
         jacobian=best_response.masked_mean(norms, active),
-        episodes=metrics.episodes + seen,
-        env_steps=metrics.env_steps + protected_steps,
+        episodes=metrics.episodes + kept.episodes,
+        env_steps=metrics.env_steps + kept.env_steps,
     )
 
 
