@@ -10,7 +10,7 @@ import copy
 import dataclasses
 from collections import Counter
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -25,6 +25,13 @@ _ATTRIBUTES = tuple(name for name in vars(Game) if not name.startswith("_") and 
 
 _Init = Callable[[Array], GameState]
 _Step = Callable[[GameState, Array, Array], GameState]
+
+
+class _Rows(NamedTuple):
+    """The game's functions over a batch of states."""
+
+    init: _Init
+    step: _Step
 
 
 class GameError(AssertionError):
@@ -48,9 +55,10 @@ def check_game(game: Game, *, key: Array | None = None, episodes: int = 32) -> N
     _check_declared(game)
     _check_identity(game)
     init, step = jax.jit(game.init), jax.jit(game.step)  # compiled once for all checks
+    rows = _Rows(jax.jit(jax.vmap(game.init)), jax.jit(jax.vmap(game.step)))
     _check_single(game, init, step, key_single)
-    _check_play(game, init, step, jax.random.split(key_init, episodes), key_play)
-    _check_deals(game, key_deals)
+    _check_play(game, init, step, rows, jax.random.split(key_init, episodes), key_play)
+    _check_deals(game, rows, key_deals, episodes)
 
 
 def _require(holds: Any, game: Game, message: str) -> None:
@@ -155,9 +163,9 @@ def _check_single(game: Game, jit_init: _Init, jit_step: _Step, key: Array, step
         state = after
 
 
-def _check_play(game: Game, jit_init: _Init, jit_step: _Step, keys: Array, key: Array) -> None:
+def _check_play(game: Game, jit_init: _Init, jit_step: _Step, rows: _Rows, keys: Array, key: Array) -> None:
     """A batch of random episodes, played to the end and one step beyond."""
-    init, step = jax.jit(jax.vmap(game.init)), jax.jit(jax.vmap(game.step))
+    init, step = rows
     act = jax.jit(jax.vmap(lambda legal, key: _actions(game, legal, key)))
     state = init(keys)
     _check_state(game, state, "vmap(init)", keys.shape)
@@ -236,7 +244,7 @@ def _check_returns(game: Game, returns: np.ndarray) -> None:
         _require(abs(worst) <= slack, game, f"zero_sum is claimed, but the players' returns add up to {worst:g}.")
 
 
-def _check_deals(game: Game, key: Array, samples: int = 4096, failure: float = 1e-6) -> None:
+def _check_deals(game: Game, rows: _Rows, key: Array, episodes: int, failure: float = 1e-6) -> None:
     """`deals` against `init`, by the observations along the line of first legal actions (hidden cards come out)."""
     if not hasattr(game, "deals"):
         return
@@ -252,14 +260,15 @@ def _check_deals(game: Game, key: Array, samples: int = 4096, failure: float = 1
         f"deals: probabilities must be [N], >= 0 and sum to 1, got shape {weights.shape}, sum {weights.sum():g}.",
     )
     _check_state(game, states, "deals", weights.shape)
+    # As many rows of either kind as were compiled for already, where one start is all there is.
+    samples = max(4096, len(weights)) if len(weights) > 1 else episodes
     key_init, *keys = jax.random.split(key, 3)
-    drawn = jax.jit(jax.vmap(game.init))(jax.random.split(key_init, samples if len(weights) > 1 else 16))
-    both = jax.tree.map(lambda *leaves: jnp.concatenate(leaves), states, drawn)
-    line = jax.jit(lambda states, key: _first_legal_line(game, states, key))
-    played, again = (np.asarray(line(both, key)) for key in keys)
-    steps = slice(None) if np.array_equal(played, again) else slice(0, 1)  # chance moves: compare the start only
-    names = _rows_as_bytes(played[steps])
-    listed, seen = names[: len(weights)], names[len(weights) :]
+    listed_states = jax.tree.map(lambda leaf: leaf[jnp.arange(samples) % len(weights)], states)
+    both = (listed_states, rows.init(jax.random.split(key_init, samples)))
+    played, again = ([_first_legal_line(game, rows, start, key) for start in both] for key in keys)
+    # chance moves: compare the start only
+    steps = slice(None) if all(map(np.array_equal, played, again)) else slice(0, 1)
+    listed, seen = _rows_as_bytes(played[0][steps])[: len(weights)], _rows_as_bytes(played[1][steps])
     expected: dict[bytes, float] = {}
     for name, weight in zip(listed, weights, strict=True):
         expected[name] = expected.get(name, 0.0) + weight
@@ -279,17 +288,15 @@ def _check_deals(game: Game, key: Array, samples: int = 4096, failure: float = 1
         _require(abs(share - weight) <= slack, game, message)
 
 
-def _first_legal_line(game: Game, states: GameState, key: Array, steps: int = 16) -> Array:
+def _first_legal_line(game: Game, rows: _Rows, states: GameState, key: Array, steps: int = 16) -> np.ndarray:
     """[T, N, S, *obs] observations while every seat plays its first legal action."""
-
-    def body(carry: tuple[GameState, Array], _: None) -> tuple[tuple[GameState, Array], Array]:
-        states, key = carry
-        key, subkey = jax.random.split(key)
-        actions = jnp.zeros_like(states.legal, jnp.float32) if game.continuous else jnp.argmax(states.legal, axis=-1)
-        after = jax.vmap(game.step)(states, actions, jax.random.split(subkey, len(states.terminated)))
-        return (after, key), states.observation
-
-    return jax.lax.scan(body, (states, key), None, length=min(steps, game.max_steps))[1]
+    seen = []
+    for subkey in jax.random.split(jax.random.clone(key), min(steps, game.max_steps)):
+        seen.append(np.asarray(states.observation))
+        legal = np.asarray(states.legal)
+        actions = np.zeros(legal.shape, np.float32) if game.continuous else legal.argmax(axis=-1).astype(np.int32)
+        states = rows.step(states, jnp.asarray(actions), jax.random.split(subkey, len(legal)))
+    return np.stack(seen)
 
 
 def _rows_as_bytes(line: np.ndarray) -> list[bytes]:

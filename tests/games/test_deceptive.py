@@ -20,7 +20,6 @@ from gems_jax.evaluate.tabular import (
 )
 from gems_jax.games import make_game
 from gems_jax.population import StackedPolicies
-from gems_jax.testing import check_game
 from gems_jax.types import Profile
 
 GAMES = {
@@ -168,11 +167,6 @@ def test_a_mixture_by_hand():
 
 
 # --- the game
-
-
-@pytest.mark.parametrize(("which", "reward_mode"), [("fixed", "zero_sum"), ("random 3", "general")])
-def test_conformance(which, reward_mode):
-    check_game(game_of(which, reward_mode=reward_mode))
 
 
 def test_one_episode_by_hand():

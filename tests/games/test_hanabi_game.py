@@ -10,7 +10,6 @@ import pytest
 from gems_jax.games import make_game
 from gems_jax.games.hanabi_game import Hanabi
 from gems_jax.games.hanabi_table import shuffled
-from gems_jax.testing import check_game
 
 LANES = 16  # one batch size for everything: compiling is most of the time
 RANKS = 5
@@ -262,18 +261,6 @@ def test_players_and_populations(options, players, populations):
 
 
 SMALL = {"colors": 2, "ranks": 3, "hand_size": 2, "information_tokens": 3, "life_tokens": 2}
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        SMALL,
-        pytest.param({}, marks=pytest.mark.slow),
-        pytest.param({"players": 4, "credit": True, "shared": True}, marks=pytest.mark.slow),
-    ],
-)
-def test_promises(options):
-    check_game(make_game("hanabi", **options), episodes=8)
 
 
 def test_a_small_deck():

@@ -10,7 +10,6 @@ import pytest
 
 from gems_jax.games import JaxmarlGame, jaxmarl_game, make_game
 from gems_jax.games.jaxmarl_game import _library
-from gems_jax.testing import check_game
 
 jaxmarl = _library()
 LANES = 16
@@ -109,7 +108,6 @@ def test_an_environment_through_the_adapter():
     assert game.player_of_seat == (0, 1, 2) and game.population_of_player == (0, 1, 2)
     assert make_game("jaxmarl:MPE_simple_adversary_v3", teams=True).player_of_seat == (0, 1, 1)
     assert game.return_bounds == pytest.approx((-70 * 3 / 25, 70 * 3 / 25))
-    check_game(game, episodes=4)
     state, step = game.init(jax.random.key(0)), jax.jit(game.step)
     np.testing.assert_array_equal(state.observation[:, -3:], np.eye(3))
     assert not state.observation[0, 8:10].any() and state.observation[1, 8:10].all()  # the adversary's is shorter
@@ -145,15 +143,6 @@ def test_continuous_boxes_are_mapped():
     game = make_game("jaxmarl:MPE_simple_v3", action_type="Continuous")
     assert game.continuous and game.num_actions == 5
     np.testing.assert_allclose(game._action("agent_0", jnp.asarray([-1.0, 0.0, 1.0, 3.0, 0.5])), [0, 0.5, 1, 1, 0.75])
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "id",
-    ["MPE_simple_world_comm_v3", "MPE_simple_facmac_6a_v1", "SMAX", "HeuristicEnemySMAX", "overcooked_v2", "hanabi"],
-)
-def test_promises(id):
-    check_game(make_game(f"jaxmarl:{id}", max_steps=20), episodes=4)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,6 @@ import pytest
 
 from gems_jax.games import make_game
 from gems_jax.games.mpe_game import Particles, SimpleSpread, SimpleTag
-from gems_jax.testing import check_game
 
 STAY, LEFT, RIGHT, DOWN, UP = range(5)
 
@@ -210,20 +209,6 @@ def test_bounds_are_typical_and_grow_with_the_episode():
         assert (
             abs(returns[:, 0].mean() - expected[0]) < error[0] and abs(returns[:, -1].mean() - expected[1]) < error[-1]
         )
-
-
-@pytest.mark.parametrize(
-    ("name", "options"),
-    [
-        ("simple_tag", {}),
-        ("simple_spread", {"continuous": True, "max_steps": 7}),
-        pytest.param("simple_tag", {"continuous": True, "teams": False}, marks=pytest.mark.slow),
-        pytest.param("simple_spread", {"teams": False}, marks=pytest.mark.slow),
-        pytest.param("simple_spread", {"agents": 5, "teams": False, "shared": True}, marks=pytest.mark.slow),
-    ],
-)
-def test_promises(name, options):
-    check_game(make_game(name, **options), episodes=8)
 
 
 @pytest.mark.parametrize(

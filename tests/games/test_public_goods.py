@@ -14,7 +14,6 @@ from gems_jax.evaluate.infosets import infoset_policy
 from gems_jax.evaluate.tabular import build_tree, expected_returns, player_gains_of_tables
 from gems_jax.games import make_game
 from gems_jax.population import StackedPolicies
-from gems_jax.testing import check_game
 from gems_jax.types import Profile
 
 KEY = jax.random.key(0)
@@ -131,11 +130,6 @@ def test_a_mixture_is_its_mean_cooperation(shared):
 
 
 # --- the game
-
-
-@pytest.mark.parametrize("options", [{}, {"n": 3, "shared": True}, {"c": (0.0, 0.5, 1.0, 2.0, 3.0)}])
-def test_conformance(options):
-    check_game(make_game("public_goods", **options))
 
 
 def test_declared():

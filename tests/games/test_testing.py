@@ -1,4 +1,5 @@
-"""check_game: right games pass, and each kind of broken game is told what is wrong with it."""
+"""check_game: a right game passes, each kind of broken game is told what is wrong with it. All games: see
+test_conformance."""
 
 import dataclasses
 from functools import partial
@@ -8,27 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from gems_jax.games import make_game
 from gems_jax.testing import GameError, check_game
 from gems_jax.types import GameState
-
-
-@pytest.mark.parametrize(
-    ("name", "options"),
-    [
-        ("kuhn_poker", {}),
-        ("leduc_holdem", {"observation": "infoset"}),
-        ("pgx:tic_tac_toe", {"max_steps": 4}),
-        ("prisoners_dilemma", {"shared": True}),
-        ("deceptive_messages", {}),
-        ("deceptive_messages", {"mode": "random"}),
-        ("public_goods", {}),
-        ("public_goods", {"n": 3, "shared": True}),
-        ("matrix", {"payoffs": np.arange(3 * 2 * 3 * 4).reshape(3, 2, 3, 4)}),
-    ],
-)
-def test_games_of_this_package(name, options):
-    check_game(make_game(name, **options))
 
 
 @jax.tree_util.register_static
