@@ -46,7 +46,8 @@ def _words(key: Array, shape: tuple[int, ...]) -> tuple[Array, Array]:
 
 
 def _split(key: Array, shape: tuple[int, ...]) -> Array:
-    return jnp.stack(_words(key, shape), axis=-1)
+    # Keys of keys of keys in one kernel take LLVM minutes to compile: a split ends a kernel, only draws fuse.
+    return jax.lax.optimization_barrier(jnp.stack(_words(key, shape), axis=-1))
 
 
 def _random_bits(key: Array, width: int, shape: tuple[int, ...]) -> Array:
