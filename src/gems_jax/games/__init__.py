@@ -28,6 +28,7 @@ from gems_jax.types import Game
 
 __all__ = [
     "GAMES",
+    "KINDS",
     "GameEntry",
     "Hanabi",
     "JaxmarlGame",
@@ -47,16 +48,17 @@ class GameEntry(NamedTuple):
 
     factory: Callable[..., Game]
     description: str
-    extra: str = ""  # gems_jax[extra] must be installed; empty when the core dependencies do
+    library: str = ""  # what making the game loads besides gems_jax; empty for nothing
+    extra: str = ""  # gems_jax[extra] installs the library; empty where it comes with gems_jax
 
 
 GAMES: dict[str, GameEntry] = {
-    "kuhn_poker": GameEntry(partial(PgxGame, "kuhn_poker"), "Kuhn poker: 3 cards, 12 information sets"),
-    "leduc_holdem": GameEntry(partial(PgxGame, "leduc_holdem"), "Leduc hold'em: 6 cards, 2 betting rounds"),
-    "tic_tac_toe": GameEntry(partial(PgxGame, "tic_tac_toe"), "noughts and crosses, a draw with best play"),
-    "connect_four": GameEntry(partial(PgxGame, "connect_four"), "four in a row on 7 columns of 6"),
-    "go_9x9": GameEntry(partial(PgxGame, "go_9x9"), "Go on 9x9 points, komi 7.5, at most 162 moves"),
-    "chess": GameEntry(partial(PgxGame, "chess"), "chess, 4672 moves, a draw after 512 plies"),
+    "kuhn_poker": GameEntry(partial(PgxGame, "kuhn_poker"), "Kuhn poker: 3 cards, 12 information sets", "pgx"),
+    "leduc_holdem": GameEntry(partial(PgxGame, "leduc_holdem"), "Leduc hold'em: 6 cards, 2 betting rounds", "pgx"),
+    "tic_tac_toe": GameEntry(partial(PgxGame, "tic_tac_toe"), "noughts and crosses, a draw with best play", "pgx"),
+    "connect_four": GameEntry(partial(PgxGame, "connect_four"), "four in a row on 7 columns of 6", "pgx"),
+    "go_9x9": GameEntry(partial(PgxGame, "go_9x9"), "Go on 9x9 points, komi 7.5, at most 162 moves", "pgx"),
+    "chess": GameEntry(partial(PgxGame, "chess"), "chess, 4672 moves, a draw after 512 plies", "pgx"),
     "simple_tag": GameEntry(SimpleTag, "MPE: three pursuers and a faster evader among two obstacles"),
     "simple_spread": GameEntry(SimpleSpread, "MPE: three agents cover three landmarks without touching"),
     "hanabi": GameEntry(Hanabi, "Hanabi, 2 to 5 players: cooperative, everybody sees all cards but the own"),
@@ -68,6 +70,16 @@ GAMES: dict[str, GameEntry] = {
     "deceptive_messages": GameEntry(DeceptiveMessages, "a Sender and a Receiver: 2 moves, general-sum or zero-sum"),
     "public_goods": GameEntry(PublicGoods, "n players contribute or not: a social dilemma while r / n < c < r"),
     "matrix": GameEntry(matrix_game, "your own payoffs: a matrix, a pair of matrices, or a tensor for n players"),
+}
+# Kinds of names that are not listed one by one, as they are written.
+KINDS: dict[str, GameEntry] = {
+    "pgx:<id>": GameEntry(PgxGame, "any two-player game of pgx: pgx:hex, pgx:othello, pgx:go_19x19, ...", "pgx"),
+    "jaxmarl:<id>": GameEntry(
+        jaxmarl_game,
+        "any environment of JaxMARL with step_env: jaxmarl:MPE_simple_push_v3, jaxmarl:SMAX, ...",
+        "jaxmarl",
+        "jaxmarl",
+    ),
 }
 
 
@@ -107,10 +119,8 @@ def _factory(name: str) -> Callable[..., Game]:
             f"Unknown game {name!r}.{hint} Known games: {', '.join(GAMES)}; besides pgx:<id> for a two-player game of "
             "pgx, jaxmarl:<id> for an environment of JaxMARL and package.module:MyGame for your own."
         )
-    if provider == "pgx":
-        return partial(PgxGame, rest)
-    if provider == "jaxmarl":
-        return partial(jaxmarl_game, rest)
+    if f"{provider}:<id>" in KINDS:
+        return partial(KINDS[f"{provider}:<id>"].factory, rest)
     return _import(name, provider, rest)
 
 

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib.util
+import textwrap
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from gems_jax.run.commands.parsing import UsageError, parse
 from gems_jax.run.errors import RunError
+from gems_jax.run.machine import package_version
+
+if TYPE_CHECKING:
+    from gems_jax.games import GameEntry
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,24 +39,29 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _list() -> int:
-    from gems_jax.games import GAMES, game_options
+    from gems_jax.games import GAMES, KINDS, game_options
     from gems_jax.presets import PRESETS
 
     width = max(len(name) for name in GAMES)
-    for name, entry in GAMES.items():
-        print(f"{name:<{width}}  {entry.description}")
-        notes = []
+    for name, entry in {**GAMES, **KINDS}.items():
+        notes = [_needs(entry)]
         if PRESETS.get(name):
             notes.append(f"presets: {', '.join(PRESETS[name])}")
-        if game_options(name):
+        if name in GAMES and game_options(name):
             notes.append(f"options: {', '.join(game_options(name))}")
-        if entry.extra and importlib.util.find_spec(entry.extra) is None:
-            notes.append(f'not installed: pip install "gems_jax[{entry.extra}]"')
-        if notes:
-            print(f"{'':<{width}}  {'; '.join(notes)}")
-    print(f"{'pgx:<id>':<{width}}  any two-player game of pgx, for example pgx:hex, pgx:othello, pgx:go_19x19")
-    print(f"{'module:MyGame':<{width}}  your own, from the current folder or the Python path; gems games --check")
+        print(f"{name:<{width}}  {entry.description}")
+        print(textwrap.indent(textwrap.fill("; ".join(notes), 118 - width), " " * (width + 2)))
+    print(f"{'module:MyGame':<{width}}  your own, from the current folder or the Python path; gems games --check NAME")
     return 0
+
+
+def _needs(entry: GameEntry) -> str:
+    """The library that the game is made with, and whether it is installed."""
+    if not entry.library:
+        return "needs nothing else"
+    found = package_version(entry.library)
+    install = f'pip install "gems_jax[{entry.extra}]"' if entry.extra else f"pip install {entry.library}"
+    return f"needs {entry.library}: {f'{found} is installed' if found else f'not installed, {install}'}"
 
 
 def _check(name: str, pairs: Sequence[str], episodes: int) -> int:

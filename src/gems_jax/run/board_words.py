@@ -1,0 +1,244 @@
+"""Boards of pgx as text, their moves by name, and what somebody typed as a move: X and O, Go, chess.
+
+Functions take concrete states (not traced ones). Moves are typed as people write them: `4` for a field or a column,
+`d4` and `pass` in Go (columns skip the letter i, rows count from below), `e2e4`, `e7e8q` and `o-o` in chess.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+
+import numpy as np
+
+from gems_jax.types import GameState
+
+MARKS = "XO"
+
+
+def moves_of(state: GameState) -> list[int]:
+    """What the seat that is to move may play."""
+    return [int(action) for action in np.flatnonzero(np.asarray(state.legal).any(axis=0))]
+
+
+def numbered(state: GameState, text: str) -> int | None:
+    """Fields and columns are counted from 1."""
+    number = int(text) - 1 if text.isascii() and text.isdigit() and len(text) < 6 else -1
+    return number if 0 <= number < state.legal.shape[1] else None
+
+
+# --- tic-tac-toe and Connect Four
+
+
+def tic_tac_toe(state: GameState) -> str:
+    cells = [str(n + 1) if int(mark) < 0 else MARKS[int(mark)] for n, mark in enumerate(_cells(state))]
+    return "\n---+---+---\n".join(" " + " | ".join(cells[start : start + 3]) for start in (0, 3, 6))
+
+
+def connect_four(state: GameState) -> str:
+    cells = [" " if int(mark) < 0 else MARKS[int(mark)] for mark in _cells(state)]
+    rows = [" " + " | ".join(cells[start : start + 7]) for start in range(0, 42, 7)]
+    return ("\n" + "-" * 27 + "\n").join(rows) + "\n " + "   ".join("1234567")
+
+
+def _cells(state: GameState) -> np.ndarray:
+    return np.asarray(state.inner.state._x.board)
+
+
+# --- Go
+
+GO_COLUMNS = "abcdefghjklmnopqrst"
+GO_KOMI = 7.5
+
+
+def _stones(state: GameState) -> np.ndarray:
+    """[N, N], 1 for black and -1 for white, from the top row."""
+    board = np.sign(_cells(state))
+    size = round(len(board) ** 0.5)
+    return board.reshape(size, size)
+
+
+def go_move(state: GameState, action: int) -> str:
+    size = len(_stones(state))
+    return "pass" if action == size**2 else f"{GO_COLUMNS[action % size]}{size - action // size}"
+
+
+def go_of_text(state: GameState, text: str) -> int | None:
+    size, text = len(_stones(state)), text.lower()
+    if text == "pass":
+        return size**2
+    column, row = GO_COLUMNS[:size].find(text[:1]), text[1:]
+    if not text or column < 0 or not (row.isascii() and row.isdigit()) or not 1 <= int(row[:3]) <= size:
+        return None
+    return (size - int(row)) * size + column
+
+
+def go_why_not(state: GameState, text: str) -> str:
+    action = go_of_text(state, text)
+    if action is None:
+        size = len(_stones(state))
+        return f"it is no point of the board, a1 to {GO_COLUMNS[size - 1]}{size}, and not `pass`"
+    if _stones(state).ravel()[action]:
+        return "there is a stone"
+    return "a stone there would have no liberty, or take back a ko at once"
+
+
+def go_board(state: GameState) -> str:
+    """X is black, O is white; the last stone stands in brackets."""
+    stones, size = _stones(state), len(_stones(state))
+    history = np.asarray(state.inner.state._x.board_history)[:2].reshape(2, size, size)
+    last = (history[0] != history[1]) & (np.abs(history[0]) == 1)
+    letters = "   " + "".join(f" {letter} " for letter in GO_COLUMNS[:size]).rstrip()
+    rows = [
+        f"{size - row:>2} "
+        + "".join(
+            ("({})" if last[row, column] else " {} ").format(".XO"[stones[row, column]]) for column in range(size)
+        )
+        for row in range(size)
+    ]
+    taken = np.asarray(state.inner.state._x.num_captured)
+    counts = f"stones taken: black {int(taken[0])}, white {int(taken[1])}"
+    return "\n".join([letters, *(row.rstrip() for row in rows), counts])
+
+
+def go_shown(state: GameState) -> str:
+    return go_board(state) + (f"\n{go_result(state)}" if bool(state.done) else "")
+
+
+def go_area(stones: np.ndarray) -> tuple[int, int]:
+    """Points of black and of white: stones, and empty regions that only one colour borders on."""
+    points, size, seen = {1: int((stones == 1).sum()), -1: int((stones == -1).sum())}, len(stones), set()
+    for start in zip(*np.nonzero(stones == 0), strict=True):
+        if start in seen:
+            continue
+        region, border, todo = 0, set(), [start]
+        seen.add(start)
+        while todo:
+            row, column = todo.pop()
+            region += 1
+            for near in ((row - 1, column), (row + 1, column), (row, column - 1), (row, column + 1)):
+                if not (0 <= near[0] < size and 0 <= near[1] < size):
+                    continue
+                if stones[near]:
+                    border.add(int(stones[near]))
+                elif near not in seen:
+                    seen.add(near)
+                    todo.append(near)
+        if len(border) == 1:
+            points[border.pop()] += region
+    return points[1], points[-1]
+
+
+def go_result(state: GameState) -> str:
+    """How a finished game ended."""
+    inner = state.inner.state._x
+    if bool(inner.is_psk):
+        return "the position was there before: who repeated it has lost"
+    black, white = go_area(_stones(state))
+    why = "both passed" if int(inner.consecutive_pass_count) >= 2 else f"{int(inner.step_count)} moves were played"
+    ahead = black - white - GO_KOMI
+    return (
+        f"{why}: black {black}, white {white} + {GO_KOMI}, {'black' if ahead > 0 else 'white'} wins by {abs(ahead):g}"
+    )
+
+
+# --- chess
+
+FILES = "abcdefgh"
+PIECES = ".PNBRQKkqrbnp"  # by piece, 1 to 6 and -6 to -1
+PROMOTIONS = "rbn"
+PLANES = 73
+
+
+@cache
+def _steps() -> list[tuple[int, int]]:
+    """(files, ranks) of the 64 planes behind the 9 of underpromotion: eight rays of seven, then knights."""
+    near, far = list(range(1, 8)), list(range(-7, 0))
+    ranks = far + near + [0] * 14 + far + near + near[::-1] + far[::-1]
+    files = [0] * 14 + far + near + far + near + far + near
+    return [
+        *zip(files, ranks, strict=True),
+        *((f, r) for f, sides in ((-2, 1), (-1, 2), (2, 1), (1, 2)) for r in (-sides, sides)),
+    ]
+
+
+def _whites_view(state: GameState) -> np.ndarray:
+    """[8, 8] by file and rank, positive for white."""
+    position = state.inner.state._x
+    board = np.asarray(position.board).reshape(8, 8)
+    return -board[:, ::-1] if int(position.color) else board
+
+
+def chess_move(state: GameState, action: int) -> str:
+    """`e2e4`, `e7e8q`: from, to, and the piece that a pawn turns into."""
+    position = state.inner.state._x
+    start, plane = divmod(action, PLANES)
+    file, rank = divmod(start, 8)
+    pawn = int(np.asarray(position.board)[start]) == 1
+    if plane < 9:
+        across, up = (0, 1, -1)[plane % 3], 1
+        turned = PROMOTIONS[plane // 3]
+    else:
+        across, up = _steps()[plane - 9]
+        turned = "q" if pawn and rank == 6 else ""
+    flip = int(position.color)
+    squares = [f"{FILES[f % 8]}{(8 - r if flip else r + 1)}" for f, r in ((file, rank), (file + across, rank + up))]
+    return "".join([*squares, turned])
+
+
+def _castling(state: GameState, text: str) -> str:
+    home = "8" if int(state.inner.state._x.color) else "1"
+    return {"oo": f"e{home}g{home}", "ooo": f"e{home}c{home}"}.get(text.replace("0", "o"), text)
+
+
+def _plain_move(state: GameState, text: str) -> str:
+    return _castling(state, re.sub(r"[-x=+#\s]", "", text.lower()))
+
+
+def chess_of_text(state: GameState, text: str) -> int | None:
+    wanted = _plain_move(state, text)
+    return next((action for action in moves_of(state) if chess_move(state, action) == wanted), None)
+
+
+def chess_why_not(state: GameState, text: str) -> str:
+    wanted = _plain_move(state, text)
+    if not re.fullmatch(r"[a-h][1-8][a-h][1-8][qrbn]?", wanted):
+        return "a move is a square to leave and a square to go to, as in e2e4; e7e8q makes a queen"
+    own = [name for name in (chess_move(state, action) for action in moves_of(state)) if name[:2] == wanted[:2]]
+    if own:
+        return f"from {wanted[:2]} there are only {', '.join(own)}"
+    piece = int(_whites_view(state)[FILES.index(wanted[0]), int(wanted[1]) - 1])
+    mine = piece * (-1 if int(state.inner.state._x.color) else 1) > 0
+    return f"what stands on {wanted[:2]} cannot move" if mine else f"no piece of yours stands on {wanted[:2]}"
+
+
+def chess_board(state: GameState) -> str:
+    """Capitals are white; white is below."""
+    board = _whites_view(state)
+    rows = [
+        f"{rank + 1}  " + " ".join(PIECES[int(board[file, rank])] for file in range(8)) for rank in range(7, -1, -1)
+    ]
+    return "\n".join([*rows, "   " + " ".join(FILES)])
+
+
+def chess_shown(state: GameState) -> str:
+    return chess_board(state) + (f"\n{chess_result(state)}" if bool(state.done) else "")
+
+
+def chess_result(state: GameState) -> str:
+    """How a finished game ended."""
+    position = state.inner.state._x
+    if not np.asarray(position.legal_action_mask).any():
+        lost = ("white", "black")[int(position.color)]
+        return (
+            f"checkmate: {lost} has lost"
+            if np.asarray(state.reward).any()
+            else f"stalemate, {lost} cannot move: a draw"
+        )
+    if int(position.halfmove_count) >= 100:
+        return "fifty moves without a capture or a pawn's move: a draw"
+    if int(position.step_count) >= 512:
+        return "512 plies were played: a draw"
+    men = np.sort(np.abs(np.asarray(position.board)))[-4:]
+    few = men[0] == 0 or set(men.tolist()) == {3, 6}
+    return "too little material to win: a draw" if few else "the position came up for the third time: a draw"
