@@ -12,6 +12,8 @@ from gems_jax.baselines.cfr import TabularConfig, cfr_solver, xfp_solver
 from gems_jax.baselines.neupl import NeuplConfig, neupl_solver
 from gems_jax.baselines.p2sro import P2sroConfig, p2sro_solver
 from gems_jax.baselines.psro import A_PSRO, ALPHA_PSRO, DOUBLE_ORACLE, PsroConfig, psro_solver
+from gems_jax.baselines.random_play import RandomConfig, random_solver
+from gems_jax.baselines.self_play import SelfPlayConfig, self_play_solver
 from gems_jax.config import GemsConfig
 from gems_jax.gems import gems_profile, gems_step, init_gems
 from gems_jax.types import Game, Solver
@@ -37,9 +39,11 @@ DEFAULTS: dict[str, Any] = {
     "epsro": EPSRO,
     "p2sro": P2sroConfig(),
     "neupl": NeuplConfig(),
+    "self_play": SelfPlayConfig(),
     "cfr": TabularConfig(),
     "cfr_plus": TabularConfig(),
     "xfp": TabularConfig(),
+    "random": RandomConfig(),
 }
 
 
@@ -66,9 +70,11 @@ _MAKE: dict[str, Callable[[Game, Any], Solver]] = {
     "epsro": anytime_solver,
     "p2sro": p2sro_solver,
     "neupl": neupl_solver,
+    "self_play": self_play_solver,
     "cfr": functools.partial(cfr_solver, plus=False),
     "cfr_plus": functools.partial(cfr_solver, plus=True),
     "xfp": xfp_solver,
+    "random": random_solver,
 }
 METHODS: dict[str, Callable[[Game, Any], Solver]] = {name: _method(name, make) for name, make in _MAKE.items()}
 

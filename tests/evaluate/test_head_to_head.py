@@ -10,7 +10,7 @@ import pytest
 from gems_jax import make_game
 from gems_jax.evaluate.head_to_head import against, head_to_head
 from gems_jax.evaluate.opponents import opponents_of, random_policy, tactician
-from gems_jax.evaluate.sampled import sampled_monitor, sampled_row
+from gems_jax.evaluate.sampled import headlines, random_profile, sampled_monitor, sampled_row
 from gems_jax.population import StackedPolicies
 from gems_jax.types import Policy, Profile, Solver
 from toy_games import constant, pure, team_game
@@ -104,15 +104,15 @@ def test_columns_of_a_game_that_cannot_be_walked():
 
     @jax.jit
     def run():
-        return jax.lax.scan(lambda monitor, _: measure(monitor, (), metrics, ()), init(()), None, length=3)[1]
+        return jax.lax.scan(lambda monitor, i: measure(monitor, (), metrics, (), i), init(()), jnp.arange(1, 5))[1]
 
     rows = run()
     assert {"score_random", "score_random_interval", "win_random", "draw_random", "length", "entropy"} <= set(rows)
     assert not any(name.startswith("return_") for name in rows)
     np.testing.assert_allclose(rows["score_random"], rows["win_random"] + rows["draw_random"] / 2, rtol=1e-6)
     np.testing.assert_allclose(rows["entropy"], 0.5)
-    # the second row repeats the first, the third is measured on episodes of its own
-    assert rows["length"][0] == rows["length"][1] != rows["length"][2]
+    # the first and every second are measured, each on episodes of its own; the third repeats the second
+    assert rows["length"][0] != rows["length"][1] == rows["length"][2] != rows["length"][3]
     assert (rows["length"] >= 5).all() and (rows["length"] <= 9).all()
 
 
@@ -123,3 +123,26 @@ def test_columns_of_a_team_game():
     row = sampled_row(jax.random.key(0), game, Profile(stacked, jnp.ones((2, 1))), 4)
     assert row["return_player_0"] == 3.5 and row["return_player_1"] == -3.5 and row["return_player_0_interval"] == 0.0
     assert 3.0 <= row["player_0_vs_random"] <= 3.5 and "score_random" not in row
+
+
+def test_random_play_against_itself():
+    """Noughts and crosses at random: the first player wins 0.585, the second 0.288, and 0.127 are drawn."""
+    game = make_game("tic_tac_toe")
+    row = jax.jit(lambda key: sampled_row(key, game, random_profile(game), 4000))(jax.random.key(3))
+    np.testing.assert_allclose(row["win_random"], (0.585 + 0.288) / 2, atol=0.025)
+    np.testing.assert_allclose(row["draw_random"], 0.127, atol=0.02)
+    np.testing.assert_allclose(row["score_random"], 0.5, atol=2 * float(row["score_random_interval"]))
+    assert headlines(game) == ("score_random",)
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("connect_four", ("score_tactician", "score_random")),
+        ("simple_spread", ("return_team",)),
+        ("simple_tag", ("pursuers_vs_random", "evader_vs_random")),
+        ("hanabi", ("return_player_0", "return_player_1")),
+    ],
+)
+def test_what_a_game_is_measured_by(name, expected):
+    assert headlines(make_game(name)) == expected

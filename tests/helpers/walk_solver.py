@@ -64,7 +64,7 @@ def make_walk(eta: float = 0.3, noise: float = 0.5, nan_at: int = -1, jittable: 
 
 
 def measure(
-    monitor: Array, before: WalkState, metrics: WalkMetrics, after: WalkState
+    monitor: Array, before: WalkState, metrics: WalkMetrics, after: WalkState, iteration: Array
 ) -> tuple[Array, dict[str, Array]]:
     """The running sum of gaps, as the monitor, and how far sigma moved."""
     moved = jnp.sum(jnp.abs(jnp.exp(after.log_sigma) - jnp.exp(before.log_sigma)))

@@ -181,7 +181,7 @@ def test_nan_in_the_state_alone_is_seen_and_named() -> None:
 
 
 def test_infinity_counts_unless_allowed() -> None:
-    def infinite(monitor, before, metrics, after):
+    def infinite(monitor, before, metrics, after, iteration):
         return monitor, {"bound": jax.numpy.where(after.step == 2, jax.numpy.inf, 0.0)}
 
     with pytest.raises(NonFiniteError, match="bound became inf at iteration 2, seed 0"):

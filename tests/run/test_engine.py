@@ -133,7 +133,7 @@ def test_a_monitor_that_shares_an_array_with_the_state_can_be_donated() -> None:
         make_walk(),
         iterations=4,
         chunk=2,
-        measure=lambda monitor, before, metrics, after: (
+        measure=lambda monitor, before, metrics, after, iteration: (
             monitor,
             {"drift": jnp.sum(jnp.abs(after.previous - monitor))},
         ),

@@ -3,7 +3,7 @@
 `exact_monitor(game, solver)` gives the pair `(init_monitor, measure)` that a driver scans along with the step:
 
     monitor = init_monitor(state)
-    monitor, row = measure(monitor, state_before, metrics, state_after)
+    monitor, row = measure(monitor, state_before, metrics, state_after, iteration)
 
 Both are pure, for one seed: callers vmap. A solver needs no more than its `profile`; what its metrics and states do
 not hold (a pool, anchors) has no columns. Returns are in the game's own units (chips per game in poker).
@@ -62,7 +62,7 @@ from gems_jax.types import Array, Game, Profile, PyTree, Solver, num_players
 
 Row = dict[str, Array]
 InitMonitor = Callable[[PyTree], PyTree]
-Measure = Callable[[PyTree, PyTree, PyTree, PyTree], tuple[PyTree, Row]]
+Measure = Callable[[PyTree, PyTree, PyTree, PyTree, Array], tuple[PyTree, Row]]
 
 BUDGET_TERMS = ("budget_best_response", "budget_oracle", "budget_newcomer", "budget_meta_regret")
 _MEANS = ("entropy", "kl", "objective", "value_loss", "gradient_norm", "jacobian")
@@ -79,7 +79,10 @@ def plain_monitor(game: Game, solver: Solver) -> tuple[InitMonitor, Measure]:
     """The columns that the metrics hold themselves, for games that cannot be walked."""
     del game, solver
 
-    def measure(monitor: PyTree, before: PyTree, metrics: PyTree, after: PyTree) -> tuple[PyTree, Row]:
+    def measure(
+        monitor: PyTree, before: PyTree, metrics: PyTree, after: PyTree, iteration: Array | None = None
+    ) -> tuple[PyTree, Row]:
+        del iteration
         return monitor, training_columns(metrics)
 
     return lambda state: (), measure
@@ -108,7 +111,10 @@ def exact_monitor(game: Game, solver: Solver) -> tuple[InitMonitor, Measure]:
         monitor = {"areas": {name: Area(start[name], jnp.zeros(())) for name in areas}} if areas else {}
         return monitor | ({"inserted": tables} if has_anchors else {})
 
-    def measure(monitor: PyTree, before: PyTree, metrics: PyTree, after: PyTree) -> tuple[PyTree, Row]:
+    def measure(
+        monitor: PyTree, before: PyTree, metrics: PyTree, after: PyTree, iteration: Array | None = None
+    ) -> tuple[PyTree, Row]:
+        del iteration
         profile = solver.profile(after)
         tables = tables_of(profile)
         row = _distance_columns(tree, tables, profile.sigma, solver.profile(after, which="average").sigma, zero_sum)

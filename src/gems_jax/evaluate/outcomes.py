@@ -39,6 +39,21 @@ def choice_rates(game: Game, profile: Profile) -> Row:
     return _rates(tree, tables, profile.sigma, _lookups(game, tree))
 
 
+def outcome_names(game: Game) -> tuple[str, ...]:
+    """The columns of `outcome_columns`."""
+    values = tuple(f"value_{name}" for name in _valued(game))
+    choices: Any = getattr(game, "choices", dict)
+    return (*values, *(("welfare",) if values else ()), *choices())
+
+
+def _valued(game: Game) -> tuple[str, ...]:
+    """Names of the players whose values are worth a column."""
+    names: Any = getattr(game, "player_names", None)
+    if names is None and not game.zero_sum:
+        names = map(str, range(num_players(game)))
+    return tuple(names or ())
+
+
 def outcome_columns(game: Game) -> Callable[[Array, Array], Row]:
     """A function of tables [P, K, I, A] and sigma [P, K] that gives value_<player>, welfare, and the game's choices.
 
@@ -46,13 +61,11 @@ def outcome_columns(game: Game) -> Callable[[Array, Array], Row]:
     """
     tree = build_tree(game)
     lookups = _lookups(game, tree)
-    names: Any = getattr(game, "player_names", None)
-    if names is None and not game.zero_sum:
-        names = tuple(map(str, range(num_players(game))))
+    names = _valued(game)
 
     def columns(tables: Array, sigma: Array) -> Row:
         row: Row = {}
-        if names is not None:
+        if names:
             values = mixture_returns(tree, tables, sigma)
             row |= {f"value_{name}": values[player] for player, name in enumerate(names)}
             row["welfare"] = values.sum()

@@ -1,7 +1,7 @@
 """One row of scalars per iteration for games that cannot be walked: whole episodes of the played mixture.
 
 `sampled_monitor(game, solver, episodes)` gives the pair `(init_monitor, measure)` that a driver scans along with the
-step. Everything is a mean over at least `episodes` episodes of fresh random play, whose number is not part of the
+step. Everything is a mean over at least `episodes` episodes with fresh random numbers, which are not part of the
 solver's budget; `<column>_interval` is half of its 95 % interval.
 
     column                      meaning
@@ -10,8 +10,9 @@ solver's budget; `<column>_interval` is half of its 95 % interval.
     score_<opponent>            against a fixed opponent, in all places: wins + draws / 2 (two players, zero-sum)
     win_<opponent>, draw_<opponent>
                                 shares of episodes won and drawn
-    <player>_vs_<opponent>      return of the player with everybody else that opponent (other games)
-    length                      mean number of steps of an episode of the mixture
+    <player>_vs_<opponent>      return of the player with everybody else that opponent (other games; not where all are
+                                on one side)
+    length                      mean number of steps of the measured episodes
 
 Opponents are those of `opponents_of(game)`: whoever plays at random, and what the game has besides.
 """
@@ -24,31 +25,37 @@ import jax.numpy as jnp
 from gems_jax.estimate import draw_opponents, player_return
 from gems_jax.evaluate.head_to_head import DRAWS, Results, against, half_interval, head_to_head
 from gems_jax.evaluate.monitor import InitMonitor, Measure, Row, training_columns
-from gems_jax.evaluate.opponents import opponents_of
-from gems_jax.population import materialise
+from gems_jax.evaluate.opponents import opponents_of, random_policy
+from gems_jax.population import StackedPolicies, materialise
 from gems_jax.rollout import play_episode, play_joint
-from gems_jax.types import Array, Game, Profile, PyTree, Solver, num_players
+from gems_jax.types import Array, Game, Profile, PyTree, Solver, num_players, num_populations
 
 
 def sampled_monitor(
     game: Game, solver: Solver, episodes: int = 256, every: int = 1, seed: int = 0
 ) -> tuple[InitMonitor, Measure]:
-    """Measures every `every`-th iteration; the rows between repeat the last one. Episodes are seeded by iteration."""
+    """Measures the first iteration and every `every`-th; the rows between repeat the last one.
+
+    The monitor carries that row. Episodes are seeded by iteration.
+    """
 
     def init_monitor(state: PyTree) -> PyTree:
         shapes = jax.eval_shape(lambda s: sampled_row(jax.random.key(seed), game, solver.profile(s), episodes), state)
-        zeros = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
-        return {"row": zeros, "time": jnp.int32(0)}
+        return jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
 
-    def measure(monitor: PyTree, before: PyTree, metrics: PyTree, after: PyTree) -> tuple[PyTree, Row]:
-        time = monitor["time"]
-        key = jax.random.fold_in(jax.random.key(seed), time)
+    def measure(
+        monitor: PyTree, before: PyTree, metrics: PyTree, after: PyTree, iteration: Array
+    ) -> tuple[PyTree, Row]:
+        del before
+        key = jax.random.fold_in(jax.random.key(seed), iteration)
 
         def fresh() -> Row:
             return sampled_row(key, game, solver.profile(after), episodes)
 
-        row = fresh() if every == 1 else jax.lax.cond(time % every == 0, fresh, lambda: monitor["row"])
-        return {"row": row, "time": time + 1}, row | training_columns(metrics)
+        # all seeds of a batch are in the same iteration, so this stays a branch under vmap
+        due = (iteration % every == 0) | (iteration == 1)
+        row = fresh() if every == 1 else jax.lax.cond(due, fresh, lambda: monitor)
+        return row, row | training_columns(metrics)
 
     return init_monitor, measure
 
@@ -57,20 +64,52 @@ def sampled_row(key: Array, game: Game, profile: Profile, episodes: int) -> Row:
     """All columns of one profile, [] each. key: consumed."""
     names = player_names(game)
     key_joint, key_fixed = jax.random.split(key)
-    row = _joint_columns(key_joint, game, profile, episodes, names)
+    row: Row = {}
+    if not _scored(game):
+        row |= _joint_columns(key_joint, game, profile, episodes, names)
     opponents = opponents_of(game)
     for opponent_key, (label, opponent) in zip(
         jax.random.split(key_fixed, len(opponents)), opponents.items(), strict=True
     ):
-        if num_players(game) == 2 and game.zero_sum:
+        if _scored(game):
             row |= _score_columns(label, against(opponent_key, game, profile, opponent, episodes))
-        elif num_players(game) > 1:
+        elif not _cooperative(game):
             for player_key, (player, name) in zip(
                 jax.random.split(opponent_key, len(names)), enumerate(names), strict=True
             ):
                 found = head_to_head(player_key, game, profile, opponent, player, episodes)
                 row |= {f"{name}_vs_{label}": found.mean, f"{name}_vs_{label}_interval": found.interval}
     return row
+
+
+def headlines(game: Game) -> tuple[str, ...]:
+    """The columns that say how good a mixture is, higher is better: the first is what "best" means.
+
+    Against the last, hardest, of the fixed opponents; what a team earns together where there is nobody else.
+    """
+    names, opponents = player_names(game), tuple(opponents_of(game))
+    if _scored(game):
+        return tuple(f"score_{label}" for label in reversed(opponents))
+    if _cooperative(game):
+        return tuple(f"return_{name}" for name in names)
+    return tuple(f"{name}_vs_{label}" for label in opponents for name in names)
+
+
+def random_profile(game: Game) -> Profile:
+    """Everybody takes any legal action: what a mixture's own figures stand beside."""
+    chance = random_policy(game)
+    populations = num_populations(game)
+    return Profile(StackedPolicies(jnp.zeros((populations, 1, 1)), chance.apply), jnp.ones((populations, 1)))
+
+
+def _scored(game: Game) -> bool:
+    """Games that are won, drawn or lost."""
+    return num_players(game) == 2 and game.zero_sum and getattr(game, "player_names", None) is None
+
+
+def _cooperative(game: Game) -> bool:
+    """Nobody plays against anybody: there is only what all earn together."""
+    return num_populations(game) == 1 or getattr(game, "cooperative", False)
 
 
 def player_names(game: Game) -> tuple[str, ...]:
@@ -85,6 +124,7 @@ def _score_columns(label: str, found: Results) -> Row:
         f"score_{label}_interval": found.interval / 2,
         f"win_{label}": found.win,
         f"draw_{label}": found.draw,
+        "length": found.length,
     }
 
 
@@ -95,8 +135,6 @@ def _joint_columns(key: Array, game: Game, profile: Profile, episodes: int, name
     indices = draw_opponents(key_draw, game, jnp.log(profile.sigma), (draws,), stratified=True)
     played = play_joint(play_episode, key_play, game, stacked, indices, -(-episodes // draws))
     row: Row = {"length": played.length.mean()}
-    if game.zero_sum and getattr(game, "player_names", None) is None:
-        return row
     for player, name in enumerate(names):
         returns = player_return(game, player, played.returns)
         row[f"return_{name}"] = returns.mean()

@@ -85,6 +85,10 @@ class Hanabi(Sided):
         return (0,) * self.players
 
     @property
+    def side_names(self) -> tuple[tuple[str, str], ...]:
+        return (("player", "team"),)
+
+    @property
     def sizes(self) -> Sizes:
         return Sizes(self.players, self.hand_size, self.colors, self.ranks, self.information_tokens, self.life_tokens)
 

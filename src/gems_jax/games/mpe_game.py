@@ -226,6 +226,10 @@ class SimpleTag(ParticleGame):
         return (0, 0, 0, 1)
 
     @property
+    def side_names(self) -> tuple[tuple[str, str], ...]:
+        return (("pursuer", "pursuers"), ("evader", "evader"))
+
+    @property
     def bodies(self) -> tuple[Body, ...]:
         pursuer, evader, obstacle = (
             Body("pursuer", 0.075, True), Body("evader", 0.05, True), Body("obstacle", 0.2, True, 0.9)
@@ -278,6 +282,10 @@ class SimpleSpread(ParticleGame):
     @property
     def sides(self) -> tuple[int, ...]:
         return (0,) * self.agents
+
+    @property
+    def side_names(self) -> tuple[tuple[str, str], ...]:
+        return (("agent", "team"),)
 
     @property
     def bodies(self) -> tuple[Body, ...]:

@@ -39,8 +39,29 @@ class Sided:
         """[S], the side of every seat, counted from 0."""
         raise NotImplementedError
 
+    @property
+    def side_names(self) -> tuple[tuple[str, str], ...]:
+        """Of every side, what one of its seats is called, and all of them together."""
+        raise NotImplementedError
+
     def init(self, key: Array) -> GameState:
         raise NotImplementedError
+
+    @property
+    def cooperative(self) -> bool:
+        """Everybody is on the same side."""
+        return max(self.sides) == 0
+
+    @property
+    def player_names(self) -> tuple[str, ...]:
+        """[players], for columns: return_pursuers, or return_pursuer_0."""
+        if self.teams:
+            return tuple(together for _, together in self.side_names)
+        names = []
+        for seat, side in enumerate(self.sides):
+            alone = self.sides.count(side) == 1
+            names.append(self.side_names[side][0] + ("" if alone else f"_{seat - self.sides.index(side)}"))
+        return tuple(names)
 
     @property
     def num_seats(self) -> int:

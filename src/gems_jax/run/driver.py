@@ -57,6 +57,7 @@ class _Session:
     counters: Counters
     keep: int
     best: str | None
+    highest: bool
     checkpoint_seconds: float
     allow_nonfinite: Collection[str]
     done: int = 0
@@ -85,6 +86,7 @@ def run(
     console: Console | None = None,
     title: str = "",
     best: str | None = None,
+    highest: bool = False,
     keep: int = 3,
     checkpoint_seconds: float = 10.0,
     allow_nonfinite: Collection[str] = (),
@@ -95,13 +97,14 @@ def run(
 ) -> RunResult:
     """Bring `solver` to `iterations` iterations for every seed, from the newest good checkpoint of `directory` if any.
 
-    measure(monitor, state_before, metrics, state_after) -> (monitor, {name: scalar}) is pure and scanned along with
-    the step; init_monitor(state) makes its first monitor. Without a directory nothing is written. `best` is the row
-    whose mean over seeds the progress line shows and whose lowest checkpoint is kept besides the last `keep`.
-    Checkpoints are at least `checkpoint_seconds` apart (0: after every chunk), and one ends every run. `seed_batch`
-    limits how many seeds are in memory at once. NaN or infinity in a row (other than `allow_nonfinite`), or NaN in
-    the state, stops the run with NonFiniteError before a checkpoint holds it. `stepwise` leaves compiled loops after
-    every iteration. `how_to_resume` is what a stopped run says to go on with, by default `gems resume` with its folder.
+    measure(monitor, state_before, metrics, state_after, iteration) -> (monitor, {name: scalar}) is pure and scanned
+    along with the step; init_monitor(state) makes its first monitor. Without a directory nothing is written. `best` is
+    the row whose mean over seeds the progress line shows and whose lowest checkpoint (`highest`: its highest) is kept
+    besides the last `keep`. Checkpoints are at least `checkpoint_seconds` apart (0: after every chunk), and one ends
+    every run. `seed_batch` limits how many seeds are in memory at once. NaN or infinity in a row (other than
+    `allow_nonfinite`), or NaN in the state, stops the run with NonFiniteError before a checkpoint holds it. `stepwise`
+    leaves compiled loops after every iteration. `how_to_resume` is what a stopped run says to go on with, by default
+    `gems resume` with its folder.
     """
     seeds = tuple(int(seed) for seed in seeds)
     _check_arguments(iterations, seeds, chunk, directory, checkpoint_seconds, keep)
@@ -117,6 +120,7 @@ def run(
         counters=Counters(0.0, 0.0, [0] * len(seeds), [0] * len(seeds)),
         keep=keep,
         best=best,
+        highest=highest,
         checkpoint_seconds=checkpoint_seconds,
         allow_nonfinite=allow_nonfinite,
     )
@@ -275,7 +279,7 @@ def _save(session: _Session, carry: PyTree) -> None:
             "versions": machine.versions(),
             "metric": session.last_metric,
         },
-        metric=session.last_metric,
+        metric=-session.last_metric if session.highest and session.last_metric is not None else session.last_metric,
         keep=session.keep,
     )
     session.saved, session.saved_at = session.done, time.monotonic()

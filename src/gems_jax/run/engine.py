@@ -19,8 +19,8 @@ from gems_jax.types import Array, PyTree, Solver
 
 Row = dict[str, Array]  # one iteration's scalars by name
 Rows = dict[str, np.ndarray]  # the same, [seeds, iterations]
-# measure(monitor, state_before, metrics, state_after) -> (monitor, row): pure, scanned along with the step
-Measure = Callable[[PyTree, PyTree, PyTree, PyTree], tuple[PyTree, Row]]
+# measure(monitor, state_before, metrics, state_after, iteration) -> (monitor, row): pure, scanned along with the step
+Measure = Callable[[PyTree, PyTree, PyTree, PyTree, Array], tuple[PyTree, Row]]
 RESERVED = ("iteration", "total_episodes", "total_env_steps", "seconds", "memory_mb")
 
 
@@ -63,7 +63,9 @@ def make_engine(
     return _stacked(engine, len(seeds)) if solver.jittable else engine
 
 
-def iteration_row(measure: Measure | None, monitor: PyTree, before: PyTree, metrics: PyTree, after: PyTree) -> Any:
+def iteration_row(
+    measure: Measure | None, monitor: PyTree, before: PyTree, metrics: PyTree, after: PyTree, iteration: Array
+) -> Any:
     """(monitor, row): the scalars of the solver's metrics, and what `measure` adds to them or overrides."""
     row: Row = {}
     for path, leaf in jax.tree_util.tree_flatten_with_path(metrics)[0]:
@@ -72,7 +74,7 @@ def iteration_row(measure: Measure | None, monitor: PyTree, before: PyTree, metr
     if hasattr(metrics, "num_active"):
         row["active_anchors"] = jnp.sum(metrics.num_active)
     if measure is not None:
-        monitor, measured = measure(monitor, before, metrics, after)
+        monitor, measured = measure(monitor, before, metrics, after, iteration)
         row |= {name: jnp.asarray(value) for name, value in measured.items()}
     for name, value in row.items():
         if jnp.ndim(value) != 0:
@@ -103,7 +105,7 @@ def _compiled_engine(
     @jax.jit  # inside another jit this only keeps the trace: the shapes below and the loop share one
     def iterate(key: Array, carry: PyTree, iteration: Array) -> tuple[PyTree, Row]:
         state, metrics = solver.step(carry["state"], jax.random.fold_in(key, iteration))
-        monitor, row = iteration_row(measure, carry["monitor"], carry["state"], metrics, state)
+        monitor, row = iteration_row(measure, carry["monitor"], carry["state"], metrics, state, iteration)
         return {"state": state, "monitor": monitor}, row
 
     def advance_one(key: Array, carry: PyTree, done: Array, count: Array) -> tuple[PyTree, Row, PyTree]:
@@ -177,7 +179,9 @@ def _python_engine(
             for iteration in range(done + 1, done + count + 1):
                 before = states[seed]
                 states[seed], metrics = solver.step(before, jax.random.fold_in(key, iteration))
-                monitors[seed], row = iteration_row(measure, monitors[seed], before, metrics, states[seed])
+                monitors[seed], row = iteration_row(
+                    measure, monitors[seed], before, metrics, states[seed], jnp.int32(iteration)
+                )
                 for name, value in row.items():
                     rows.setdefault(name, [[] for _ in keys])[seed].append(np.asarray(value))
         carry = {"state": tuple(states), "monitor": tuple(monitors)}

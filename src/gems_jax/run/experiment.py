@@ -21,13 +21,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from gems_jax.evaluate.monitor import exact_monitor, plain_monitor
 from gems_jax.run import figures, machine, summary
 from gems_jax.run.console import Console
 from gems_jax.run.directory import RunDirectory, create_run, open_run, slug
 from gems_jax.run.driver import RunResult, run
 from gems_jax.run.errors import ConfigMismatchError, RunError, RunExistsError, writing
 from gems_jax.run.files import differing_field, locked, resolve, write_json
+from gems_jax.run.measuring import make_monitor
 from gems_jax.run.spec import Arm, Check, Experiment, Plan, make_plan
 from gems_jax.run.summary import ArmResult
 from gems_jax.types import Solver
@@ -117,18 +117,20 @@ def _circumstances() -> dict[str, Any]:
 
 def _run_arm(plan: Plan, arm: Arm, config: Any, solver: Solver, folder: Path, console: Console) -> RunResult:
     spec = plan.spec
-    init_monitor, measure = (exact_monitor if spec.exact else plain_monitor)(plan.games[arm.label], solver)
+    game, episodes, every = plan.games[arm.label], spec.evaluation_episodes, spec.evaluation_every
+    monitor = make_monitor(game, solver, exact=spec.exact, episodes=episodes, every=every)
     return run(
         solver,
-        iterations=spec.iterations,
+        iterations=plan.iterations(arm),
         seeds=spec.seeds,
         chunk=spec.chunk,
-        measure=measure,
-        init_monitor=init_monitor,
+        measure=monitor.measure,
+        init_monitor=monitor.init,
         directory=_arm_directory(plan, arm, config, folder / slug(arm.label)),
         console=console,
         title=arm.label,
         best=spec.metrics[0],
+        highest=monitor.highest,
         how_to_resume=f"the same command and --run-dir {folder}",
     )
 
@@ -142,10 +144,17 @@ def _arm_directory(plan: Plan, arm: Arm, config: Any, path: Path) -> RunDirector
         method=arm.method,
         config=config,
         seeds=spec.seeds,
-        iterations=spec.iterations,
+        iterations=plan.iterations(arm),
         path=path,
         # what `gems resume` and `gems eval` on the arm's folder need to do the same
-        options={"game": plan.game_options(arm), "chunk": spec.chunk, "exact": spec.exact, "preset": arm.preset},
+        options={
+            "game": plan.game_options(arm),
+            "chunk": spec.chunk,
+            "exact": spec.exact,
+            "evaluation_episodes": spec.evaluation_episodes,
+            "evaluation_every": spec.evaluation_every,
+            "preset": arm.preset,
+        },
     )
 
 
@@ -155,11 +164,12 @@ def _finish(plan: Plan, folder: Path, results: Sequence[ArmResult], console: Con
     drawn = figures.draw(
         {result.label: result.rows for result in results},
         folder / "figures",
-        headline=spec.metrics[0],
+        headline=spec.metrics[0] if spec.exact else "",
         convention=spec.convention,
         unit=spec.unit,
         references=spec.references,
         panels=spec.panels,
+        over_time=spec.over_time,
         bounds={column: [b for c in spec.checks if c.column == column for b in c.bounds] for column in spec.panels},
     )
     table = summary.comparison(results, spec.metrics, spec.report)

@@ -49,16 +49,18 @@ def draw(
     curves: Mapping[str, Rows],
     folder: Path,
     *,
-    headline: str,
+    headline: str = "",
     convention: str = "",
     unit: str = "return",
     references: Sequence[tuple[str, float]] = (),
     panels: Sequence[str] = (),
     bounds: Mapping[str, Sequence[tuple[str, float]]] | None = None,
+    over_time: bool = False,
 ) -> list[Path]:
     """Every figure that the rows {arm: {column: [seeds, iterations]}} have the columns for; returns their paths.
 
-    panels: columns that get a panel each in `outcomes.png`; bounds: what they are held against, ("at most", 0.1).
+    headline: a gap, which goes towards zero on a logarithmic axis. panels: columns that get a panel each in
+    `outcomes.png`, against iterations or `over_time`; bounds: what they are held against, ("at most", 0.1).
     """
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
@@ -68,7 +70,7 @@ def draw(
         drawn.append(_save(figure, folder / f"{headline}.png"))
     shown = [column for column in panels if any(column in rows for rows in curves.values())]
     if shown:
-        drawn.append(_save(outcomes(curves, shown, unit, bounds or {}), folder / "outcomes.png"))
+        drawn.append(_save(outcomes(curves, shown, unit, bounds or {}, over_time), folder / "outcomes.png"))
     if any(BUDGET[0][0] in rows for rows in curves.values()):
         drawn.append(_save(error_budget(curves, unit), folder / "error_budget.png"))
     if any("forgetting_kl" in rows for rows in curves.values()):
@@ -110,14 +112,31 @@ def convergence(curves: Mapping[str, Rows], column: str, label: str, references:
 
 
 def outcomes(
-    curves: Mapping[str, Rows], columns: Sequence[str], unit: str, bounds: Mapping[str, Sequence[tuple[str, float]]]
+    curves: Mapping[str, Rows],
+    columns: Sequence[str],
+    unit: str,
+    bounds: Mapping[str, Sequence[tuple[str, float]]],
+    over_time: bool = False,
 ) -> Any:
-    """One panel per column against iterations, on linear axes: every seed, the mean, its band."""
+    """One panel per column against iterations or minutes, on linear axes: every seed, the mean, its band.
+
+    With one seed the band is the interval of the episodes that it was measured by, where the rows have one. An arm of
+    one iteration is a level: it did not learn.
+    """
     figure, (axes,) = _panels(1, len(columns), width=max(3.8 * len(columns), 7.5), height=4.0)
     for axis, column in zip(axes, columns, strict=True):
         for style, (arm, rows) in zip(_styles(curves), curves.items(), strict=True):
-            if column in rows:
-                _curve(axis, rows["iteration"][0], rows[column], style, arm)
+            if column not in rows:
+                continue
+            if rows[column].shape[1] == 1:
+                axis.axhline(rows[column].mean(), color=style.color, linestyle=":", linewidth=1.2, label=arm, zorder=1)
+                continue
+            x = rows["seconds"].mean(axis=0) / 60.0 if over_time else rows["iteration"][0]
+            _curve(axis, x, rows[column], style, arm)
+            margin = rows.get(f"{column}_interval")
+            if margin is not None and len(margin) == 1:
+                low, high = rows[column][0] - margin[0], rows[column][0] + margin[0]
+                axis.fill_between(x, low, high, color=style.color, alpha=0.15, linewidth=0)
         for word, bound in bounds.get(column, ()):
             axis.axhline(bound, color="0.35", linewidth=0.8, linestyle=(0, (1, 3)), zorder=1)
             away, where = (2, "bottom") if word == "at most" else (-2, "top")  # on the side that is not allowed
@@ -126,7 +145,10 @@ def outcomes(
                 textcoords="offset points", ha="right", va=where, fontsize=7, color="0.2", zorder=5,
                 path_effects=_halo(),
             )  # fmt: skip
-        _iterations(axis)
+        if over_time:
+            axis.set_xlabel("minutes, evaluation included, compilation apart")
+        else:
+            _iterations(axis)
         axis.set_ylabel(f"{readable(column)} ({unit})" if column.startswith("value_") else readable(column))
         axis.grid(True, color="0.9", linewidth=0.6)
     _legend(figure, axes[0], title=_of_seeds(max(len(rows["iteration"]) for rows in curves.values())))

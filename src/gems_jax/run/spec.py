@@ -26,6 +26,7 @@ class Arm:
     overrides: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     options: Mapping[str, Any] = dataclasses.field(default_factory=dict)  # of the game, over the experiment's
     quick: Mapping[str, Any] = dataclasses.field(default_factory=dict)  # further changes for the quick version
+    iterations: int | None = None  # instead of the experiment's
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,7 +48,11 @@ class Check:
 
 @dataclasses.dataclass(frozen=True)
 class Experiment:
-    """A spec. The first of `metrics` is the headline: progress line, figures, lower is better."""
+    """A spec. The first of `metrics` is the headline: progress line, figures, and what the best checkpoint means.
+
+    A game that can be walked is measured exactly, and its headline is a gap: lower is better. Any other (`exact` is
+    False) is measured by playing, and its headline is a score or a return: higher is better.
+    """
 
     name: str
     title: str
@@ -65,6 +70,9 @@ class Experiment:
     checks: tuple[Check, ...] = ()
     notes: tuple[str, ...] = ()  # what a reader of the results must know, such as how settings were chosen
     exact: bool = True  # measure exactly: enumerable games
+    evaluation_episodes: int = 1000  # otherwise: that many episodes
+    evaluation_every: int = 1  # after the first iteration and every that many
+    over_time: bool = False  # panels against minutes instead of iterations
     chunk: int = 1  # iterations per compiled call: more where an iteration takes milliseconds
     quick: Mapping[str, Any] = dataclasses.field(default_factory=dict)  # fields to change for the quick version
 
@@ -77,16 +85,24 @@ class Plan:
     games: Mapping[str, Game]  # by the label of the arm
     arms: tuple[tuple[Arm, Any, Solver], ...]  # with config and solver
 
+    def iterations(self, arm: Arm) -> int:
+        return self.spec.iterations if arm.iterations is None else arm.iterations
+
     def game_options(self, arm: Arm) -> dict[str, Any]:
         return {**self.spec.options, **arm.options}
 
     def identity(self) -> dict[str, Any]:
         """What must be the same for an experiment to go on in its folder."""
         arms = {
-            arm.label: {"method": arm.method, "config": resolve(config), "options": resolve(self.game_options(arm))}
+            arm.label: {
+                "method": arm.method,
+                "config": resolve(config),
+                "options": resolve(self.game_options(arm)),
+                "iterations": self.iterations(arm),
+            }
             for arm, config, _ in self.arms
         }
-        names = ("name", "game", "options", "seeds", "iterations")
+        names = ("name", "game", "options", "seeds", "iterations", "evaluation_episodes", "evaluation_every")
         return {name: resolve(getattr(self.spec, name)) for name in names} | {"arms": arms}
 
 

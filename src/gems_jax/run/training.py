@@ -3,28 +3,23 @@
 from __future__ import annotations
 
 import dataclasses
-import re
-import textwrap
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 from jax.experimental import checkify
 
-from gems_jax.evaluate.monitor import exact_monitor, plain_monitor
 from gems_jax.run.console import Console, summary_table
 from gems_jax.run.directory import RunDirectory
 from gems_jax.run.driver import RunResult, run
-from gems_jax.run.engine import Measure
 from gems_jax.run.errors import NonFiniteError, RunError
+from gems_jax.run.measuring import Monitor, make_monitor
 from gems_jax.run.rebuild import Problem
-from gems_jax.types import Array, NotEnumerableError, PyTree, Solver
+from gems_jax.types import Array, PyTree, Solver
 
-# Rows of the final table, as far as a run has them; the first one that it has is what "best" means.
-HEADLINES = ("exploitability", "exploitability_average", "nash_conv", "nash_conv_average")
-OTHERWISE = ("objective", "entropy", "kl")
+OTHERWISE = ("objective", "entropy", "kl")  # rows of the final table of a run that was not measured
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,6 +28,8 @@ class Settings:
 
     chunk: int = 10
     exact: bool = True
+    evaluation_episodes: int = 256
+    evaluation_every: int = 10
     debug: bool = False
     checkpoint_seconds: float = 10.0
     keep: int = 3
@@ -47,25 +44,10 @@ class Settings:
         return cls(**{**found, "writers": tuple(found.get("writers", ()))})
 
 
-class Monitor(NamedTuple):
-    """The driver's measure, and whether it is the exact one."""
-
-    init: Callable[[PyTree], PyTree]
-    measure: Measure
-    exact: bool
-    why_not: str = ""
-
-
-def make_monitor(problem: Problem, settings: Settings) -> Monitor:
-    """Exact where that was asked for and the game can be walked."""
-    if settings.exact:
-        try:
-            return Monitor(*exact_monitor(problem.game, problem.solver), exact=True)
-        except NotEnumerableError as error:
-            why_not = str(error)
-    else:
-        why_not = "switched off"
-    return Monitor(*plain_monitor(problem.game, problem.solver), exact=False, why_not=why_not)
+def monitor_of(problem: Problem, settings: Settings) -> Monitor:
+    """The monitor that the settings ask for."""
+    episodes, every = settings.evaluation_episodes, settings.evaluation_every
+    return make_monitor(problem.game, problem.solver, exact=settings.exact, episodes=episodes, every=every)
 
 
 def train(
@@ -80,20 +62,14 @@ def train(
 ) -> int:
     """Bring the run in `directory` to `iterations`, show the table, draw the figures, and return the exit code."""
     console = Console(quiet=quiet)
-    if not monitor.exact:
-        why_not = re.sub(r"\[\[.*\]\]", "[...]", monitor.why_not)  # a whole board of numbers helps nobody here
-        console.say(f"no exact evaluation: {textwrap.shorten(why_not, 240, placeholder=' ...')}")
+    if monitor.note:
+        console.say(monitor.note)
     solver, measure = problem.solver, monitor.measure
     if settings.debug or not solver.jittable:
         measure = jax.jit(measure)
     if settings.debug and solver.jittable:
         solver = checked(solver)
         console.say("debugging: every operation is checked for NaN, one iteration at a time")
-    best = None
-    if monitor.exact:
-        best = (
-            "exploitability" if len(problem.game.population_of_player) == 2 and problem.game.zero_sum else "nash_conv"
-        )
     result = run(
         solver,
         iterations=iterations,
@@ -105,31 +81,31 @@ def train(
         writers=settings.writers,
         console=console,
         title=f"{problem.game.name} {problem.method}",
-        best=best,
+        best=monitor.headlines[0] if monitor.headlines else None,
+        highest=monitor.highest,
         keep=settings.keep,
         checkpoint_seconds=settings.checkpoint_seconds,
         seed_batch=settings.seed_batch or None,
         stepwise=settings.debug,
     )
     if result.rows and not result.exit_code:
-        _report(problem, directory, result, console, best if figures else None)
+        _report(problem, directory, result, console, monitor, figures)
     return result.exit_code
 
 
 def _report(
-    problem: Problem, directory: RunDirectory, result: RunResult, console: Console, headline: str | None
+    problem: Problem, directory: RunDirectory, result: RunResult, console: Console, monitor: Monitor, figures: bool
 ) -> None:
-    shown = [name for name in HEADLINES if name in result.rows] or [n for n in OTHERWISE if n in result.rows]
-    if "exploitability" in shown:
-        shown = [name for name in shown if not name.startswith("nash_conv")]
+    shown = [name for name in monitor.headlines or OTHERWISE if name in result.rows]
     title = f"{problem.game.name}, {problem.method}"
     console.table(summary_table(title, result.rows, shown, compile_seconds=result.compile_seconds))
-    if headline is not None:
+    if figures and monitor.headlines:
         from gems_jax.run.figures import draw
 
         try:
             folder = directory.shared / "figures"
-            drawn = draw({problem.method: result.rows}, folder, headline=headline)
+            columns = {"panels": shown} if monitor.highest else {"headline": shown[0]}
+            drawn = draw({problem.method: result.rows}, folder, **columns)
             console.say(f"figures in {folder}: {', '.join(path.name for path in drawn)}")
         except RunError as error:  # the run itself is safe
             console.say(f"no figures: {error}")

@@ -1,4 +1,4 @@
-"""`gems eval RUN`: how far from equilibrium, exactly; `--why`: what limits it."""
+"""`gems eval RUN`: how far from equilibrium, exactly, or what the mixture earns; `--why`: what limits it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from gems_jax.run.commands.parsing import UsageError, parse
 
 @dataclasses.dataclass(frozen=True)
 class Evaluate:
-    """Exact exploitability (NashConv / 2) of a trained mixture, or NashConv where there is no such thing."""
+    """Exact exploitability (NashConv / 2) of a trained mixture, or NashConv where there is no such thing.
+
+    Games that cannot be walked: what it earns against fixed opponents, beside what random play earns."""
 
     run: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
     """Run directory (a seed's folder or a batch's), exported file, or the name of a shipped policy."""
@@ -25,16 +27,18 @@ class Evaluate:
     seed: int | None = None
     """One seed of a batch (default: all)."""
     at: str = "last"
-    """Which checkpoint: last, best (of lowest exploitability), or an iteration that was kept."""
+    """Which checkpoint: last, best (of lowest exploitability or highest score), or an iteration that was kept."""
+    episodes: int = 1000
+    """Episodes per number where the game cannot be walked."""
 
 
 def main(argv: Sequence[str]) -> int:
     arguments = parse(Evaluate, argv, prog="gems eval")
-    from gems_jax.evaluate.tabular import nash_conv
+    if arguments.episodes < 2:
+        raise UsageError(f"--episodes must be at least 2: got {arguments.episodes}")
     from gems_jax.run.cache import enable_compilation_cache
-    from gems_jax.run.console import format_mean
     from gems_jax.run.load import load
-    from gems_jax.types import NotEnumerableError, num_players
+    from gems_jax.types import NotEnumerableError
 
     enable_compilation_cache()
     say = lambda text: print(text, file=sys.stderr)  # noqa: E731
@@ -42,21 +46,10 @@ def main(argv: Sequence[str]) -> int:
         load(arguments.run, seed=seed, which=arguments.which, at=arguments.at, say=say)
         for seed in _seeds(arguments.run, arguments.seed)
     ]
-    game = policies[0].game
     try:
-        gaps = [float(nash_conv(game, policy.profile)) for policy in policies]
-    except NotEnumerableError as error:
-        raise UsageError(str(error)) from None
-    zero_sum = num_players(game) == 2 and game.zero_sum
-    mixture = "the mixture of iteration" if arguments.which == "iterate" else "the average mixture of iterations 1 to"
-    print(f"{game.name}, {policies[0].method}: {mixture} {policies[0].iteration}, exact")
-    for policy, gap in zip(policies, gaps, strict=True):
-        print(f"seed {policy.seed}: {_words(gap, zero_sum)}")
-    if len(gaps) > 1:
-        import numpy as np
-
-        values = np.asarray(gaps) / (2 if zero_sum else 1)
-        print(f"mean: {'exploitability' if zero_sum else 'NashConv'} {format_mean(values)} (95 % interval)")
+        _exact(policies, arguments.which)
+    except NotEnumerableError:
+        _by_playing(policies, arguments)
     if arguments.why:
         from gems_jax.run.why import explain, when
 
@@ -64,6 +57,51 @@ def main(argv: Sequence[str]) -> int:
         print(f"why: {explain(rows)}")
         print(f"     ({when(rows)})")
     return 0
+
+
+def _title(policies: Sequence[Any], which: str, how: str) -> str:
+    mixture = "the mixture of iteration" if which == "iterate" else "the average mixture of iterations 1 to"
+    return f"{policies[0].game.name}, {policies[0].method}: {mixture} {policies[0].iteration}, {how}"
+
+
+def _exact(policies: Sequence[Any], which: str) -> None:
+    import numpy as np
+
+    from gems_jax.evaluate.tabular import nash_conv
+    from gems_jax.run.console import format_mean
+    from gems_jax.types import num_players
+
+    game = policies[0].game
+    gaps = [float(nash_conv(game, policy.profile)) for policy in policies]
+    zero_sum = num_players(game) == 2 and game.zero_sum
+    print(_title(policies, which, "exact"))
+    for policy, gap in zip(policies, gaps, strict=True):
+        print(f"seed {policy.seed}: {_words(gap, zero_sum)}")
+    if len(gaps) > 1:
+        values = np.asarray(gaps) / (2 if zero_sum else 1)
+        print(f"mean: {'exploitability' if zero_sum else 'NashConv'} {format_mean(values)} (95 % interval)")
+
+
+def _by_playing(policies: Sequence[Any], arguments: Evaluate) -> None:
+    """Every measured column of every seed, and of random play."""
+    import jax
+
+    from gems_jax.evaluate.sampled import random_profile, sampled_row
+    from gems_jax.run.summary import readable
+
+    game, key = policies[0].game, jax.random.key(0)
+    profiles = {f"seed {policy.seed}": policy.profile for policy in policies} | {"random": random_profile(game)}
+    rows = {name: sampled_row(key, game, profile, arguments.episodes) for name, profile in profiles.items()}
+    print(_title(policies, arguments.which, f"{arguments.episodes} episodes, ± half of the 95 % interval"))
+    columns = [column for column in next(iter(rows.values())) if not column.endswith("_interval")]
+    width = max(map(len, map(readable, columns)))
+    print(" " * width, *(f"{name:>18}" for name in rows))
+    for column in columns:
+        cells = []
+        for row in rows.values():
+            margin = row.get(f"{column}_interval")
+            cells.append(f"{float(row[column]):.3f}" + ("" if margin is None else f" ± {float(margin):.3f}"))
+        print(f"{readable(column):<{width}}", *(f"{cell:>18}" for cell in cells))
 
 
 def _words(gap: float, zero_sum: bool) -> str:

@@ -25,7 +25,7 @@ class Export:
     seed: int | None = None
     """Which seed of a batch (default: the first)."""
     at: str = "last"
-    """Which checkpoint: last, best (of lowest exploitability), or an iteration that was kept."""
+    """Which checkpoint: last, best (of lowest exploitability or highest score), or an iteration that was kept."""
 
 
 def main(argv: Sequence[str]) -> int:

@@ -27,7 +27,7 @@ class Play:
     seed: int | None = None
     """Which seed of a batch (default: the first)."""
     at: str = "last"
-    """Which checkpoint: last, best (of lowest exploitability), or an iteration that was kept."""
+    """Which checkpoint: last, best (of lowest exploitability or highest score), or an iteration that was kept."""
 
 
 def main(argv: Sequence[str]) -> int:

@@ -26,7 +26,7 @@ class Replay:
     seed: int | None = None
     """Which seed of a batch (default: the first)."""
     at: str = "last"
-    """Which checkpoint: last, best (of lowest exploitability), or an iteration that was kept."""
+    """Which checkpoint: last, best (of lowest exploitability or highest score), or an iteration that was kept."""
     output: Path | None = None
     """Folder to write to (default: replays/ of the run, or of the current folder for a file)."""
     show: bool = True

@@ -21,7 +21,7 @@ class Resume:
     iterations: int | None = None
     """Iterations to reach (default: what was planned). More than planned makes the run longer."""
     figures: bool = True
-    """Draw the run's figures at its end, where it was measured exactly."""
+    """Draw the run's figures at its end, where it was measured."""
     quiet: bool = False
     """Show nothing but errors."""
     debug: bool = False
@@ -35,7 +35,7 @@ def main(argv: Sequence[str]) -> int:
     from gems_jax.run.directory import open_run, read_config
     from gems_jax.run.load import find, run_folder
     from gems_jax.run.rebuild import rebuild
-    from gems_jax.run.training import Settings, make_monitor, train
+    from gems_jax.run.training import Settings, monitor_of, train
 
     directory = open_run(run_folder(find(arguments.run)))
     record = read_config(directory.shared)
@@ -43,6 +43,6 @@ def main(argv: Sequence[str]) -> int:
     settings = Settings.of(record.get("options") or {})
     settings = dataclasses.replace(settings, debug=arguments.debug)
     iterations = arguments.iterations or record["iterations"]
-    monitor = make_monitor(problem, settings)
+    monitor = monitor_of(problem, settings)
     shown = {"quiet": arguments.quiet, "figures": arguments.figures}
     return train(problem, directory, settings, monitor, iterations, **shown)

@@ -47,6 +47,10 @@ class Train:
     """Where metrics go besides metrics.csv: tensorboard, wandb."""
     exact: bool = True
     """Measure every iteration exactly where the game can be walked."""
+    evaluation_episodes: int = 256
+    """Episodes that a mixture is measured by where it cannot be measured exactly (0: not at all)."""
+    evaluation_every: int = 10
+    """Iterations between two such measurements."""
     chunk: int = 10
     """Iterations between two looks at the run: progress, rows, checkpoints."""
     checkpoint_seconds: float = 10.0
@@ -54,7 +58,7 @@ class Train:
     keep: int = 3
     """How many of the last checkpoints are kept, besides the best."""
     figures: bool = True
-    """Draw the run's figures at its end, where it was measured exactly."""
+    """Draw the run's figures at its end, where it was measured."""
     quiet: bool = False
     """Show nothing but errors."""
     debug: bool = False
@@ -133,6 +137,8 @@ def _check(run: Train) -> None:
         ("--seed-batch", run.seed_batch, 0),
         ("--chunk", run.chunk, 1),
         ("--keep", run.keep, 1),
+        ("--evaluation-episodes", run.evaluation_episodes, 0),
+        ("--evaluation-every", run.evaluation_every, 1),
     ):
         if value < least:
             raise UsageError(f"{flag} must be at least {least}: got {value}")
@@ -225,7 +231,7 @@ def _train(run: Train, game: Any, config: Any, preset: str) -> int:
 
     from gems_jax.run.directory import create_run
     from gems_jax.run.rebuild import Problem
-    from gems_jax.run.training import Settings, make_monitor, train
+    from gems_jax.run.training import Settings, monitor_of, train
     from gems_jax.solvers import make_solver
 
     try:
@@ -237,13 +243,15 @@ def _train(run: Train, game: Any, config: Any, preset: str) -> int:
     settings = Settings(
         chunk=run.chunk,
         exact=run.exact,
+        evaluation_episodes=run.evaluation_episodes,
+        evaluation_every=run.evaluation_every,
         debug=run.debug,
         checkpoint_seconds=run.checkpoint_seconds,
         keep=run.keep,
         seed_batch=run.seed_batch,
         writers=run.writers,
     )
-    monitor = make_monitor(problem, settings)
+    monitor = monitor_of(problem, settings)
     directory = create_run(
         game=run.game,
         method=run.method,
