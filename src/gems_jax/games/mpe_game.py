@@ -284,10 +284,6 @@ class SimpleSpread(ParticleGame):
         return (0,) * self.agents
 
     @property
-    def side_names(self) -> tuple[tuple[str, str], ...]:
-        return (("agent", "team"),)
-
-    @property
     def bodies(self) -> tuple[Body, ...]:
         return (Body("agent", 0.15, True),) * self.agents + (Body("landmark", 0.05, False),) * self.agents
 

@@ -42,7 +42,9 @@ class Sided:
     @property
     def side_names(self) -> tuple[tuple[str, str], ...]:
         """Of every side, what one of its seats is called, and all of them together."""
-        raise NotImplementedError
+        if self.cooperative:
+            return (("agent", "team"),)
+        return tuple((f"side_{side}", f"side_{side}") for side in range(max(self.sides) + 1))
 
     def init(self, key: Array) -> GameState:
         raise NotImplementedError
