@@ -192,18 +192,29 @@ GO_TUNED = CONNECT_FOUR_TUNED.replace(
 )
 CHESS_TUNED = GO_TUNED.replace(iterations=1000, policy="board", policy_channels=16, generator_scale=0.05)
 
-# Particle worlds and Hanabi. `paper` is the Kuhn table with T, d_z and k_0 of tab:gems_master_suite. `tuned` carries
-# the settings of the boards over and has not been measured on these games yet.
+# Particle worlds and Hanabi. `paper` is the Kuhn table with T, d_z and k_0 of tab:gems_master_suite.
 MPE_PAPER = PAPER.replace(iterations=100, policy="mlp", policy_hidden=(64,))
 HANABI_PAPER = MPE_PAPER.replace(iterations=200)
+
+# Every episode ends by the time limit, which bootstraps: without a discount the values would grow without end. Values
+# are scaled by a wide interval of returns, so the meta-strategy takes large steps.
 MPE_TUNED = CONNECT_FOUR_TUNED.replace(
     iterations=100,
     policy_hidden=(64, 64),
+    eta=50.0,
     abr_segment=0,
+    abr_steps=16,
+    abr_episodes=8,
+    abr_epochs=4,
+    abr_minibatches=8,
     entropy_weight=0.01,
+    discount=0.95,
     gae_lambda=0.95,
 )
-HANABI_TUNED = CONNECT_FOUR_TUNED.replace(critic_hidden=(128,), entropy_weight=0.02, gae_lambda=0.95)
+# One policy for the whole table learns from all hands (the game's option teams=True).
+HANABI_TUNED = CONNECT_FOUR_TUNED.replace(
+    critic_hidden=(128,), entropy_weight=0.02, discount=0.99, gae_lambda=0.95, eta=50.0, abr_floor=0.0
+)
 
 PRESETS: dict[str, dict[str, GemsConfig]] = {
     "simple_tag": {"paper": MPE_PAPER, "tuned": MPE_TUNED},
