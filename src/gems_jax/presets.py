@@ -200,13 +200,11 @@ HANABI_PAPER = MPE_PAPER.replace(iterations=200)
 # are scaled by a wide interval of returns, so the meta-strategy takes large steps.
 MPE_TUNED = CONNECT_FOUR_TUNED.replace(
     iterations=100,
-    policy_hidden=(64, 64),
+    policy="mlp",
+    policy_hidden=(32,),
     eta=50.0,
     abr_segment=0,
-    abr_steps=16,
-    abr_episodes=8,
-    abr_epochs=4,
-    abr_minibatches=8,
+    abr_steps=64,
     entropy_weight=0.01,
     discount=0.95,
     gae_lambda=0.95,

@@ -20,13 +20,15 @@ DRAWS = 64  # policies drawn per measurement; the episodes of each share its wei
 
 
 class Results(NamedTuple):
-    """Returns of the measured player."""
+    """Returns of the measured player, [] each but for the number of episodes."""
 
-    mean: Array  # []
-    interval: Array  # [], half of the 95 % interval of the mean
-    win: Array  # [], share of episodes with a positive return
-    draw: Array  # [], with return zero
-    length: Array  # [], mean number of steps
+    mean: Array
+    interval: Array  # half of the 95 % interval of the mean
+    opponent: Array  # mean return of an opponent in the same episodes
+    opponent_interval: Array
+    win: Array  # share of episodes with a positive return
+    draw: Array  # with return zero
+    length: Array  # mean number of steps
     episodes: int
 
 
@@ -43,16 +45,20 @@ def head_to_head(key: Array, game: Game, profile: Profile, opponent: Policy, pla
     slots = draw_opponents(key_draw, game, jnp.log(profile.sigma), (draws,), stratified=True)[:, player]
     stacked = at(materialise(profile.population, profile.sigma.shape[1]), game.population_of_player[player])
 
-    def one(slot: Array, play_key: Array) -> tuple[Array, Array]:
+    places = range(num_players(game))
+
+    def one(slot: Array, play_key: Array) -> tuple[Array, Array, Array]:
         own = Policy(take_slot(stacked.params, slot), stacked.apply)
-        policies = tuple(own if other == player else opponent for other in range(num_players(game)))
+        policies = tuple(own if other == player else opponent for other in places)
         episode = play_episode(play_key, game, policies)
-        return player_return(game, player, episode.returns), episode.length
+        rivals = [player_return(game, other, episode.returns) for other in places if other != player]
+        return player_return(game, player, episode.returns), sum(rivals) / max(len(rivals), 1), episode.length
 
     keys = jax.random.split(key_play, (draws, each))
-    returns, lengths = jax.vmap(jax.vmap(one, in_axes=(None, 0)))(slots, keys)
+    returns, rivals, lengths = jax.vmap(jax.vmap(one, in_axes=(None, 0)))(slots, keys)
     won, drawn = jnp.mean(returns > 0.0), jnp.mean(returns == 0.0)
-    return Results(returns.mean(), half_interval(returns), won, drawn, lengths.mean(), returns.size)
+    own, theirs = ((earned.mean(), half_interval(earned)) for earned in (returns, rivals))
+    return Results(*own, *theirs, won, drawn, lengths.mean(), returns.size)
 
 
 def against(key: Array, game: Game, profile: Profile, opponent: Policy, episodes: int) -> Results:
@@ -61,9 +67,11 @@ def against(key: Array, game: Game, profile: Profile, opponent: Policy, episodes
     keys = jax.random.split(key, len(places))
     each = -(-episodes // len(places))
     parts = [head_to_head(k, game, profile, opponent, p, each) for k, p in zip(keys, places, strict=True)]
-    mean, _, win, draw, length = (
-        jnp.mean(jnp.stack(column), axis=0) for column in zip(*(p[:5] for p in parts), strict=True)
-    )
-    # every place has as many episodes: the mean's variance is the mean of theirs over their number
-    interval = jnp.sqrt(jnp.sum(jnp.stack([part.interval for part in parts]) ** 2)) / len(parts)
-    return Results(mean, interval, win, draw, length, sum(part.episodes for part in parts))
+
+    def pooled(field: str) -> Array:
+        column = jnp.stack([getattr(part, field) for part in parts])
+        if field.endswith("interval"):  # every place has as many episodes: variances of the mean add up
+            return jnp.sqrt(jnp.sum(column**2)) / len(parts)
+        return jnp.mean(column)
+
+    return Results(*map(pooled, Results._fields[:-1]), episodes=sum(part.episodes for part in parts))

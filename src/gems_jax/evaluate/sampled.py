@@ -10,8 +10,9 @@ solver's budget; `<column>_interval` is half of its 95 % interval.
     score_<opponent>            against a fixed opponent, in all places: wins + draws / 2 (two players, zero-sum)
     win_<opponent>, draw_<opponent>
                                 shares of episodes won and drawn
-    <player>_vs_<opponent>      return of the player with everybody else that opponent (other games; not where all are
-                                on one side)
+    <player>_vs_<opponent>, <opponent>_vs_<player>
+                                return of the player with everybody else that opponent, and what such an opponent
+                                earns there (other games; not where all are on one side)
     length                      mean number of steps of the measured episodes
 
 Opponents are those of `opponents_of(game)`: whoever plays at random, and what the game has besides.
@@ -79,6 +80,8 @@ def sampled_row(key: Array, game: Game, profile: Profile, episodes: int) -> Row:
             ):
                 found = head_to_head(player_key, game, profile, opponent, player, episodes)
                 row |= {f"{name}_vs_{label}": found.mean, f"{name}_vs_{label}_interval": found.interval}
+                column = f"{label}_vs_{name}"
+                row |= {column: found.opponent, f"{column}_interval": found.opponent_interval}
     return row
 
 

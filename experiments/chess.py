@@ -1,0 +1,21 @@
+"""Chess: GEMS from scratch against whoever plays at random."""
+
+from gems_jax.run.spec import Arm, Check, Experiment
+
+EXPERIMENT = Experiment(
+    name="chess",
+    title="GEMS on chess",
+    game="chess",
+    arms=(Arm("tuned", preset="tuned"), Arm("random", method="random", iterations=1)),
+    iterations=60,
+    seeds=(0,),
+    exact=False,
+    evaluation_every=20,
+    metrics=("score_random", "score_random_interval", "win_random", "draw_random", "length", "seconds"),
+    panels=("score_random", "win_random"),
+    over_time=True,
+    report=(1, 20, 40, 60),
+    convention="score = wins + draws / 2, of 1,000 games, and half of its 95 % interval",
+    unit="share of games",
+    checks=(Check("score_random", at_least=0.53, arms=("tuned",), at_the_end=True),),
+)

@@ -1,0 +1,20 @@
+"""Go on 9x9 points: GEMS from scratch against whoever plays at random."""
+
+from gems_jax.run.spec import Arm, Check, Experiment
+
+EXPERIMENT = Experiment(
+    name="go",
+    title="GEMS on Go 9x9",
+    game="go_9x9",
+    arms=(Arm("tuned", preset="tuned"), Arm("random", method="random", iterations=1)),
+    iterations=100,
+    seeds=(0,),
+    exact=False,
+    evaluation_every=10,
+    metrics=("win_random", "length", "seconds"),
+    panels=("win_random", "length"),
+    over_time=True,
+    report=(1, 10, 20, 50, 100),
+    unit="share of games",
+    checks=(Check("win_random", at_least=0.95, arms=("tuned",), at_the_end=True),),
+)
