@@ -18,7 +18,8 @@ LEAF = {"types", "simplex", "streams", "config"}
 POPULATION = {*LEAF, "nets", "modulated", "distributions"}
 ROLLOUT = {*POPULATION, "population", "roles"}
 ABOVE_ROLLOUT = {*ROLLOUT, "rollout"}
-METHOD = {*ABOVE_ROLLOUT, "estimate", "experience", "best_response", "oracle", "meta", "games", "evaluate"}
+LEARNING = {*ABOVE_ROLLOUT, "estimate", "experience", "best_response"}
+METHOD = {*LEARNING, "oracle", "meta", "games", "evaluate", "policies"}
 ALLOWED = {
     "__init__": set(),  # lazily only; its TYPE_CHECKING block is exempt
     "__main__": {"run"},
@@ -42,9 +43,10 @@ ALLOWED = {
     "gems": {*METHOD, "phases"},
     "explicit": METHOD,
     "baselines": {*METHOD, "explicit"},
-    "evaluate": {*ABOVE_ROLLOUT, "estimate", "experience", "best_response"},
+    "evaluate": LEARNING,
+    "policies": {*POPULATION, "evaluate"},
     "presets": {*METHOD, "gems"},
-    "solvers": {*METHOD, "gems", "baselines", "presets"},
+    "solvers": {*METHOD, "gems", "phases", "explicit", "baselines", "presets"},
     "testing": METHOD,
     "run": {*METHOD, "gems", "baselines", "presets", "solvers", "testing"},
 }

@@ -127,6 +127,8 @@ def hand_batch():
         target=jnp.asarray([1.0, 0.0, 100.0]).reshape(shape),
         episodes=jnp.int32(1),
         env_steps=jnp.int32(3),
+        earned=jnp.zeros((1, 1)),
+        faced=jnp.zeros((1, 1, 2), jnp.int32),
     )
 
 

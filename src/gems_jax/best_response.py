@@ -92,7 +92,7 @@ def make_optimizer(gradient_clip: ArrayLike) -> optax.GradientTransformation:
 
 
 class TrainMetrics(NamedTuple):
-    """Of the last gradient step, but for the counts, which are of the whole training."""
+    """Of the last gradient step; counts, and what follows them, are of the whole training."""
 
     objective: Array
     value_loss: Array
@@ -101,6 +101,8 @@ class TrainMetrics(NamedTuple):
     gradient_norm: Array
     episodes: Array
     env_steps: Array
+    improvement: Array | float = 0.0  # scaled return per episode in the last third of the rounds, minus the first's
+    carry: PyTree = ()  # what a further round would begin with
 
 
 Penalty = Callable[[PyTree, list[Experience], Array], Array]  # (params, batches, key) -> [], to be minimised
@@ -120,7 +122,7 @@ def train(
     learner: Learner,
     surrogate: Surrogate,
     penalty: Penalty = no_penalty,
-    steps: int,
+    steps: int | Array,
     epochs: int,
     learning_rate: dict[str, ArrayLike],
     gradient_clip: ArrayLike,
@@ -137,7 +139,8 @@ def train(
     params, opt_state and learning_rate are dicts by part (an actor and a critic): each part has its own optimizer and
     its own gradient clipping, so that a large value error cannot shrink the policy's step.
     `experience(key, params, carry)` returns one batch per player that is drawn from the population being trained, and
-    what the next round begins with (games under way, or nothing). With several minibatches the rows are shuffled and
+    what the next round begins with (games under way, or nothing). `steps` may be traced: one program then serves any
+    number of rounds. With several minibatches the rows are shuffled and
     `kept`, the share of them that are decisions, says how many a pass takes.
     """
     optimizer = make_optimizer(gradient_clip)
@@ -186,15 +189,54 @@ def train(
         played = jnp.sum(jnp.stack([batch.episodes for batch in batches]))
         taken = jnp.sum(jnp.stack([batch.env_steps for batch in batches]))
         metrics = TrainMetrics(parts.objective, parts.value_loss, parts.entropy, extra, norm, played, taken)
-        return (learned, carry), metrics
+        return (learned, carry), metrics._replace(improvement=_per_episode(batches))
 
-    if steps == 0:
-        zero = jnp.float32(0.0)
-        return params, opt_state, TrainMetrics(zero, zero, zero, zero, zero, jnp.int32(0), jnp.int32(0))
-    start = ((params, opt_state), carry)
-    ((params, opt_state), _), rows = jax.lax.scan(step, start, jax.random.split(key, steps))
-    last = jax.tree.map(lambda leaf: leaf[-1], rows)
-    return params, opt_state, last._replace(episodes=rows.episodes.sum(), env_steps=rows.env_steps.sum())
+    start, zero = ((params, opt_state), carry), jnp.float32(0.0)
+    none = TrainMetrics(zero, zero, zero, zero, zero, jnp.int32(0), jnp.int32(0), zero)
+    if not isinstance(steps, int):
+        final, last = _any_number(step, start, none, key, steps)
+    elif steps == 0:
+        final, last = start, none
+    else:
+        final, rows = jax.lax.scan(step, start, jax.random.split(key, steps))
+        improvement = jnp.sum(_third(jnp.arange(steps), steps) * rows.improvement)
+        last = jax.tree.map(lambda leaf: leaf[-1], rows)._replace(
+            episodes=rows.episodes.sum(), env_steps=rows.env_steps.sum(), improvement=improvement
+        )
+    (params, opt_state), carry = final
+    return params, opt_state, last._replace(carry=carry)
+
+
+def _any_number(
+    step: Callable[[tuple, Array], tuple[tuple, TrainMetrics]],
+    start: tuple,
+    none: TrainMetrics,
+    key: Array,
+    count: Array,
+) -> tuple[tuple, TrainMetrics]:
+    """`count` steps, a traced number of them, and the metrics of all. key: consumed."""
+
+    def body(n: Array, loop: tuple[tuple, TrainMetrics]) -> tuple[tuple, TrainMetrics]:
+        state, metrics = step(loop[0], jax.random.fold_in(key, n))
+        return state, metrics._replace(
+            episodes=loop[1].episodes + metrics.episodes,
+            env_steps=loop[1].env_steps + metrics.env_steps,
+            improvement=loop[1].improvement + _third(n, count) * metrics.improvement,
+        )
+
+    return jax.lax.fori_loop(0, count, body, (start, none))
+
+
+def _third(number: ArrayLike, count: ArrayLike) -> Array:
+    """The weight of step `number` of `count` in the mean of the last third minus the mean of the first."""
+    size = jnp.ceil(jnp.asarray(count) / 3)
+    number = jnp.asarray(number)
+    return ((number >= count - size).astype(jnp.float32) - (number < size)) / size
+
+
+def _per_episode(batches: list[Experience]) -> Array:
+    """Scaled return per episode, the mean over batches."""
+    return jnp.mean(jnp.stack([jnp.sum(batch.earned) / jnp.maximum(batch.episodes, 1) for batch in batches]))
 
 
 def _descended(

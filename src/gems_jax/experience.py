@@ -15,6 +15,7 @@ from jax.typing import ArrayLike
 
 from gems_jax.estimate import draw_opponents, return_scale
 from gems_jax.population import StackedPolicies
+from gems_jax.roles import View
 from gems_jax.rollout import Policies, go_on, play_groups, unroll
 from gems_jax.types import Apply, Array, Game, GameState, PyTree, Trajectory, seats_of_player, stack_policies, struct
 
@@ -99,6 +100,8 @@ class Experience:
     target: Array  # [G, E, T, Q], of the critic
     episodes: Array  # [] int32
     env_steps: Array  # [] int32
+    earned: Array  # [G, E], what the player's rewards come to, in units of the scaled return
+    faced: Array  # [G, E, players], the slots of the others
 
 
 @struct
@@ -139,11 +142,30 @@ def collect(
     key: consumed.
     """
     key_draw, key_play = jax.random.split(key)
-    policies = stack_policies(lambda code: learner.policy(params, code), codes)
     indices = draw_opponents(key_draw, game, log_sigma, (codes.shape[0], num_opponents), stratified)
+    return collect_against(
+        key_play, game, learner, params, codes, opponents, indices, episodes=episodes, discount=discount, decay=decay
+    )
+
+
+def collect_against(
+    key: Array,
+    game: Game,
+    learner: Learner,
+    params: PyTree,
+    codes: Array,
+    opponents: StackedPolicies,
+    indices: Array,
+    *,
+    episodes: int,
+    discount: ArrayLike,
+    decay: ArrayLike,
+) -> Experience:
+    """The same against the opponents in slots [G, N, players] that were drawn already. key: consumed."""
+    policies = stack_policies(lambda code: learner.policy(params, code), codes)
     play = partial(unroll, seats=seats_of_player(game, 0))
-    trajectory = play_groups(play, key_play, game, policies, learner.apply, opponents, indices, episodes)
-    return _experience(game, learner, params, codes, trajectory, discount, decay, whole=True)
+    trajectory = play_groups(play, key, game, policies, learner.apply, opponents, indices, episodes)
+    return _experience(game, learner, params, codes, trajectory, indices, discount, decay, whole=True)
 
 
 def collect_on(
@@ -169,8 +191,63 @@ def collect_on(
     state, trajectory = play_groups(
         play, key, game, policies, learner.apply, opponents, lanes.indices, episodes, lanes=(lanes.state,)
     )
-    experience = _experience(game, learner, params, codes, trajectory, discount, decay, whole=False)
-    return experience, dataclasses.replace(lanes, state=state)
+    batch = _experience(game, learner, params, codes, trajectory, lanes.indices, discount, decay, whole=False)
+    return batch, dataclasses.replace(lanes, state=state)
+
+
+class Source(NamedTuple):
+    """Where a population's experience comes from: its places, who sits in the others, how much a round plays."""
+
+    views: tuple[View, ...]
+    learner: Learner
+    opponents: StackedPolicies  # [P, K, ...] in the order of the views, as is the next
+    log_sigma: Array  # [P, K]
+    num_opponents: int  # per code and round
+    episodes: int  # per code and opponent
+    segment: int  # steps per round of games that go on from round to round; 0 plays whole episodes
+    discount: ArrayLike
+    decay: ArrayLike
+    stratified: bool = False
+
+    def _each(self, key: Array) -> list[tuple[Array, View]]:
+        return list(zip(jax.random.split(key, len(self.views)), self.views, strict=True))
+
+    def whole(self, key: Array, params: PyTree, codes: Array, num_opponents: int, episodes: int) -> list[Experience]:
+        """Whole episodes, one batch per view. key: consumed."""
+        return [
+            collect(
+                k, view, self.learner, params, codes, self.opponents, self.log_sigma, num_opponents=num_opponents,
+                episodes=episodes, discount=self.discount, decay=self.decay, stratified=self.stratified,
+            )
+            for k, view in self._each(key)
+        ]  # fmt: skip
+
+    def lanes(self, key: Array, groups: int) -> list[Lanes]:
+        """Games of `groups` codes to begin with, per view; none where rounds play whole episodes. key: consumed."""
+        if not self.segment:
+            return []
+        sizes = (groups, self.num_opponents, self.episodes)
+        return [start_lanes(k, view, self.log_sigma, *sizes, self.stratified) for k, view in self._each(key)]
+
+    def one_round(
+        self, key: Array, params: PyTree, codes: Array, lanes: list[Lanes]
+    ) -> tuple[list[Experience], list[Lanes]]:
+        """One batch per view, and where the games stand. key: consumed."""
+        if not self.segment:
+            return self.whole(key, params, codes, self.num_opponents, self.episodes), lanes
+        played = [
+            collect_on(
+                k, view, self.learner, params, codes, self.opponents, lane, steps=self.segment,
+                discount=self.discount, decay=self.decay,
+            )
+            for (k, view), lane in zip(self._each(key), lanes, strict=True)
+        ]  # fmt: skip
+        return [batch for batch, _ in played], [lane for _, lane in played]
+
+
+def decision_share(game: Game) -> float:
+    """The share of an episode's rows in which player 0 decides: all of them, or its turns."""
+    return 1.0 if game.simultaneous else len(seats_of_player(game, 0)) / game.num_seats
 
 
 def _experience(
@@ -179,15 +256,17 @@ def _experience(
     params: PyTree,
     codes: Array,
     trajectory: Trajectory,
+    indices: Array,
     discount: ArrayLike,
     decay: ArrayLike,
     whole: bool,
 ) -> Experience:
     """Advantages for the own seats' trajectories [G, N, M, ...] of player 0: whole episodes, or pieces of them."""
+    faced = jnp.repeat(indices, trajectory.length.shape[2], axis=1)
     trajectory = jax.tree.map(lambda leaf: leaf.reshape(leaf.shape[0], -1, *leaf.shape[3:]), trajectory)  # [G, E, ...]
     _, width = return_scale(game)
 
-    def lane(code: Array, own: Trajectory) -> Experience:
+    def lane(code: Array, own: Trajectory, others: Array) -> Experience:
         team = jnp.mean(own.reward, axis=1) / width  # in units of the scaled return
         value = jax.vmap(jax.vmap(lambda seen: learner.value(params, code, seen)))(own.observation)  # [T, Q]
         if whole:  # a time limit bootstraps from the position that it left behind
@@ -204,10 +283,10 @@ def _experience(
         ended = jnp.sum(own.terminated | own.truncated, dtype=jnp.int32)
         return Experience(
             code, own.observation, own.legal, own.action, own.log_prob, learnt, advantage, advantage + value,
-            ended, own.length,
+            ended, own.length, team.sum(), others,
         )  # fmt: skip
 
-    batch = jax.vmap(jax.vmap(lane, in_axes=(None, 0)))(codes, trajectory)
+    batch = jax.vmap(jax.vmap(lane, in_axes=(None, 0, 0)))(codes, trajectory, faced)
     return dataclasses.replace(batch, code=codes, episodes=jnp.sum(batch.episodes), env_steps=jnp.sum(batch.env_steps))
 
 

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from gems_jax import make_game, make_solver, nash_conv
-from gems_jax.baselines.psro import ALPHA_PSRO, DOUBLE_ORACLE, PsroConfig, advantage, psro_solver
+from gems_jax.baselines.psro import ALPHA_PSRO, DOUBLE_ORACLE, PsroConfig, psro_solver
 from gems_jax.evaluate.monitor import exact_monitor
 from gems_jax.evaluate.tabular import build_tree, uniform_table
+from gems_jax.explicit.advantage import advantage
 from gems_jax.explicit.payoffs import solve_meta_game
 from gems_jax.explicit.responses import exact_oracle
 from gems_jax.run.driver import run
@@ -128,7 +129,7 @@ def test_any_oracle_fits():
     exact = exact_oracle(KUHN)
     calls = []
 
-    def oracle(key, mixture, start=None):
+    def oracle(key, mixture, start=None, rounds=1):
         response = exact(key, mixture)
         calls.append(mixture.sigma.shape)
         return response._replace(cost=response.cost._replace(episodes=7, gradient_steps=3))

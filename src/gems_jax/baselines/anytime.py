@@ -10,24 +10,33 @@ allow (the population exploitability).
     epsro   the opponent's own (averaged) strategy in that game joins                               (Zhou et al. 2022)
             A reconstruction: the constants of the inner loop are this project's, and so is the line between the two.
 
+With exact responses the inner games are solved on the tree. With PPO they are learned (`explicit/contest.py`): the
+opponent is a network, q's mixture follows multiplicative weights on what the network earned from each policy, and
+what joins is that network (EPSRO), or the same network after as many rounds against q's averaged mixture (APSRO).
+
 Two-player zero-sum games.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gems_jax.config import ABOVE_ZERO, Settings, choice, real, size
-from gems_jax.evaluate.infosets import infoset_policy, tables_of, tabular_policies
+from gems_jax.config import choice, size
+from gems_jax.evaluate.infosets import tables_of
 from gems_jax.evaluate.restricted import inner_gap, no_regret, opponent_sums, plan_table, solve_restricted
-from gems_jax.evaluate.tabular import GameTree, build_tree, uniform_table
+from gems_jax.evaluate.tabular import GameTree, build_tree
+from gems_jax.explicit.budget import Pace, new_pace, rounds_of, settle
+from gems_jax.explicit.contest import ContestSettings, contest
 from gems_jax.explicit.cost import Cost, ExplicitMetrics, explicit_metrics
-from gems_jax.explicit.responses import exact_replies, policy_params
+from gems_jax.explicit.ppo import ppo_oracle, training_cost
+from gems_jax.explicit.responses import Mixture, Oracle, exact, exact_oracle, policy_params
+from gems_jax.explicit.settings import learning_of
 from gems_jax.explicit.store import (
     Store,
     append,
@@ -40,31 +49,27 @@ from gems_jax.explicit.store import (
     widen,
 )
 from gems_jax.population import StackedPolicies
-from gems_jax.types import Array, Game, Profile, Solver, num_players, struct
+from gems_jax.types import Array, Game, Profile, PyTree, Solver, num_players, num_populations, struct
 
 
 @struct
-class AnytimeConfig(Settings):
+class AnytimeConfig(ContestSettings):
     """Settings of Anytime and Efficient PSRO."""
 
-    iterations: int = size(40)
-    """Iterations that an experiment runs by default."""
     capacity: int = size(8)
     """Policies per population that there is room for at first; doubled whenever that is full."""
     newcomer: Literal["response", "unrestricted"] = choice("response")
     """Who joins: the best response to the others' mixture (APSRO), or the unrestricted strategy itself (EPSRO)."""
     inner: Literal["lp", "mwu", "rm_plus"] = choice("lp")
-    """How a restricted game is solved: a linear program, or a no-regret rule against best responses."""
+    """How a restricted game is solved exactly: a linear program, or a no-regret rule against best responses."""
     inner_steps: int = size(1000)
     """Steps of the no-regret rule."""
-    step_size: float = real(0.1, ABOVE_ZERO)
-    """Of multiplicative weights, in units of the game's returns."""
     ties: Literal["robust", "random", "novel", "lowest"] = choice("robust")
     """Exact responses that tie: how one is chosen (see explicit/responses.py)."""
 
 
 APSRO = AnytimeConfig()
-EPSRO = AnytimeConfig(newcomer="unrestricted", inner="mwu")
+EPSRO = AnytimeConfig(newcomer="unrestricted", inner="mwu", inherit=True)
 
 
 @struct
@@ -72,7 +77,8 @@ class AnytimeState:
     store: Store
     sigma: Array  # [P, K]
     sigma_average: Array  # [P, K], over the iterations so far
-    learner: Array  # [P, I, A], the unrestricted strategies of the last meta-games
+    learner: PyTree  # [P, ...], the unrestricted strategies of the last meta-games
+    pace: Pace
     step: Array  # [] int32
 
 
@@ -100,61 +106,103 @@ def _solve_exactly(tree: GameTree, tables: Array, active: Array, population: int
     return sigma, plan, inner_gap(tree, sums, active, sigma, plan)
 
 
-def anytime_solver(game: Game, config: AnytimeConfig) -> Solver:
-    """APSRO or EPSRO with exact inner games. Its step runs in Python."""
-    if num_players(game) != 2 or not game.zero_sum:
-        raise ValueError(f"anytime methods are for two-player zero-sum games: {game.name!r} is not one; use psro")
-    tree, network = build_tree(game), infoset_policy(game)
-    populations = tree.num_populations
+class Inner(NamedTuple):
+    """The solved games of all populations."""
 
-    def policies(store: Store) -> StackedPolicies:
-        return StackedPolicies(store.params, network)
+    sigma: Array  # [P, K], of the restricted sides
+    learner: PyTree  # [P, ...], of the others
+    gap: Array | float  # [], what the sides could still gain; 0 where it is not known
+    cost: Cost
 
-    def solve(tables: Array, active: Array) -> tuple[Array, Array, Array]:
-        """sigma [P, K], the opponents' strategies [P, I, A] and the gaps [P]. tables [P, K, I, A]."""
-        sigmas, learners, gaps = [], [], []
+
+Solve = Callable[[Array, StackedPolicies, Array, PyTree, int], Inner]  # (key, policies, active, learner, rounds)
+
+
+def solve_exactly(game: Game, config: AnytimeConfig) -> Solve:
+    """Inner games on the tree; learners are tabular policies."""
+    tree = build_tree(game)
+    populations, iterated = tree.num_populations, config.inner != "lp"
+
+    def solve(key: Array, policies: StackedPolicies, active: Array, learner: PyTree, rounds: int) -> Inner:
+        del key, learner, rounds
+        tables, sigmas, strategies, gaps = tables_of(game, policies), [], [], []
         for population in range(populations):
             inner = (tables[population], active[population])
-            if config.inner == "lp":
-                sigma, plan, gap = _solve_exactly(tree, *inner, population)
-            else:
+            if iterated:
                 step_size = jnp.float32(config.step_size)
                 sigma, plan, gap = _approach(tree, *inner, step_size, population, config.inner, config.inner_steps)
+            else:
+                sigma, plan, gap = _solve_exactly(tree, *inner, population)
             sigmas.append(sigma)
             gaps.append(gap)
-            learners.append(plan_table(tree, plan))
+            strategies.append(plan_table(tree, plan))
         # who faces population 0 plays the seat of the last one
-        return jnp.stack(sigmas), jnp.stack(learners[::-1]), jnp.stack(gaps)
+        walks = int(active.sum()) + populations * (config.inner_steps if iterated else 0)
+        learners = policy_params(game, jnp.stack(strategies[::-1]))
+        return Inner(jnp.stack(sigmas), learners, jnp.stack(gaps).sum(), Cost(tree_walks=walks))
+
+    return solve
+
+
+def solve_by_learning(game: Game, config: AnytimeConfig, oracle: Oracle) -> Solve:
+    """Inner games by episodes; learners are fresh ones in every iteration, or the last ones."""
+    learning = learning_of(config, game)
+
+    def solve(key: Array, policies: StackedPolicies, active: Array, learner: PyTree, rounds: int) -> Inner:
+        key_first, key_play = jax.random.split(key)
+        start = learner if config.inherit else oracle.first(key_first)
+        student, sigma, metrics = contest(
+            key_play, game, learning, jnp.int32(rounds), policies, active, start, config.step_size, config.floor
+        )
+        return Inner(sigma, student, 0.0, training_cost(learning, metrics, rounds))
+
+    return solve
+
+
+def anytime_solver(game: Game, config: AnytimeConfig) -> Solver:
+    """APSRO or EPSRO. Its step runs in Python."""
+    if num_players(game) != 2 or not game.zero_sum:
+        raise ValueError(f"anytime methods are for two-player zero-sum games: {game.name!r} is not one; use psro")
+    config = config.for_game(game)
+    if config.oracle == "exact":
+        oracle, solve = exact(game, exact_oracle(game, config.ties)), solve_exactly(game, config)
+    else:
+        oracle = ppo_oracle(game, learning_of(config, game))
+        solve = solve_by_learning(game, config, oracle)
+    everyone, responds = np.ones(num_populations(game), bool), config.newcomer == "response"
+
+    def policies(store: Store) -> StackedPolicies:
+        return StackedPolicies(store.params, oracle.network)
 
     def init(key: Array) -> AnytimeState:
-        del key  # one uniform policy each
-        uniform = jnp.broadcast_to(uniform_table(tree), (populations, 1, *tree.legal.shape))
-        store = new_store(tabular_policies(game, uniform).params, config.capacity)
+        learner = oracle.first(key)
+        store = new_store(jax.tree.map(lambda leaf: leaf[:, None], oracle.policy(learner)), config.capacity)
         sigma = store.active.astype(jnp.float32)
-        return AnytimeState(store, sigma, sigma, uniform[:, 0], jnp.int32(0))
+        return AnytimeState(store, sigma, sigma, learner, new_pace(game, config), jnp.int32(0))
 
     def step(state: AnytimeState, key: Array) -> tuple[AnytimeState, ExplicitMetrics]:
-        before, cost = int(state.step), Cost()
-        if config.newcomer == "response" or before == 0:
-            tables = tables_of(game, policies(state.store))
-            newcomers = exact_replies(key, game, tables, state.store.active, state.sigma, config.ties)
-            cost = cost.plus(Cost(tree_walks=populations))
+        key_respond, key_solve = jax.random.split(key)
+        before, rounds = int(state.step), int(rounds_of(state.pace, config))
+        if responds or before == 0:  # two lots of learning then
+            rounds = max(rounds // 2, 1)
+            mixture = Mixture(policies(state.store), state.store.active, state.sigma)
+            response = oracle.respond(key_respond, mixture, state.learner, rounds=rounds)
+            newcomers, cost, lots = response.params, response.cost, 2
         else:
-            newcomers = state.learner
+            newcomers, cost, lots = oracle.policy(state.learner), Cost(), 1
         wide = _widened(state, room(state.store))
-        params = policy_params(game, newcomers)
-        store, _ = append(wide.store, params, np.ones(populations, bool))
-        sigma, learner, gaps = solve(tables_of(game, policies(store)), store.active)
-        average = running_mean(wide.sigma_average, sigma, before)
-        inner = 0 if config.inner == "lp" else config.inner_steps
+        store, _ = append(wide.store, newcomers, everyone)
+        inner = solve(key_solve, policies(store), store.active, state.learner, rounds)
+        average, cost = running_mean(wide.sigma_average, inner.sigma, before), cost.plus(inner.cost)
         metrics = explicit_metrics(
-            cost.plus(Cost(tree_walks=int(store.active.sum()) + populations * inner)),
+            cost,
             store.active,
-            parameter_bytes=nbytes(store.params),
-            meta_bytes=nbytes((sigma, average, store.active, learner)),
-            restricted_gap=gaps.sum(),
+            parameter_bytes=nbytes((store.params, inner.learner)),
+            meta_bytes=nbytes((inner.sigma, average, store.active)),
+            restricted_gap=inner.gap,
         )
-        return AnytimeState(store, sigma, average, learner, state.step + 1), metrics
+        pace = settle(state.pace, config, lots * rounds, cost.training_steps, cost.env_steps)
+        return AnytimeState(store, inner.sigma, average, inner.learner, pace, state.step + 1), metrics
 
     def profile(state: AnytimeState, which: str = "iterate") -> Profile:
         return Profile(policies(state.store), chosen_mixture(which, state.sigma, state.sigma_average))
@@ -164,4 +212,6 @@ def anytime_solver(game: Game, config: AnytimeConfig) -> Solver:
 
 def _widened(state: AnytimeState, capacity: int) -> AnytimeState:
     sigma, average = (pad_slots(mixture, capacity, (1,)) for mixture in (state.sigma, state.sigma_average))
-    return AnytimeState(widen(state.store, capacity), sigma, average, state.learner, state.step)
+    return state.replace(  # type: ignore[attr-defined]
+        store=widen(state.store, capacity), sigma=sigma, sigma_average=average
+    )

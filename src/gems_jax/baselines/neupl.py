@@ -12,30 +12,44 @@ A policy is conditioned on its row, not on its number: slots with equal rows are
 are trained. A row of zeros is the sink, the initial policy, never trained. The profile is the Nash mixture of all
 slots. Games with two seats are made symmetric by letting the policies play either.                 (Liu et al. 2022)
 
-Here with exact learners, for enumerable games: a slot is a table that moves a share `rate` towards an exact best
-response in every update, and U is exact. The original trains one network on all rows by reinforcement learning; the
-population size, when to solve the graph and how slots move are this project's choices.
+With exact learners, for enumerable games, a slot is a table that moves a share `rate` towards an exact best response
+in every update, and U is exact. With PPO one network is trained on all rows, as in the original: a generator whose
+code is the row, of the families that GEMS has; opponents are the slots as they stood at the last solution of the graph,
+the sink is kept apart, and U is measured. The population size, when to solve the graph, how slots move and the use of
+PPO (the original has MPO) are this project's choices.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gems_jax.config import CONFIDENCE, Settings, choice, real, size
+from gems_jax import best_response
+from gems_jax.best_response import TrainMetrics
+from gems_jax.config import CONFIDENCE, choice, real, size, widths
+from gems_jax.estimate import draw_opponents
 from gems_jax.evaluate.infosets import infoset_policy
 from gems_jax.evaluate.tabular import GameTree, build_tree, tied_actions, uniform_table
+from gems_jax.experience import Experience, Learner, collect_against
+from gems_jax.explicit.budget import Pace, new_pace, rounds_of, settle
 from gems_jax.explicit.cost import Cost, ExplicitMetrics, explicit_metrics
-from gems_jax.explicit.payoffs import PayoffTable, exact_payoffs, solve_levels
+from gems_jax.explicit.payoffs import PayoffTable, exact_payoffs, fill, meta_game, new_table, solve_levels
+from gems_jax.explicit.ppo import Student, networks, train_options, training_cost
 from gems_jax.explicit.responses import policy_params, towards
+from gems_jax.explicit.settings import ExplicitSettings, Learning, learning_of
 from gems_jax.explicit.store import chosen_mixture, nbytes, running_mean
 from gems_jax.explicit.symmetric import for_everyone, one_population
+from gems_jax.nets import Critic, Hypernetwork
+from gems_jax.policies import policy_network, unshared, without_sharing
 from gems_jax.population import StackedPolicies
-from gems_jax.types import Array, Game, Profile, Solver, num_players, struct
+from gems_jax.roles import players_of, view
+from gems_jax.streams import stream
+from gems_jax.types import Array, Game, Profile, PyTree, Solver, num_players, struct
 
 _EQUAL = 1e-5  # rows of the graph that differ by no more are the same
 # No slot ever stops doing something altogether, as no network with a softmax does. So a best response is one to
@@ -44,11 +58,9 @@ _TREMBLE = 1e-6
 
 
 @struct
-class NeuplConfig(Settings):
+class NeuplConfig(ExplicitSettings):
     """Settings of NeuPL."""
 
-    iterations: int = size(40)
-    """Iterations that an experiment runs by default."""
     slots: int = size(12)
     """N, policies in the population (the original has 8, too few for Kuhn poker)."""
     updates: int = size(10)
@@ -59,18 +71,35 @@ class NeuplConfig(Settings):
     """Who trains against whom."""
     meta_solver: Literal["nash_lp", "nash"] = choice("nash_lp")
     """How the meta-games of the graph and of the profile are solved."""
+    rows: int = size(4)
+    """Rows of the graph that a round of learning plays; `opponents` are shared out between them."""
+    generator_widths: tuple[int, ...] = widths((32,))
+    """Hidden widths of the network that turns a row into a policy."""
     rate: float = real(0.2, CONFIDENCE)
     """How far an update moves a slot towards its best response (exact learners)."""
 
 
 @struct
 class NeuplState:
-    slots: Array  # [N, I, A], what each slot plays
+    slots: PyTree  # [N, I, A], what each slot plays, or the networks that say so
     graph: Array  # [N, N], who it trains against
     payoffs: Array  # [N, N], U: what slot i earns from slot j, either seat
     sigma: Array  # [N]
     sigma_average: Array  # [N], over the iterations so far
+    pace: Pace
     step: Array  # [] int32
+
+
+class Slots(NamedTuple):
+    """How the slots are made, run, measured and trained."""
+
+    first: Callable[[Array], PyTree]  # first(key) -> slots
+    policies: Callable[[PyTree, Array], StackedPolicies]  # policies(slots, graph) -> [1, N, ...]
+    measure: Callable[[Array, PyTree, Array], tuple[Array, Cost]]  # measure(key, slots, graph) -> U [N, N]
+    train: Callable[[Array, PyTree, Array, int, int], tuple[PyTree, Cost]]  # (key, slots, graph, updates, rounds)
+
+
+# --- exact learners
 
 
 @partial(jax.jit, static_argnames="updates")
@@ -94,16 +123,157 @@ def train_slots(tree: GameTree, slots: Array, graph: Array, rate: Array, updates
     return jax.lax.fori_loop(0, updates, update, slots)
 
 
+def exact_slots(symmetric: Game, config: NeuplConfig) -> Slots:
+    """Tables that move towards exact best responses."""
+    tree, network, count = build_tree(symmetric), infoset_policy(symmetric), config.slots
+
+    def first(key: Array) -> Array:
+        del key  # uniform policies
+        return jnp.broadcast_to(uniform_table(tree), (count, *tree.legal.shape))
+
+    def policies(slots: Array, graph: Array) -> StackedPolicies:
+        del graph
+        params = jax.vmap(lambda table: policy_params(symmetric, table[None])[0])(slots)
+        return StackedPolicies(params[None], network)
+
+    def measure(key: Array, slots: Array, graph: Array) -> tuple[Array, Cost]:
+        del key, graph
+        values = exact_payoffs(tree, (slots, slots))
+        return (values[0] + values[1].T) / 2, Cost(tree_walks=count * count)
+
+    def train(key: Array, slots: Array, graph: Array, updates: int, rounds: int) -> tuple[Array, Cost]:
+        del key, rounds
+        return train_slots(tree, slots, graph, jnp.float32(config.rate), updates), Cost(tree_walks=count * updates)
+
+    return Slots(first, policies, measure, train)
+
+
+# --- one network
+
+
+@struct
+class Conditional:
+    """One network for all slots, and the sink."""
+
+    student: Student  # "policy" is the generator
+    sink: PyTree  # parameters of one policy
+
+
+class RowNets(NamedTuple):
+    generator: Hypernetwork
+    critic: Critic
+
+    def policy(self, theta: PyTree, row: Array) -> PyTree:
+        return without_sharing(self.generator(theta, row))
+
+
+def row_networks(game: Game, learning: Learning, slots: int, hidden: tuple[int, ...]) -> RowNets:
+    """The generator, whose code is a row of the graph, and the critic."""
+    policy = policy_network(game, learning.policy, learning.policy_hidden, learning.policy_channels)
+    return RowNets(Hypernetwork(policy, slots, hidden), networks(game, learning, slots).critic)
+
+
+@partial(jax.jit, static_argnames=("symmetric", "nets", "rows"))
+def train_rows(
+    key: Array,
+    symmetric: Game,
+    learning: Learning,
+    rounds: Array,
+    nets: RowNets,
+    rows: int,
+    student: Student,
+    opponents: StackedPolicies,
+    graph: Array,
+    trained: Array,
+) -> tuple[Student, TrainMetrics]:
+    """`rounds` rounds on `rows` rows of the graph [N, N] at a time, of those that are `trained` [N]. key: consumed."""
+    views = tuple(view(symmetric, player) for player in players_of(symmetric, 0))
+    learner = Learner(
+        policy=lambda params, row: nets.policy(params["policy"], row),
+        value=lambda params, row, seen: nets.critic(params["critic"], seen, row),
+        apply=opponents.apply,
+    )
+    each = max(learning.opponents // rows, 1)
+    draw = partial(draw_opponents, game=views[0], shape=(each,), stratified=True)
+
+    def experience(k: Array, params: PyTree, carry: PyTree) -> tuple[list[Experience], PyTree]:
+        key_rows, *keys = jax.random.split(k, 1 + len(views))
+        chosen = jax.random.choice(key_rows, len(graph), (rows,), p=trained / trained.sum())
+        batches = []
+        for view_key, place in zip(keys, views, strict=True):
+            key_draw, key_play = jax.random.split(view_key)
+            mixtures = jnp.log(graph[chosen])[:, None]  # [rows, 1, N]
+            indices = jax.vmap(lambda q, sigma: draw(q, log_sigma=sigma))(jax.random.split(key_draw, rows), mixtures)
+            batches.append(
+                collect_against(
+                    key_play, place, learner, params, graph[chosen], opponents, indices, episodes=learning.episodes,
+                    discount=learning.discount, decay=learning.gae_lambda,
+                )
+            )  # fmt: skip
+        return batches, carry
+
+    params, opt_state, metrics = best_response.train(
+        stream(key),
+        student.params,
+        student.opt_state,
+        experience=experience,
+        learner=learner,
+        steps=rounds,
+        **train_options(views[0], learning),
+    )
+    return Student(params, opt_state), metrics
+
+
+def learned_slots(symmetric: Game, config: NeuplConfig) -> Slots:
+    """One network, trained by PPO."""
+    learning, count = learning_of(config, symmetric), config.slots
+    nets = row_networks(symmetric, learning, count, config.generator_widths)
+    network = unshared(nets.generator.policy)
+
+    def first(key: Array) -> Conditional:
+        key_policy, key_critic, key_sink = jax.random.split(key, 3)
+        params = {"policy": nets.generator.init(key_policy, 1.0), "critic": nets.critic.init(key_critic)}
+        optimizer = best_response.make_optimizer(learning.gradient_clip)
+        student = Student(params, {name: optimizer.init(part) for name, part in params.items()})
+        return Conditional(student, network.init(key_sink))
+
+    def policies(slots: Conditional, graph: Array) -> StackedPolicies:
+        made = jax.vmap(lambda row: nets.policy(slots.student.params["policy"], row))(graph)
+        empty = graph.sum(axis=1) < 0.5
+
+        def put(one: Array, sink: Array) -> Array:
+            return jnp.where(empty.reshape(-1, *[1] * sink.ndim), sink[None], one)[None]
+
+        return StackedPolicies(jax.tree.map(put, made, slots.sink), network)
+
+    def measure(key: Array, slots: Conditional, graph: Array) -> tuple[Array, Cost]:
+        everyone = np.ones((1, count), bool)
+        table, cost = fill(
+            key, symmetric, config, new_table(symmetric, count), policies(slots, graph), everyone, everyone
+        )
+        return meta_game(symmetric, table, jnp.asarray(everyone))[0][0], cost
+
+    def train(key: Array, slots: Conditional, graph: Array, updates: int, rounds: int) -> tuple[Conditional, Cost]:
+        del updates
+        trained = jnp.asarray(_different(graph), jnp.float32) * (graph.sum(axis=1) > 0.5)
+        student, metrics = train_rows(
+            key, symmetric, learning, jnp.int32(rounds), nets, config.rows, slots.student, policies(slots, graph),
+            graph, trained,
+        )  # fmt: skip
+        return Conditional(student, slots.sink), training_cost(learning, metrics, rounds)
+
+    return Slots(first, jax.jit(policies), measure, train)
+
+
+# --- the method
+
+
 def neupl_solver(game: Game, config: NeuplConfig) -> Solver:
-    """NeuPL with exact learners. Two-player zero-sum games. Its step runs in Python."""
+    """NeuPL. Two-player zero-sum games. Its step runs in Python."""
     if num_players(game) != 2 or not game.zero_sum:
         raise ValueError(f"neupl is for two-player zero-sum games: {game.name!r} is not one; use psro")
-    symmetric, count = one_population(game), config.slots
-    tree, network = build_tree(symmetric), infoset_policy(game)
-
-    def symmetric_payoffs(slots: Array) -> Array:
-        values = exact_payoffs(tree, (slots, slots))
-        return (values[0] + values[1].T) / 2
+    symmetric, count, config = one_population(game), config.slots, config.for_game(game)
+    make = (exact_slots if config.oracle == "exact" else learned_slots)(symmetric, config)
 
     def nash(payoffs: Array) -> tuple[Array, Array]:
         """Row i: the mixture [N] of the first i + 1 slots, and its gap; [N, N] and [N]."""
@@ -122,38 +292,40 @@ def neupl_solver(game: Game, config: NeuplConfig) -> Solver:
         return jnp.roll(jnp.eye(count), -1, axis=1)
 
     def init(key: Array) -> NeuplState:
-        del key  # uniform policies
-        slots = jnp.broadcast_to(uniform_table(tree), (count, *tree.legal.shape))
         sink, nothing = jnp.eye(count)[0], jnp.zeros((count, count))
-        return NeuplState(slots, nothing, nothing, sink, sink, jnp.int32(0))
+        return NeuplState(make.first(key), nothing, nothing, sink, sink, new_pace(game, config), jnp.int32(0))
 
     def step(state: NeuplState, key: Array) -> tuple[NeuplState, ExplicitMetrics]:
-        del key
-        slots, graph, cost, left = state.slots, state.graph, Cost(), config.updates
-        while left:
+        slots, graph, payoffs, cost, left = state.slots, state.graph, state.payoffs, Cost(), config.updates
+        passes, before = -(-config.updates // config.graph_period), int(state.step)
+        rounds = max(int(rounds_of(state.pace, config)) // passes, 1)
+        key_start, *keys = jax.random.split(key, 1 + passes)
+        if before == 0:  # nobody has met yet
+            payoffs, cost = make.measure(key_start, slots, graph)
+        for pass_key in keys:
+            key_train, key_measure = jax.random.split(pass_key)
             updates = min(config.graph_period, left)
-            graph = solve_graph(symmetric_payoffs(slots))
-            slots = train_slots(tree, slots, graph, jnp.float32(config.rate), updates)
-            cost = cost.plus(Cost(tree_walks=count * count + count * updates))
+            graph = solve_graph(payoffs)
+            slots, spent = make.train(key_train, slots, graph, updates, rounds)
+            payoffs, measured = make.measure(key_measure, slots, graph)
+            cost = cost.plus(spent).plus(measured)
             left -= updates
-        payoffs = symmetric_payoffs(slots)
         sigma, gap = (rows[-1] for rows in nash(payoffs))
-        before = int(state.step)
         average = running_mean(state.sigma_average, sigma, before)
         metrics = explicit_metrics(
-            cost.plus(Cost(tree_walks=count * count)),
+            cost,
             jnp.asarray(_different(graph))[None],
             parameter_bytes=nbytes(slots),
             payoff_bytes=nbytes(payoffs),
             meta_bytes=nbytes((graph, sigma, average)),
             restricted_gap=gap,
         )
-        return NeuplState(slots, graph, payoffs, sigma, average, state.step + 1), metrics
+        pace = settle(state.pace, config, passes * rounds, cost.training_steps, cost.env_steps)
+        return NeuplState(slots, graph, payoffs, sigma, average, pace, state.step + 1), metrics
 
     def profile(state: NeuplState, which: str = "iterate") -> Profile:
-        params = jax.vmap(lambda table: policy_params(symmetric, table[None])[0])(state.slots)
         sigma = chosen_mixture(which, state.sigma, state.sigma_average)
-        return for_everyone(game, Profile(StackedPolicies(params[None], network), sigma[None]))
+        return for_everyone(game, Profile(make.policies(state.slots, state.graph), sigma[None]))
 
     return Solver(init, step, profile, jittable=False)
 

@@ -8,7 +8,9 @@ is not the lowest goes on.                                                      
 Synchronous: a *tick* moves all learners once. Ours, where the original leaves it open or runs asynchronously: the
 lowest learners of all populations are fixed together, once every one of them is within `plateau` of a best response,
 so that no policy is fixed above one of another population that still learns; new learners start from uniform play.
-The profile is the meta-Nash of the fixed policies.
+Learners are exact ones that move a share of the way to a best response, or networks that PPO trains; those have
+stopped improving when a tick's last rounds earn no more than `plateau` above its first. The profile is the meta-Nash
+of the fixed policies.
 """
 
 from __future__ import annotations
@@ -19,12 +21,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gems_jax.config import ABOVE_ZERO, CONFIDENCE, Settings, choice, real, size
-from gems_jax.evaluate.infosets import infoset_policy
-from gems_jax.evaluate.tabular import build_tree, uniform_table
+from gems_jax.config import ABOVE_ZERO, CONFIDENCE, choice, real, size
+from gems_jax.explicit.budget import Pace, new_pace, rounds_of, settle
 from gems_jax.explicit.cost import Cost, ExplicitMetrics, explicit_metrics
-from gems_jax.explicit.payoffs import PayoffTable, fill_exact, new_table, solve_levels, solve_meta_game, widen_table
-from gems_jax.explicit.responses import Mixture, Oracle, exact_learner, policy_params
+from gems_jax.explicit.payoffs import PayoffTable, fill, new_table, solve_levels, solve_meta_game, widen_table
+from gems_jax.explicit.ppo import ppo_oracle
+from gems_jax.explicit.responses import Mixture, Respond, exact, exact_learner
+from gems_jax.explicit.settings import ExplicitSettings, learning_of
 from gems_jax.explicit.store import (
     Store,
     append,
@@ -41,13 +44,11 @@ from gems_jax.types import Apply, Array, Game, Profile, PyTree, Solver, num_popu
 
 
 @struct
-class P2sroConfig(Settings):
+class P2sroConfig(ExplicitSettings):
     """Settings of Pipeline PSRO."""
 
-    iterations: int = size(40)
-    """Iterations that an experiment runs by default."""
     ticks: int = size(10)
-    """Ticks per iteration: moves of every learner."""
+    """Ticks per iteration: moves of every learner. Those that are networks want few ticks of many rounds."""
     workers: int = size(3)
     """W, learners per population."""
     capacity: int = size(8)
@@ -57,7 +58,7 @@ class P2sroConfig(Settings):
     rate: float = real(0.1, CONFIDENCE)
     """How far a tick moves a learner towards its best response (exact learners)."""
     plateau: float = real(0.01, ABOVE_ZERO)
-    """A learner that lacks no more than this, in units of the game's returns, has stopped improving."""
+    """A learner that lacks no more than this, or gains no more in a tick, has stopped improving. In game returns."""
 
 
 @struct
@@ -67,12 +68,13 @@ class P2sroState:
     table: PayoffTable  # of the fixed policies, the learners in the W slots behind them
     sigma: Array  # [P, K], over the fixed policies
     sigma_average: Array  # [P, K], over the iterations so far
+    pace: Pace
     step: Array  # [] int32
 
 
-def _together(store: Store, learners: PyTree, network: Apply) -> StackedPolicies:
-    """Fixed policies in the first K slots, learners in the W behind them."""
-    joined = jax.tree.map(lambda fixed, active: jnp.concatenate([fixed, active], axis=1), store.params, learners)
+def _together(store: Store, params: PyTree, network: Apply) -> StackedPolicies:
+    """Fixed policies in the first K slots, the learners' [P, W, ...] in the W behind them."""
+    joined = jax.tree.map(lambda fixed, active: jnp.concatenate([fixed, active], axis=1), store.params, params)
     return StackedPolicies(joined, network)
 
 
@@ -98,71 +100,84 @@ def _widened(state: P2sroState, capacity: int, workers: int) -> P2sroState:
     )
 
 
-def p2sro_solver(game: Game, config: P2sroConfig, oracle: Oracle | None = None) -> Solver:
-    """Pipeline PSRO with any learner, an oracle that goes on from `start`; without one, exact learners."""
-    network, workers = infoset_policy(game), config.workers
-    learn = oracle or exact_learner(game, config.rate)
-    everyone = np.ones(num_populations(game), bool)
+def p2sro_solver(game: Game, config: P2sroConfig, respond: Respond | None = None) -> Solver:
+    """Pipeline PSRO with any learners of tabular policies; without such, those of the config. It runs in Python."""
+    config = config.for_game(game)
+    workers, everyone = config.workers, np.ones(num_populations(game), bool)
+    if respond is not None or config.oracle == "exact":
+        oracle = exact(game, respond or exact_learner(game, config.rate))
+    else:
+        oracle = ppo_oracle(game, learning_of(config, game))
 
-    def fresh_learners(count: int) -> PyTree:
-        tree = build_tree(game)
-        one = policy_params(game, jnp.broadcast_to(uniform_table(tree), (tree.num_populations, *tree.legal.shape)))
-        return jax.tree.map(lambda leaf: jnp.repeat(leaf[:, None], count, axis=1), one)
+    def fresh_learners(key: Array, count: int) -> PyTree:
+        """[P, count, ...]. key: consumed."""
+        each = [oracle.first(k) for k in jax.random.split(key, count)]
+        return jax.tree.map(lambda *leaves: jnp.stack(leaves, axis=1), *each)
 
     def init(key: Array) -> P2sroState:
-        del key  # uniform policies
-        store = new_store(fresh_learners(1), config.capacity)
-        sigma = store.active.astype(jnp.float32)
-        return P2sroState(
-            store, fresh_learners(workers), new_table(game, config.capacity + workers), sigma, sigma, jnp.int32(0)
-        )
+        key_store, key_learners = jax.random.split(key)
+        store = new_store(oracle.policy(fresh_learners(key_store, 1)), config.capacity)
+        sigma, table = store.active.astype(jnp.float32), new_table(game, config.capacity + workers)
+        learners = fresh_learners(key_learners, workers)
+        return P2sroState(store, learners, table, sigma, sigma, new_pace(game, config), jnp.int32(0))
 
-    def measure(table: PayoffTable, store: Store, learners: PyTree, fixed: np.ndarray) -> tuple[PayoffTable, Cost]:
-        """Payoffs of the learners as they are now, and of slots that were just `fixed` [P, K]."""
+    def measure(
+        key: Array, table: PayoffTable, store: Store, learners: PyTree, fixed: np.ndarray
+    ) -> tuple[PayoffTable, Cost]:
+        """Payoffs of the learners as they are now, and of slots that were just `fixed` [P, K]. key: consumed."""
         fresh = np.concatenate([fixed, np.ones((len(everyone), workers), bool)], axis=1)
-        return fill_exact(game, table, _together(store, learners, network), _below(store, workers, workers), fresh)
+        policies = _together(store, oracle.policy(learners), oracle.network)
+        return fill(key, game, config, table, policies, _below(store, workers, workers), fresh)
 
-    def tick(key: Array, state: P2sroState) -> tuple[P2sroState, np.ndarray, Cost]:
-        """Every learner one move further, and what the lowest ones lacked before it [P]."""
+    def tick(key: Array, state: P2sroState, rounds: int) -> tuple[P2sroState, np.ndarray, Cost]:
+        """Every learner one move further, and what the lowest ones lacked before it [P], or gained by it."""
+        key_measure, key_learn = jax.random.split(key)
         fixed = np.asarray(state.store.active) & (int(state.step) == 0)  # nobody has met yet
-        table, cost = measure(state.table, state.store, state.learners, fixed)
-        policies = _together(state.store, state.learners, network)
+        table, cost = measure(key_measure, state.table, state.store, state.learners, fixed)
+        policies = _together(state.store, oracle.policy(state.learners), oracle.network)
         masks = jnp.asarray(np.stack([_below(state.store, level, workers) for level in range(workers)]))
         sigmas, _ = solve_levels(game, config.meta_solver, table, masks)
         moved, lacks = [], []
-        for level, level_key in enumerate(jax.random.split(key, workers)):
+        for level, level_key in enumerate(jax.random.split(key_learn, workers)):
             start = jax.tree.map(lambda leaf, level=level: leaf[:, level], state.learners)
-            response = learn(level_key, Mixture(policies, masks[level], sigmas[level]), start=start)
-            moved.append(response.params)
+            mixture = Mixture(policies, masks[level], sigmas[level])
+            response = oracle.respond(level_key, mixture, start, rounds=rounds)
+            moved.append(response.learner)
             lacks.append(response.gain)
             cost = cost.plus(response.cost)
         learners = jax.tree.map(lambda *leaves: jnp.stack(leaves, axis=1), *moved)
         return state.replace(learners=learners, table=table), lacks[0], cost  # type: ignore[attr-defined]
 
-    def freeze(state: P2sroState) -> tuple[P2sroState, Cost]:
+    def freeze(key: Array, state: P2sroState) -> tuple[P2sroState, Cost]:
         """The lowest learners join the fixed policies for good; the others move down, and fresh ones start on top."""
+        key_top, key_measure = jax.random.split(key)
         wide = _widened(state, room(state.store), workers)
-        lowest = jax.tree.map(lambda leaf: leaf[:, 0], state.learners)
+        lowest = jax.tree.map(lambda leaf: leaf[:, 0], oracle.policy(state.learners))
         store, fixed = append(wide.store, lowest, everyone)
         learners = jax.tree.map(
-            lambda old, new: jnp.concatenate([old[:, 1:], new], axis=1), state.learners, fresh_learners(1)
+            lambda old, new: jnp.concatenate([old[:, 1:], new], axis=1), state.learners, fresh_learners(key_top, 1)
         )
-        table, cost = measure(wide.table, store, learners, fixed)
+        table, cost = measure(key_measure, wide.table, store, learners, fixed)
         return wide.replace(store=store, learners=learners, table=table), cost  # type: ignore[attr-defined]
 
     def step(state: P2sroState, key: Array) -> tuple[P2sroState, ExplicitMetrics]:
-        cost = Cost()
+        cost, lots = Cost(), config.ticks * workers
+        rounds = max(int(rounds_of(state.pace, config)) // lots, 1)
         for tick_key in jax.random.split(key, config.ticks):
-            state, lacks, spent = tick(tick_key, state)
+            key_tick, key_freeze = jax.random.split(tick_key)
+            state, lacks, spent = tick(key_tick, state, rounds)
             cost = cost.plus(spent)
             if (lacks <= config.plateau).all():
-                state, spent = freeze(state)
+                state, spent = freeze(key_freeze, state)
                 cost = cost.plus(spent)
         mask = jnp.asarray(_below(state.store, 0, workers))
         sigma, gap = solve_meta_game(game, config.meta_solver, state.table, mask)
         before, sigma = int(state.step), sigma[:, : state.store.capacity]
         average = running_mean(state.sigma_average, sigma, before)
-        state = state.replace(sigma=sigma, sigma_average=average, step=state.step + 1)  # type: ignore[attr-defined]
+        pace = settle(state.pace, config, lots * rounds, cost.training_steps, cost.env_steps)
+        state = state.replace(  # type: ignore[attr-defined]
+            sigma=sigma, sigma_average=average, pace=pace, step=state.step + 1
+        )
         metrics = explicit_metrics(
             cost,
             state.store.active,
@@ -174,7 +189,7 @@ def p2sro_solver(game: Game, config: P2sroConfig, oracle: Oracle | None = None) 
         return state, metrics
 
     def profile(state: P2sroState, which: str = "iterate") -> Profile:
-        policies = StackedPolicies(state.store.params, network)
+        policies = StackedPolicies(state.store.params, oracle.network)
         return Profile(policies, chosen_mixture(which, state.sigma, state.sigma_average))
 
     return Solver(init, step, profile, jittable=False)

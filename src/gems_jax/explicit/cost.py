@@ -8,14 +8,17 @@ import jax.numpy as jnp
 
 from gems_jax.types import Array, struct
 
+Count = int | Array  # arrays in compiled steps
+
 
 class Cost(NamedTuple):
-    """Counts, as Python integers: they are summed on the host."""
+    """Counts, which are summed on the host where steps run in Python."""
 
-    episodes: int = 0
-    env_steps: int = 0
-    gradient_steps: int = 0
-    tree_walks: int = 0  # exact evaluations of a policy or of a best response
+    episodes: Count = 0
+    env_steps: Count = 0
+    gradient_steps: Count = 0
+    tree_walks: Count = 0  # exact evaluations of a policy or of a best response
+    training_steps: Count = 0  # of env_steps, those that were learned from
 
     def plus(self, other: Cost) -> Cost:
         return Cost(*(mine + yours for mine, yours in zip(self, other, strict=True)))

@@ -18,6 +18,7 @@ from gems_jax.evaluate.infosets import tables_of
 from gems_jax.evaluate.sequence_form import leaf_reach
 from gems_jax.evaluate.tabular import GameTree, build_tree, reach
 from gems_jax.explicit.cost import Cost
+from gems_jax.explicit.settings import ExplicitSettings
 from gems_jax.explicit.store import pad_slots
 from gems_jax.meta import META_SOLVERS, duality_gap
 from gems_jax.population import StackedPolicies
@@ -132,6 +133,21 @@ def fill_sampled(
         steps += int(np.asarray(lengths)[: len(batch)].sum())
     cost = Cost(episodes=len(profiles) * episodes, env_steps=steps)
     return PayoffTable(jnp.asarray(values), jnp.asarray(counts)), cost
+
+
+def fill(
+    key: Array,
+    game: Game,
+    config: ExplicitSettings,
+    table: PayoffTable,
+    policies: StackedPolicies,
+    active: np.ndarray,
+    fresh: np.ndarray,
+) -> tuple[PayoffTable, Cost]:
+    """The table with entries for every profile that has a fresh slot, as the settings say. key: consumed."""
+    if config.payoffs == "exact":
+        return fill_exact(game, table, policies, active, fresh)
+    return fill_sampled(key, game, table, policies, active, fresh, config.entry_episodes)
 
 
 # --- the meta-game

@@ -1,11 +1,11 @@
 """Response oracles: who answers a mixture, and at what cost.
 
-An *oracle* is a function
+An *oracle* says how policies are made. Its main part is a function
 
-    respond(key, mixture, start=None) -> Response(params [P, ...], gain [P], cost)
+    respond(key, mixture, start=None, rounds=...) -> Response(params [P, ...], gain [P], cost, learner)
 
-that gives every population one policy against the others' mixtures. `start` [P, ...] are policies to go on from. This
-module holds the exact ones, for enumerable games; an oracle that trains networks has the same signature.
+that gives every population one policy against the others' mixtures. `start` is a learner to go on from, `rounds` how
+long to learn. This module holds the exact ones, for enumerable games; `explicit/ppo.py` trains networks.
 
 Best responses tie often: wherever the others' play makes a player indifferent, or never lets it get there. A response
 that the population does not hold yet must win, or methods stall on copies: anytime double oracle never solves Kuhn if
@@ -29,7 +29,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gems_jax.evaluate.infosets import tables_of, tabular_policies
+from gems_jax.evaluate.infosets import infoset_policy, tables_of, tabular_policies
 from gems_jax.evaluate.sequence_form import by_infoset
 from gems_jax.evaluate.tabular import (
     GameTree,
@@ -45,9 +45,10 @@ from gems_jax.evaluate.tabular import (
     values_against,
 )
 from gems_jax.explicit.cost import Cost
+from gems_jax.explicit.payoffs import PayoffTable
 from gems_jax.population import StackedPolicies
 from gems_jax.simplex import masked_normalise
-from gems_jax.types import Array, Game, PyTree
+from gems_jax.types import Apply, Array, Game, PyTree
 
 TIES = ("robust", "random", "novel", "lowest")
 
@@ -58,15 +59,37 @@ class Mixture(NamedTuple):
     policies: StackedPolicies  # [P, K, ...]
     active: Array  # [P, K]
     sigma: Array  # [P, K]
+    table: PayoffTable | None = None  # of the policies, where the method keeps one
 
 
 class Response(NamedTuple):
     params: PyTree  # [P, ...], one policy per population
     gain: np.ndarray  # [P], what there is to gain over the population's own mixture, or over `start`
     cost: Cost
+    learner: PyTree = None  # [P, ...], what may be gone on from
 
 
-Oracle = Callable[..., Response]  # (key, mixture, start=None)
+Respond = Callable[..., Response]  # (key, mixture, start=None, rounds=...)
+
+
+class Oracle(NamedTuple):
+    """How policies are made: what runs them, the first ones, and how they answer a mixture."""
+
+    network: Apply
+    first: Callable[[Array], PyTree]  # first(key) -> a learner [P, ...] that has learned nothing
+    policy: Callable[[PyTree], PyTree]  # policy(learner) -> params [P, ...]
+    respond: Respond
+
+
+def exact(game: Game, respond: Respond) -> Oracle:
+    """Tabular policies that begin with uniform play; their learners are they themselves."""
+
+    def first(key: Array) -> PyTree:
+        del key
+        tree = build_tree(game)
+        return policy_params(game, jnp.broadcast_to(uniform_table(tree), (tree.num_populations, *tree.legal.shape)))
+
+    return Oracle(infoset_policy(game), first, lambda learner: learner, respond)
 
 
 def infosets_of(game: Game, population: int) -> np.ndarray:
@@ -186,11 +209,11 @@ def policy_params(game: Game, tables: Array) -> PyTree:
     return tabular_policies(game, tables[:, None]).params[:, 0]
 
 
-def exact_oracle(game: Game, ties: str = "robust") -> Oracle:
+def exact_oracle(game: Game, ties: str = "robust") -> Respond:
     """Exact best responses, deterministic, as tabular policies."""
 
-    def respond(key: Array, mixture: Mixture, start: PyTree = None) -> Response:
-        del start
+    def respond(key: Array, mixture: Mixture, start: PyTree = None, rounds: int = 1) -> Response:
+        del start, rounds
         tables = tables_of(game, mixture.policies)
         replies = exact_replies(key, game, tables, mixture.active, mixture.sigma, ties)
         gain = mixture_gains(game, tables, mixture.sigma)
@@ -206,7 +229,7 @@ def towards(tree: GameTree, table: Array, reply: Array, rate: float | Array) -> 
     )
 
 
-def exact_learner(game: Game, rate: float) -> Oracle:
+def exact_learner(game: Game, rate: float) -> Respond:
     """An oracle that learns gradually: `start` moved by a share `rate` towards an exact best response to the mixture.
 
     The stand-in, on enumerable games, for a learner that needs many calls. `gain` is what `start` still lacks.
@@ -222,11 +245,11 @@ def exact_learner(game: Game, rate: float) -> Oracle:
         gain = population_mean(tree, best_response_values(tree, tables, sigma) - earned)
         return policy_params(game, jax.vmap(lambda table: towards(tree, table, best, rate))(here)), gain
 
-    def respond(key: Array, mixture: Mixture, start: PyTree = None) -> Response:
-        del key
+    def respond(key: Array, mixture: Mixture, start: PyTree = None, rounds: int = 1) -> Response:
+        del key, rounds
         if start is None:
             raise ValueError("a learner needs policies to start from: got start=None")
         params, gain = move(mixture.policies, mixture.sigma, start)
-        return Response(params, np.asarray(gain), Cost(tree_walks=len(gain)))
+        return Response(params, np.asarray(gain), Cost(tree_walks=len(gain)), params)
 
     return respond

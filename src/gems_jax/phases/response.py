@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -11,13 +11,13 @@ import jax.numpy as jnp
 from gems_jax import best_response, distributions, simplex
 from gems_jax.best_response import TrainMetrics
 from gems_jax.config import GemsConfig
-from gems_jax.experience import Experience, Lanes, Learner, collect, collect_on, decisions, start_lanes
+from gems_jax.experience import Experience, Lanes, Learner, Source, decision_share, decisions
 from gems_jax.nets import jacobian_norm
 from gems_jax.phases.expansion import Expansion
 from gems_jax.phases.state import GemsState, Networks, fresh_optimizer, jacobian_weight, networks
 from gems_jax.population import StackedPolicies
 from gems_jax.roles import View, each_population, rotate
-from gems_jax.types import Array, Game, PolicyOutput, PyTree, num_populations, seats_of_player
+from gems_jax.types import Array, Game, PolicyOutput, PyTree, num_populations
 
 
 class Response(NamedTuple):
@@ -42,17 +42,20 @@ def respond(
     def one(views: tuple[View, ...], p: Array | int, own_key: Array) -> Response:
         own_params, own_opt_state = jax.tree.map(lambda leaf: leaf[p], (params, opt_state))
         nets = networks(views[0].base, config)
-        task = _Task(
+        source = Source(
             views=views,
-            nets=nets,
             learner=make_learner(nets, config.temperature),
-            codes=found.anchors[p],
-            newest=jnp.argmax(found.anchor_id[p]),
             opponents=rotate(opponents, p),
-            log_faced=rotate(faced, p),
-            log_sigma=jnp.log(found.sigma[p]),
-            config=config,
+            log_sigma=rotate(faced, p),
+            num_opponents=config.abr_opponents,
+            episodes=config.abr_episodes,
+            segment=config.abr_segment if config.abr_steps else 0,
+            discount=config.discount,
+            decay=config.gae_lambda,
+            stratified=config.opponents == "stratified",
         )
+        newest, log_sigma = jnp.argmax(found.anchor_id[p]), jnp.log(found.sigma[p])
+        task = _Task(source, nets, found.anchors[p], newest, log_sigma, config)
         return _respond_one(own_key, task, own_params, own_opt_state, found.active[p], state.step + 1)
 
     merged = each_population(game, one, jax.random.split(key, num_populations(game)))
@@ -68,11 +71,6 @@ def faced_mixture(sigma: Array, active: Array, floor: Array | float) -> Array:
     return jnp.log((1.0 - floor) * sigma + floor * alike)
 
 
-def decision_share(game: Game) -> float:
-    """The share of an episode's rows in which player 0 decides: all of them, or its turns."""
-    return 1.0 if game.simultaneous else len(seats_of_player(game, 0)) / game.num_seats
-
-
 def make_learner(nets: Networks, temperature: Array | float) -> Learner:
     """phi = G_theta(z) and V(o, z) as the trainer sees them."""
 
@@ -86,51 +84,14 @@ def make_learner(nets: Networks, temperature: Array | float) -> Learner:
 
 
 class _Task(NamedTuple):
-    """What one population learns from: who plays, in which places, and against whom."""
+    """What one population learns from: who plays, and against whom."""
 
-    views: tuple[View, ...]
+    source: Source
     nets: Networks
-    learner: Learner
     codes: Array  # [K, D]
     newest: Array  # [] int32, the slot of the newest anchor
-    opponents: StackedPolicies  # in the order of the views, as is the next
-    log_faced: Array  # [P, K]
     log_sigma: Array  # [K], the population's own
     config: GemsConfig
-
-    def each(self, key: Array) -> list[tuple[Array, View]]:
-        """A key for every view. key: consumed."""
-        return list(zip(jax.random.split(key, len(self.views)), self.views, strict=True))
-
-    @property
-    def stratified(self) -> bool:
-        return self.config.opponents == "stratified"
-
-    @property
-    def gae(self) -> dict[str, Any]:
-        return {"discount": self.config.discount, "decay": self.config.gae_lambda}
-
-
-def whole_episodes(
-    key: Array, task: _Task, params: PyTree, codes: Array, num_opponents: int, episodes: int
-) -> list[Experience]:
-    """One batch per view. key: consumed."""
-    return [
-        collect(
-            k, view, task.learner, params, codes, task.opponents, task.log_faced,
-            num_opponents=num_opponents, episodes=episodes, stratified=task.stratified, **task.gae,
-        )
-        for k, view in task.each(key)
-    ]  # fmt: skip
-
-
-def first_lanes(key: Array, task: _Task) -> list[Lanes]:
-    """Games to go on with, per view; none where rounds play whole episodes. key: consumed."""
-    config = task.config
-    if not (config.abr_segment and config.abr_steps):
-        return []
-    sizes = (config.abr_anchors, config.abr_opponents, config.abr_episodes)
-    return [start_lanes(k, view, task.log_faced, *sizes, task.stratified) for k, view in task.each(key)]
 
 
 def one_round(key: Array, params: PyTree, lanes: list[Lanes], task: _Task) -> tuple[list[Experience], list[Lanes]]:
@@ -140,13 +101,7 @@ def one_round(key: Array, params: PyTree, lanes: list[Lanes], task: _Task) -> tu
     drawn = simplex.sample(key_code, task.log_sigma, (config.abr_anchors,))
     is_new = (jnp.arange(config.abr_anchors) + 0.5) / config.abr_anchors < config.q_new
     codes = task.codes[jnp.where(is_new, task.newest, drawn)]
-    if not config.abr_segment:
-        return whole_episodes(key_play, task, params, codes, config.abr_opponents, config.abr_episodes), lanes
-    played = [
-        collect_on(k, view, task.learner, params, codes, task.opponents, lane, steps=config.abr_segment, **task.gae)
-        for (k, view), lane in zip(task.each(key_play), lanes, strict=True)
-    ]
-    return [batch for batch, _ in played], [lane for _, lane in played]
+    return task.source.one_round(key_play, params, codes, lanes)
 
 
 class _Protection(NamedTuple):
@@ -162,13 +117,13 @@ class _Protection(NamedTuple):
 def protect(key_play: Array, key_rows: Array, task: _Task, params: PyTree, active: Array) -> _Protection:
     """What every anchor does on states its own play visits. keys: consumed."""
     config = task.config
-    batches = whole_episodes(key_play, task, params, task.codes, config.kl_opponents, 1)
+    batches = task.source.whole(key_play, params, task.codes, config.kl_opponents, 1)
     episodes = sum(batch.acted.shape[0] * batch.acted.shape[1] for batch in batches)
     env_steps = jnp.sum(jnp.stack([batch.env_steps for batch in batches]))
     if config.kl_states:
         keys = jax.random.split(key_rows, len(batches))
         batches = [decisions(k, batch, config.kl_states) for k, batch in zip(keys, batches, strict=True)]
-    outputs = [best_response.outputs_on(task.learner, params, batch) for batch in batches]
+    outputs = [best_response.outputs_on(task.source.learner, params, batch) for batch in batches]
     held = active & ((jnp.arange(len(task.codes)) != task.newest) | (config.kl_protects != "others"))
     return _Protection(batches, outputs, held, episodes, env_steps)
 
@@ -184,7 +139,7 @@ def trust_region(
     time: Array,
 ) -> Array:
     """beta KL + lambda_J ||J G(z)||_F^2 of eq:abr-tr_revised, []. key: consumed."""
-    config, learner = task.config, task.learner
+    config, learner = task.config, task.source.learner
     if config.kl_protects == "batch":
         then = [best_response.outputs_on(learner, frozen, batch) for batch in batches]
         drift = jnp.mean(anchor_kl(learner, current, batches, then))
@@ -205,7 +160,7 @@ def _respond_one(
     key: Array, task: _Task, params: dict[str, PyTree], opt_state: dict[str, PyTree], active: Array, time: Array
 ) -> Response:
     """ABR-TR of one population. key: consumed."""
-    config, learner = task.config, task.learner
+    config, learner = task.config, task.source.learner
     key_protect, key_train, key_rows, key_lanes = jax.random.split(key, 4)
     kept = protect(key_protect, key_rows, task, params, active)
     trained, opt_state, metrics = best_response.train(
@@ -228,15 +183,15 @@ def _respond_one(
         entropy_weight=config.entropy_weight,
         normalise=config.normalise_advantages,
         minibatches=config.abr_minibatches,
-        kept=decision_share(task.views[0]),
-        carry=first_lanes(key_lanes, task),
+        kept=decision_share(task.source.views[0]),
+        carry=task.source.lanes(key_lanes, config.abr_anchors),
     )
     forgetting = jnp.where(kept.held, anchor_kl(learner, trained, kept.batches, kept.outputs), 0.0)
     norms = jax.vmap(lambda z: jacobian_norm(task.nets.generator, trained["generator"], z, "gram"))(task.codes)
     return Response(
         trained,
         opt_state,
-        metrics,
+        metrics._replace(carry=()),
         kl=best_response.masked_mean(forgetting, kept.held),
         forgetting=forgetting,
         jacobian=best_response.masked_mean(norms, active),

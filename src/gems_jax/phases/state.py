@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import NamedTuple
 
 import jax
@@ -10,9 +9,8 @@ import jax.numpy as jnp
 
 from gems_jax import best_response, simplex
 from gems_jax.config import GemsConfig
-from gems_jax.evaluate.infosets import infoset_policy
-from gems_jax.modulated import BoardPolicy, FilmPolicy
-from gems_jax.nets import Concatenated, Critic, Generator, Hypernetwork, MlpPolicy, PolicyNetwork
+from gems_jax.nets import Concatenated, Critic, Generator, Hypernetwork, MlpPolicy
+from gems_jax.policies import board_shape, policy_network
 from gems_jax.population import Anchors
 from gems_jax.types import Array, Game, Profile, PyTree, num_populations, struct
 
@@ -71,18 +69,7 @@ class Networks(NamedTuple):
 
 def networks(game: Game, config: GemsConfig) -> Networks:
     """The networks that the config asks for on this game: static, equal for equal arguments."""
-    observation_size = math.prod(game.observation_shape)
-    policy: PolicyNetwork
-    if config.policy == "tabular":
-        policy = infoset_policy(game)
-    elif config.policy == "mlp":
-        policy = MlpPolicy(observation_size, game.num_actions, config.policy_hidden, game.continuous)
-    elif config.policy == "film":
-        policy = FilmPolicy(observation_size, game.num_actions, config.policy_hidden, game.continuous)
-    else:
-        policy = BoardPolicy(
-            _board(game, "policy='board'"), game.num_actions, config.policy_channels, getattr(game, "board_turns", 0)
-        )
+    policy = policy_network(game, config.policy, config.policy_hidden, config.policy_channels)
     generator: Generator
     if config.generator == "concatenated":
         assert isinstance(policy, MlpPolicy)  # config.validate() has said so
@@ -90,19 +77,9 @@ def networks(game: Game, config: GemsConfig) -> Networks:
     else:
         generator = Hypernetwork(policy, config.latent_dim, config.generator_widths)
     if config.critic_channels:
-        _board(game, f"critic_channels={config.critic_channels}")
+        board_shape(game, f"critic_channels={config.critic_channels}")
     critic = Critic(game.observation_shape, config.latent_dim, config.critic_hidden, config.critic_channels)
     return Networks(generator, critic)
-
-
-def _board(game: Game, setting: str) -> tuple[int, int, int]:
-    shape = game.observation_shape
-    if len(shape) != 3 or game.continuous:
-        raise ValueError(
-            f"{setting} needs discrete actions and a board of shape (height, width, planes): {game.name} shows "
-            f"{shape}; use policy='film' or 'mlp', and critic_channels=0"
-        )
-    return shape
 
 
 def init_gems(key: Array, game: Game, config: GemsConfig) -> GemsState:

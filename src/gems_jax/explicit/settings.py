@@ -1,0 +1,125 @@
+"""Settings that the methods with learned responses share, once."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Literal, Self
+
+from gems_jax.config import (
+    CAP,
+    NON_NEGATIVE,
+    OPEN_SHARE,
+    SHARE,
+    Settings,
+    choice,
+    real,
+    size,
+    widths,
+)
+from gems_jax.evaluate.game_tree import build_tree
+from gems_jax.types import Game, NotEnumerableError, struct
+
+
+@struct
+class Learning(Settings):
+    """How one policy per population is learned: its network, a round's episodes, the gradient steps on them."""
+
+    policy: Literal["auto", "tabular", "mlp", "film", "board"] = choice("auto")
+    """Network of a learned policy, as GEMS has them but with parameters of its own; auto: tabular, or else mlp."""
+    policy_hidden: tuple[int, ...] = widths((64, 64))
+    """Hidden widths of the policies mlp and film."""
+    policy_channels: int = size(32)
+    """Features per square of the policy board."""
+    critic_hidden: tuple[int, ...] = widths((32,))
+    """Hidden widths of the critic."""
+    critic_channels: int = size(0, at_least=0)
+    """Features to which the critic first reduces each square of a board; 0 takes the observation as it is."""
+    surrogate: Literal["ppo", "a2c"] = choice("ppo")
+    """Policy-gradient rule."""
+    opponents: int = size(128)
+    """Opponents per round and population, each drawn from the mixture for whole games."""
+    episodes: int = size(1)
+    """Episodes per opponent."""
+    segment: int = size(0, at_least=0)
+    """Steps per round of games that go on from round to round; 0 plays whole episodes in every round."""
+    epochs: int = size(1)
+    """Passes over a round's decisions."""
+    minibatches: int = size(1)
+    """Gradient steps per pass."""
+    normalise_advantages: bool = choice(False)
+    """Scale every batch of advantages to mean 0 and deviation 1."""
+    learning_rate: float = real(0.05, NON_NEGATIVE)
+    """Step size of the policy's Adam (for tables of logits; networks want about 0.001)."""
+    critic_learning_rate: float = real(0.02, NON_NEGATIVE)
+    """Step size of the critic's Adam."""
+    gradient_clip: float = real(10.0, CAP)
+    """Global gradient norm."""
+    discount: float = real(1.0, SHARE)
+    """gamma, between a player's own decisions."""
+    gae_lambda: float = real(0.95, SHARE)
+    """Decay of the advantage estimator."""
+    ppo_clip: float = real(0.2, OPEN_SHARE)
+    """Clip of PPO's ratio."""
+    value_weight: float = real(0.5, NON_NEGATIVE)
+    """Weight of the critic's loss."""
+    entropy_weight: float = real(0.0, NON_NEGATIVE)
+    """Weight of the entropy bonus."""
+
+    def validate(self) -> Self:
+        """Raise ValueError for a field out of range or for fields that do not go together."""
+        super().validate()
+        if self.policy == "film" and not self.policy_hidden:
+            raise ValueError("policy='film' modulates hidden layers: got policy_hidden=(), set for example (64, 64)")
+        return self
+
+
+@struct
+class Budgeted(Learning):
+    """What a method that learns may spend in an iteration."""
+
+    iterations: int = size(40)
+    """Iterations that an experiment runs by default."""
+    rounds: int = size(100)
+    """Rounds of learning per iteration, shared out between the learners of a population."""
+    budget: int = size(0, at_least=0)
+    """Environment steps per iteration, measuring included: `rounds` are then as many as that allows. 0: no budget."""
+
+
+@struct
+class ExplicitSettings(Budgeted):
+    """Settings of all methods that store policies."""
+
+    oracle: Literal["auto", "exact", "ppo"] = choice("auto")
+    """Who learns: exact best responses, for games that can be walked; PPO, for any; auto: exact where possible."""
+    payoffs: Literal["auto", "exact", "episodes"] = choice("auto")
+    """Payoffs between policies: from the tree, or measured; auto: from the tree with exact responses only."""
+    entry_episodes: int = size(1000)
+    """Episodes per measured payoff."""
+
+    def for_game(self, game: Game) -> Self:
+        """The same with every `auto` settled. Raises NotEnumerableError where exactness is not to be had."""
+        oracle = self.oracle if self.oracle != "auto" else ("exact" if walkable(game) else "ppo")
+        payoffs = self.payoffs if self.payoffs != "auto" else ("exact" if oracle == "exact" else "episodes")
+        if "exact" in (oracle, payoffs):
+            build_tree(game)
+        return self.replace(oracle=oracle, payoffs=payoffs, policy=settled_policy(game, self.policy))
+
+
+def settled_policy(game: Game, policy: str) -> str:
+    """`auto` as the network that it stands for on this game."""
+    return policy if policy != "auto" else ("tabular" if walkable(game) else "mlp")
+
+
+def walkable(game: Game) -> bool:
+    """Whether the game's tree can be built."""
+    try:
+        build_tree(game)
+    except NotEnumerableError:
+        return False
+    return True
+
+
+def learning_of(config: Learning, game: Game) -> Learning:
+    """The part of a method's settings that a training program depends on: methods that agree in it share programs."""
+    part = Learning(**{field.name: getattr(config, field.name) for field in dataclasses.fields(Learning)})
+    return part.replace(policy=settled_policy(game, part.policy))

@@ -1,0 +1,69 @@
+"""The policy network that settings ask for on a game: tabular, mlp, film or board."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import jax
+
+from gems_jax.evaluate.infosets import infoset_policy
+from gems_jax.modulated import BoardPolicy, FilmPolicy
+from gems_jax.nets import MlpPolicy, PolicyNetwork
+from gems_jax.types import Array, Game, PolicyOutput, PyTree, Shared
+
+
+def policy_network(game: Game, kind: str, hidden: tuple[int, ...], channels: int) -> PolicyNetwork:
+    """Static, equal for equal arguments. hidden: widths of mlp and film; channels: features per square of board."""
+    size = math.prod(game.observation_shape)
+    if kind == "tabular":
+        return infoset_policy(game)
+    if kind == "mlp":
+        return MlpPolicy(size, game.num_actions, hidden, game.continuous)
+    if kind == "film":
+        return FilmPolicy(size, game.num_actions, hidden, game.continuous)
+    return BoardPolicy(board_shape(game, "policy='board'"), game.num_actions, channels, getattr(game, "board_turns", 0))
+
+
+def board_shape(game: Game, setting: str) -> tuple[int, int, int]:
+    """The shape of the game's board; ValueError where it has none that `setting` could be for."""
+    shape = game.observation_shape
+    if len(shape) != 3 or game.continuous:
+        raise ValueError(
+            f"{setting} needs discrete actions and a board of shape (height, width, planes): {game.name} shows "
+            f"{shape}; use policy='film' or 'mlp', and critic_channels=0"
+        )
+    return shape
+
+
+@dataclasses.dataclass(frozen=True)
+class Unshared:
+    """A network without common parts: what a generated population would share, every policy has for itself."""
+
+    network: PolicyNetwork
+
+    def init(self, key: Array) -> PyTree:
+        """key: consumed."""
+        return without_sharing(self.network.init(key))
+
+    def __call__(self, phi: PyTree, observation: Array, legal: Array) -> PolicyOutput:
+        shapes = jax.eval_shape(self.network.init, jax.random.key(0))
+        marked = jax.tree.map(lambda node, own: Shared(own) if _shared(node) else own, shapes, phi, is_leaf=_shared)
+        return self.network(marked, observation, legal)
+
+    def temper(self, phi: PyTree, temperature: Array | float) -> PyTree:
+        return self.network.temper(phi, temperature)
+
+
+def unshared(network: PolicyNetwork) -> PolicyNetwork:
+    """The network itself where its policies have nothing in common anyway."""
+    return Unshared(network) if isinstance(network, (FilmPolicy, BoardPolicy)) else network
+
+
+def without_sharing(phi: PyTree) -> PyTree:
+    """Parameters for `unshared(network)` from those of the network."""
+    return jax.tree.map(lambda node: node.value if _shared(node) else node, phi, is_leaf=_shared)
+
+
+def _shared(node: object) -> bool:
+    return isinstance(node, Shared)

@@ -1,0 +1,142 @@
+"""All methods with learned responses, small: counts by hand, known answers, equal budgets."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from gems_jax import make_game, make_solver, nash_conv
+from gems_jax.evaluate.tabular import build_tree, uniform_table, values_against
+from gems_jax.explicit.settings import Learning, learning_of
+from gems_jax.solvers import DEFAULTS
+
+RPS = make_game("rock_paper_scissors")
+EXPLICIT = ("psro", "double_oracle", "alpha_psro", "a_psro", "apsro", "epsro", "p2sro", "neupl")
+SMALL = {
+    "opponents": 32, "rounds": 12, "entry_episodes": 8, "critic_hidden": (4,), "learning_rate": 0.2,
+}  # fmt: skip
+OWN = {"p2sro": {"ticks": 1, "workers": 2}, "neupl": {"slots": 4, "rows": 2}, "a_psro": {"ordinary": 0.0}}
+
+
+def config_of(method, **changes):
+    oracle = {} if method == "self_play" else {"oracle": "ppo"}
+    sizes = {name: value for name, value in SMALL.items() if hasattr(DEFAULTS[method], name)}
+    return DEFAULTS[method].replace(**{**sizes, **oracle, **OWN.get(method, {}), **changes})
+
+
+def run(method, game, iterations, config, seed=0):
+    solver = make_solver(method, game, config)
+    step = jax.jit(solver.step) if solver.jittable else solver.step
+    state, rows = solver.init(jax.random.key(seed)), []
+    for key in jax.random.split(jax.random.key(seed + 1), iterations):
+        state, metrics = step(state, key)
+        rows.append(metrics)
+    return solver, state, rows
+
+
+@pytest.fixture(scope="module")
+def runs():
+    """{method: (solver, state, rows)} of four iterations of rock-paper-scissors, 900 env steps each."""
+    return {method: run(method, RPS, 4, config_of(method, budget=1200)) for method in (*EXPLICIT, "self_play")}
+
+
+@pytest.mark.parametrize("method", [*EXPLICIT, "self_play"])
+def test_a_profile_and_honest_counts(method, runs):
+    solver, state, rows = runs[method]
+    for which in ("iterate", "average"):
+        profile = solver.profile(state, which)
+        np.testing.assert_allclose(profile.sigma.sum(axis=1), 1.0, atol=1e-5)
+        assert 0 <= float(nash_conv(RPS, profile)) <= 2
+    for metrics in rows:  # an episode of this game is one step
+        assert int(metrics.episodes) == int(metrics.env_steps) > 0 and int(metrics.gradient_steps) > 0
+        assert float(metrics.parameter_bytes) > 0 and int(metrics.tree_walks) == 0
+
+
+@pytest.mark.parametrize("method", [*EXPLICIT, "self_play"])
+def test_every_method_keeps_the_budget(method, runs):
+    """1,200 env steps per iteration: the account of four iterations is within a round (and a look ahead) of it."""
+    _, state, rows = runs[method]
+    total = sum(int(metrics.env_steps) for metrics in rows)
+    lots = {"p2sro": 2, "apsro": 2, "a_psro": 3}.get(method, 1)
+    slack = lots * 2 * 32 + {"a_psro": 400, "p2sro": 400}.get(method, 40)
+    assert abs(total - 4 * 1200) <= slack
+    np.testing.assert_allclose(float(state.pace.balance), 4 * 1200 - total, atol=1e-3)
+
+
+def test_psro_learns_the_cycle():
+    """Against uniform play anything goes; after that paper beats rock and so on: the mixture closes in on 1/3 each."""
+    solver, state, _ = run("psro", RPS, 8, config_of("psro", rounds=40, entry_episodes=200))
+    assert float(nash_conv(RPS, solver.profile(state))) < 0.25
+
+
+def test_self_play_keeps_the_past():
+    """A sample of past iterations, the newest of them what is played now; their number does not grow."""
+    solver, state, rows = run("self_play", RPS, 3, config_of("self_play", snapshots=2))
+    assert jax.tree.leaves(state.past)[0].shape[:2] == (2, 2)
+    assert len({float(metrics.parameter_bytes) for metrics in rows}) == 1
+    solver, state, _ = run("self_play", RPS, 1, config_of("self_play", snapshots=2))
+    np.testing.assert_array_equal(state.past[:, 0], state.student.params["policy"])
+    np.testing.assert_array_equal(solver.profile(state, "average").sigma, [[0, 1, 0]] * 2)
+    np.testing.assert_array_equal(solver.profile(state).sigma, [[1, 0, 0]] * 2)
+
+
+def test_independent_learners_of_more_players():
+    """Everybody likes its second action best, whatever the others do."""
+    payoffs = np.stack([np.moveaxis(np.broadcast_to([0.0, 1.0], (2, 2, 2)), 2, p) for p in range(3)])
+    game = make_game("matrix", payoffs=payoffs)
+    solver, state, _ = run("self_play", game, 2, config_of("self_play", rounds=30))
+    assert float(nash_conv(game, solver.profile(state))) < 0.2
+
+
+def test_settings_are_settled_by_the_game():
+    tic = make_game("tic_tac_toe")
+    config = DEFAULTS["psro"]
+    assert (config.for_game(RPS).oracle, config.for_game(RPS).payoffs) == ("exact", "exact")
+    learned = config.for_game(tic)
+    assert (learned.oracle, learned.payoffs, learned.policy) == ("ppo", "episodes", "mlp")
+    assert config.replace(oracle="ppo").for_game(RPS).payoffs == "episodes"
+    part = learning_of(config.replace(opponents=5), RPS)
+    assert type(part) is Learning and part.opponents == 5 and part.policy == "tabular"
+
+
+@pytest.mark.parametrize(
+    ("method", "changes", "message"),
+    [
+        ("psro", {"oracle": "pop"}, "oracle must be one of auto, exact, ppo: got 'pop'; did you mean 'ppo'"),
+        ("p2sro", {"budget": -1}, "budget must be a whole number, at least 0: got -1"),
+        ("epsro", {"floor": 2.0}, "floor must be between 0 and 1: got 2.0"),
+        ("self_play", {"policy": "film", "policy_hidden": ()}, "policy='film' modulates hidden layers"),
+        ("psro", {"oracle": "ppo", "policy": "board"}, "policy='board' needs discrete actions and a board"),
+    ],
+)
+def test_what_is_refused(method, changes, message):
+    with pytest.raises(ValueError, match=message):
+        make_solver(method, RPS, DEFAULTS[method].replace(**changes))
+
+
+@pytest.mark.slow
+def test_a_learned_response_to_uniform_kuhn():
+    """Exact: 0.5 for the first player. PPO reaches at least 0.4 with 15,000 episodes."""
+    kuhn = make_game("kuhn_poker")
+    tree = build_tree(kuhn)
+    uniform = jnp.stack([uniform_table(tree)] * 2)[:, None]
+    solver, state, rows = run("psro", kuhn, 1, DEFAULTS["psro"].replace(oracle="ppo", rounds=58, entry_episodes=1))
+    assert int(rows[0].episodes) == 2 * 58 * 128 + 4
+    from gems_jax.evaluate.infosets import tables_of
+
+    tables = tables_of(kuhn, solver.profile(state).population)
+    assert float(values_against(tree, tables[:, 1:2], uniform, jnp.ones((2, 1)))[0, 0]) >= 0.4
+
+
+@pytest.mark.slow
+def test_leduc():
+    """Exploitability of PSRO at most 1.0 after 20 iterations of 60,000 episodes."""
+    leduc = make_game("leduc_holdem")
+    config = DEFAULTS["psro"].replace(**LEDUC)
+    solver, state, rows = run("psro", leduc, 20, config)
+    found = float(nash_conv(leduc, solver.profile(state))) / 2
+    print("exploitability at 20:", found, "episodes per iteration:", [int(metrics.episodes) for metrics in rows])
+    assert found <= 1.0
+
+
+LEDUC = {"oracle": "ppo", "rounds": 117, "opponents": 256, "entry_episodes": 100}
