@@ -3,6 +3,12 @@
 #   make kuhn            the Kuhn poker experiment: table and figures under runs/      (QUICK=1: a minute's version)
 #   make deceptive       the Deceptive Messages experiment                             (QUICK=1: two seeds)
 #   make public-goods    the Public Goods experiment, a dilemma and its control        (QUICK=1: two seeds)
+#   make connect4        Connect Four against random play and a tactician              (QUICK=1: one seed, 15 minutes)
+#   make go              Go 9x9 against random play                                    (QUICK=1: one seed, 15 minutes)
+#   make chess           chess against random play                                     (QUICK=1: one seed, an hour)
+#   make spread          Simple Spread of MPE                                          (QUICK=1: one seed, 5 minutes)
+#   make tag             Simple Tag of MPE                                             (QUICK=1: one seed, 10 minutes)
+#   make hanabi          Hanabi with two players                                       (QUICK=1: one seed, 20 minutes)
 #   make test            the test suite without the slow set                           (ARGS="-k omwu" goes to pytest)
 #   make test-slow       the slow set
 #   make lint            ruff and mypy;  make format mends what ruff can mend
@@ -22,7 +28,7 @@ QUICK ?=
 JOBS ?= 2
 export QUICK
 
-.PHONY: help venv dev kuhn deceptive public-goods test test-slow lint format lock clean
+.PHONY: help venv dev kuhn deceptive public-goods connect4 go chess spread tag hanabi test test-slow lint format lock clean
 .DEFAULT_GOAL := help
 
 help:
@@ -38,6 +44,9 @@ deceptive: venv
 
 public-goods: venv
 	$(PY) -m experiments.run public_goods $(ARGS)
+
+connect4 go chess spread tag hanabi: venv
+	$(PY) -m experiments.run $@ $(ARGS)
 
 # -- checks ------------------------------------------------------------------------------------------------------
 

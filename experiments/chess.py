@@ -8,7 +8,7 @@ EXPERIMENT = Experiment(
     game="chess",
     arms=(Arm("tuned", preset="tuned"), Arm("random", method="random", iterations=1)),
     iterations=60,
-    seeds=(0,),
+    seeds=(0, 1, 2),
     exact=False,
     evaluation_every=20,
     metrics=("score_random", "score_random_interval", "win_random", "draw_random", "length", "seconds"),
@@ -18,4 +18,5 @@ EXPERIMENT = Experiment(
     convention="score = wins + draws / 2, of 1,000 games, and half of its 95 % interval",
     unit="share of games",
     checks=(Check("score_random", at_least=0.53, arms=("tuned",), at_the_end=True),),
+    quick={"seeds": (0,)},
 )

@@ -8,7 +8,7 @@ EXPERIMENT = Experiment(
     game="connect_four",
     arms=(Arm("tuned", preset="tuned"), Arm("random", method="random", iterations=1)),
     iterations=400,
-    seeds=(0,),
+    seeds=(0, 1, 2),
     exact=False,
     evaluation_every=20,
     metrics=("win_tactician", "win_random", "seconds"),
@@ -20,4 +20,5 @@ EXPERIMENT = Experiment(
         Check("win_random", at_least=0.97, arms=("tuned",), at_the_end=True),
         Check("win_tactician", at_least=0.5, arms=("tuned",), at_the_end=True),
     ),
+    quick={"seeds": (0,)},
 )

@@ -8,7 +8,7 @@ EXPERIMENT = Experiment(
     game="go_9x9",
     arms=(Arm("tuned", preset="tuned"), Arm("random", method="random", iterations=1)),
     iterations=100,
-    seeds=(0,),
+    seeds=(0, 1, 2),
     exact=False,
     evaluation_every=10,
     metrics=("win_random", "length", "seconds"),
@@ -17,4 +17,5 @@ EXPERIMENT = Experiment(
     report=(1, 10, 20, 50, 100),
     unit="share of games",
     checks=(Check("win_random", at_least=0.95, arms=("tuned",), at_the_end=True),),
+    quick={"seeds": (0,)},
 )

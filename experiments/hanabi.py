@@ -9,7 +9,7 @@ EXPERIMENT = Experiment(
     options={"teams": True},
     arms=(Arm("tuned", preset="tuned"), Arm("random", method="random", iterations=1)),
     iterations=300,
-    seeds=(0,),
+    seeds=(0, 1, 2),
     exact=False,
     evaluation_every=10,
     metrics=("return_team", "length", "seconds"),
@@ -19,4 +19,5 @@ EXPERIMENT = Experiment(
     convention="mean score of 25, no credit when lives run out; one policy plays both hands",
     unit="points",
     checks=(Check("return_team", at_least=8.0, arms=("tuned",), at_the_end=True),),
+    quick={"seeds": (0,)},
 )

@@ -8,7 +8,7 @@ EXPERIMENT = Experiment(
     game="simple_spread",
     arms=(Arm("tuned", preset="tuned"), Arm("random", method="random", iterations=1)),
     iterations=300,
-    seeds=(0,),
+    seeds=(0, 1, 2),
     exact=False,
     evaluation_every=10,
     metrics=("return_team", "seconds"),
@@ -18,4 +18,5 @@ EXPERIMENT = Experiment(
     convention="mean return per agent of an episode of 25 steps",
     unit="return per agent",
     checks=(Check("return_team", at_least=-11.0, arms=("tuned",), at_the_end=True),),
+    quick={"seeds": (0,)},
 )

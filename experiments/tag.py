@@ -8,7 +8,7 @@ EXPERIMENT = Experiment(
     game="simple_tag",
     arms=(Arm("tuned", preset="tuned"), Arm("random", method="random", iterations=1)),
     iterations=150,
-    seeds=(0,),
+    seeds=(0, 1, 2),
     exact=False,
     evaluation_every=10,
     metrics=("pursuers_vs_random", "random_vs_evader", "return_pursuers", "seconds"),
@@ -21,4 +21,5 @@ EXPERIMENT = Experiment(
         Check("pursuers_vs_random", at_least=35.0, arms=("tuned",), at_the_end=True),
         Check("random_vs_evader", at_most=1.5, arms=("tuned",), at_the_end=True),
     ),
+    quick={"seeds": (0,)},
 )
