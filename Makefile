@@ -1,6 +1,7 @@
 # Every target sets up its own virtual environment in .venv, once: nothing else to type on a fresh machine.
 #
 #   make kuhn            the Kuhn poker experiment: table and figures under runs/      (QUICK=1: a minute's version)
+#   make kuhn-compare    GEMS, eight baselines and self-play at two equal budgets      (QUICK=1: three minutes)
 #   make deceptive       the Deceptive Messages experiment                             (QUICK=1: two seeds)
 #   make public-goods    the Public Goods experiment, a dilemma and its control        (QUICK=1: two seeds)
 #   make connect4        Connect Four against random play and a tactician              (QUICK=1: one seed, 15 minutes)
@@ -24,11 +25,12 @@ PY := $(BIN)/python
 PYTHON ?=
 ARGS ?=
 QUICK ?=
+FULL ?=
 # test processes; each compiles for itself, and shares what it compiled through the cache
 JOBS ?= 2
-export QUICK
+export QUICK FULL
 
-.PHONY: help venv dev kuhn deceptive public-goods connect4 go chess spread tag hanabi test test-slow lint format lock clean
+.PHONY: help venv dev kuhn kuhn-compare deceptive public-goods connect4 go chess spread tag hanabi test test-slow lint format lock clean
 .DEFAULT_GOAL := help
 
 help:
@@ -38,6 +40,9 @@ help:
 
 kuhn: venv
 	$(PY) -m experiments.run kuhn $(ARGS)
+
+kuhn-compare: venv
+	$(PY) -m experiments.run kuhn_compare $(ARGS)
 
 deceptive: venv
 	$(PY) -m experiments.run deceptive $(ARGS)

@@ -84,7 +84,7 @@ def reasons(summary: dict[str, Any]) -> list[str]:
     """Means over seeds at the last iteration of what `evaluate/monitor.py` says about causes."""
     last = max(row["iteration"] for row in summary["numbers"])
     means = {(row["column"], row["arm"]): row["mean"] for row in summary["numbers"] if row["iteration"] == last}
-    arms = list(summary["arms"])
+    arms = [arm for arm in summary["arms"] if any((column, arm) in means for column in REASONS[:-1])]
     shown = [column for column in REASONS if any((column, arm) in means for arm in arms)]
     if not shown:
         return []

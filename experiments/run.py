@@ -1,6 +1,6 @@
 """`python -m experiments.run <experiment> [--quick]`: run one experiment, print its table, draw its figures.
 
-QUICK=1 in the environment is the same as --quick.
+QUICK=1 in the environment is the same as --quick, FULL=1 as --full.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pathlib import Path
 import experiments
 from gems_jax.run.errors import RunError
 from gems_jax.run.experiment import run_experiment
-from gems_jax.run.spec import Experiment
+from gems_jax.run.spec import Experiment, changed
 
 TOOLS = ("results", "run")  # modules of this package that are not experiments
 
@@ -45,8 +45,10 @@ def keep_arms(spec: Experiment, labels: Sequence[str]) -> Experiment:
     if not labels:
         return spec
     checks = [dataclasses.replace(c, arms=tuple(arm for arm in c.arms if arm in labels)) for c in spec.checks]
+    groups = [(title, tuple(arm for arm in members if arm in labels)) for title, members in spec.groups]
     return dataclasses.replace(
         spec,
+        groups=tuple((title, members) for title, members in groups if members),
         arms=tuple(arm for arm in spec.arms if arm.label in labels),
         checks=tuple(new for new, old in zip(checks, spec.checks, strict=True) if new.arms or not old.arms),
     )
@@ -56,19 +58,29 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m experiments.run", description=__doc__.split("\n")[0])
     parser.add_argument("experiment", help=f"one of: {', '.join(known())}")
     parser.add_argument("--quick", action="store_true", help="a short version, to see that it works (or QUICK=1)")
+    parser.add_argument(
+        "--full", action="store_true", help="all arms and seeds, where it is less by default (or FULL=1)"
+    )
     parser.add_argument("--arms", nargs="+", default=[], metavar="ARM", help="only these arms")
     parser.add_argument("--run-dir", type=Path, help="folder to write to, or an interrupted experiment's to go on with")
     parser.add_argument("--write-results", action="store_true", help="put table and figures into docs/results.md")
     options = parser.parse_args(arguments)
-    options.quick |= os.environ.get("QUICK", "").lower() not in ("", "0", "false", "no")
+    for name in ("quick", "full"):
+        asked = os.environ.get(name.upper(), "").lower() not in ("", "0", "false", "no")
+        setattr(options, name, getattr(options, name) or asked)
     return options
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     options = parse(sys.argv[1:] if arguments is None else arguments)
     try:
-        spec = keep_arms(load(options.experiment), options.arms)
-        flags = ["--quick"] * options.quick + (["--arms", *options.arms] if options.arms else [])
+        spec = load(options.experiment)
+        spec = keep_arms(changed(spec, spec.full) if options.full else spec, options.arms)
+        flags = (
+            ["--quick"] * options.quick
+            + ["--full"] * options.full
+            + (["--arms", *options.arms] if options.arms else [])
+        )
         command = shlex.join(["python", "-m", "experiments.run", options.experiment, *flags])
         result = run_experiment(spec, quick=options.quick, run_dir=options.run_dir, command=command)
         if result.finished and options.write_results:

@@ -6,7 +6,8 @@ import pytest
 
 from gems_jax import GemsConfig, make_game, make_solver
 from gems_jax.gems import GemsMetrics, GemsState
-from gems_jax.solvers import METHODS
+from gems_jax.phases.budget import episodes_of
+from gems_jax.solvers import DEFAULTS, METHODS, with_budget
 from gems_jax.types import Profile, Solver
 
 RPS = make_game("biased_rps")
@@ -68,3 +69,41 @@ def test_profile_takes_which_by_position_or_name():
     solver = make_solver("gems", game, GemsConfig(capacity=2, latent_dim=2))
     state = solver.init(jax.random.key(0))
     np.testing.assert_array_equal(solver.profile(state, "average").sigma, solver.profile(state, which="average").sigma)
+
+
+# --- budgets
+
+
+@pytest.mark.parametrize("period", [1, 2])
+def test_episodes_of_gems_are_counted_beforehand(period):
+    """The count of `phases/budget.py` is what two iterations report."""
+    config = SMALL.replace(abr_steps=2, abr_anchors=2, kl_opponents=3, meta_steps=2, oracle_period=period)
+    solver = make_solver("gems", RPS, config)
+    state, step = solver.init(jax.random.key(0)), jax.jit(solver.step)
+    for done in range(2):
+        anchors = int(state.active.sum(axis=1)[0])
+        expected = episodes_of(RPS, config, anchors, done % period == 0)
+        state, metrics = step(state, jax.random.key(done + 1))
+        assert int(metrics.episodes) == expected.aside + 2 * expected.per_step
+        assert int(metrics.env_steps) == int(metrics.episodes)  # one step each
+    assert float(metrics.payoff_bytes) == 0 and float(metrics.parameter_bytes) > 0
+    held = sum(leaf.nbytes for leaf in jax.tree.leaves(state))
+    assert float(metrics.parameter_bytes + metrics.meta_bytes) == held
+
+
+def test_with_budget():
+    """Half a run at one anchor, half at two: ABR steps fill what the rest of an iteration leaves."""
+    config = SMALL.replace(iterations=2)
+    aside = sum(episodes_of(RPS, config, anchors).aside for anchors in (1, 2)) / 2
+    found = with_budget("gems", RPS, config, int(aside) + 7 * episodes_of(RPS, config, 1).per_step)
+    assert found == config.replace(abr_steps=7)
+    assert with_budget("psro", RPS, DEFAULTS["psro"], 500) == DEFAULTS["psro"].replace(env_steps=500, oracle="ppo")
+    assert with_budget("self_play", RPS, DEFAULTS["self_play"], 500).env_steps == 500
+    for name, settings, steps, message in (
+        ("gems", config, 10, "a budget of 10 env steps leaves no training: .* take about"),
+        ("cfr", DEFAULTS["cfr"], 10, "the method cfr learns nothing from episodes"),
+        ("psro", DEFAULTS["psro"].replace(oracle="exact"), 10, "exact responses take no env steps"),
+        ("psro", DEFAULTS["psro"], 0, "positive number of env steps per iteration: got 0"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            with_budget(name, RPS, settings, steps)

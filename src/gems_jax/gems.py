@@ -17,7 +17,7 @@ from gems_jax.phases.response import respond
 from gems_jax.phases.state import GemsMetrics, GemsState, gems_profile, init_gems, networks, population_of
 from gems_jax.population import materialise
 from gems_jax.streams import stream
-from gems_jax.types import Array, Game
+from gems_jax.types import Array, Game, nbytes
 
 __all__ = ["GemsMetrics", "GemsState", "gems_profile", "gems_step", "init_gems", "networks", "population_of"]
 
@@ -49,6 +49,7 @@ def gems_step(state: GemsState, key: Array, game: Game, config: GemsConfig) -> t
         mixture_value=estimate.mixture_value,
         step=state.step + 1,
     )
+    learned = nbytes((next_state.generator, next_state.critic, next_state.opt_state))
     samples = config.num_opponents * config.episodes
     metrics = GemsMetrics(
         values=estimate.values,
@@ -73,6 +74,9 @@ def gems_step(state: GemsState, key: Array, game: Game, config: GemsConfig) -> t
         num_active=jnp.sum(found.active, axis=1, dtype=jnp.int32),
         episodes=solution.episodes + found.episodes + response.episodes,
         env_steps=solution.env_steps + found.env_steps + response.env_steps,
-        gradient_steps=jnp.int32(config.abr_steps * config.abr_epochs * len(trained.entropy)),
+        gradient_steps=jnp.int32(config.abr_steps * config.abr_epochs * config.abr_minibatches * len(trained.entropy)),
+        parameter_bytes=jnp.float32(learned),
+        payoff_bytes=jnp.float32(0.0),
+        meta_bytes=jnp.float32(nbytes(next_state) - learned),
     )
     return next_state, metrics

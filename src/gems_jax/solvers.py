@@ -16,6 +16,7 @@ from gems_jax.baselines.random_play import RandomConfig, random_solver
 from gems_jax.baselines.self_play import SelfPlayConfig, self_play_solver
 from gems_jax.config import GemsConfig
 from gems_jax.gems import gems_profile, gems_step, init_gems
+from gems_jax.phases.budget import with_budget as gems_with_budget
 from gems_jax.types import Game, Solver
 
 
@@ -77,6 +78,23 @@ _MAKE: dict[str, Callable[[Game, Any], Solver]] = {
     "random": random_solver,
 }
 METHODS: dict[str, Callable[[Game, Any], Solver]] = {name: _method(name, make) for name, make in _MAKE.items()}
+
+
+def with_budget(name: str, game: Game, config: Any, env_steps: int) -> Any:
+    """The settings of the method `name` with which an iteration takes `env_steps` environment steps.
+
+    Methods with a field `env_steps` keep to it over the run, with learned responses; GEMS changes its ABR steps. Raises
+    ValueError for methods that do not learn from episodes.
+    """
+    if env_steps < 1:
+        raise ValueError(f"a budget must be a positive number of env steps per iteration: got {env_steps}")
+    if isinstance(config, GemsConfig):
+        return gems_with_budget(game, config, env_steps)
+    if not hasattr(config, "env_steps"):
+        raise ValueError(f"the method {name} learns nothing from episodes: a budget of env steps means nothing to it")
+    if getattr(config, "oracle", "ppo") == "exact":
+        raise ValueError("exact responses take no env steps, and a budget means nothing to them: use oracle='ppo'")
+    return config.replace(env_steps=env_steps, **({"oracle": "ppo"} if hasattr(config, "oracle") else {}))
 
 
 def make_solver(name: str, game: Game, config: Any = None) -> Solver:

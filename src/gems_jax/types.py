@@ -157,6 +157,11 @@ def num_slots(params: PyTree) -> int:
     return next(node for node in nodes if not isinstance(node, Shared)).shape[0]
 
 
+def nbytes(tree: PyTree) -> float:
+    """Bytes of all arrays of a tree."""
+    return float(sum(leaf.nbytes for leaf in jax.tree.leaves(tree)))
+
+
 def _is_shared(node: object) -> bool:
     return isinstance(node, Shared)
 

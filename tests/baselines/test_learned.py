@@ -6,7 +6,11 @@ import numpy as np
 import pytest
 
 from gems_jax import make_game, make_solver, nash_conv
+from gems_jax.baselines.self_play import remembered
+from gems_jax.evaluate.infosets import tables_of
 from gems_jax.evaluate.tabular import build_tree, uniform_table, values_against
+from gems_jax.explicit.advantage import worst_cases
+from gems_jax.explicit.contest import Weights, reweighed
 from gems_jax.explicit.settings import Learning, learning_of
 from gems_jax.solvers import DEFAULTS
 
@@ -15,7 +19,12 @@ EXPLICIT = ("psro", "double_oracle", "alpha_psro", "a_psro", "apsro", "epsro", "
 SMALL = {
     "opponents": 32, "rounds": 12, "entry_episodes": 8, "critic_hidden": (4,), "learning_rate": 0.2,
 }  # fmt: skip
-OWN = {"p2sro": {"ticks": 1, "workers": 2}, "neupl": {"slots": 4, "rows": 2}, "a_psro": {"ordinary": 0.0}}
+OWN = {
+    "p2sro": {"ticks": 1, "workers": 2},
+    "neupl": {"slots": 4, "rows": 2},
+    "a_psro": {"ordinary": 0.0},
+    "self_play": {"snapshots": 2},
+}
 
 
 def config_of(method, **changes):
@@ -36,8 +45,8 @@ def run(method, game, iterations, config, seed=0):
 
 @pytest.fixture(scope="module")
 def runs():
-    """{method: (solver, state, rows)} of four iterations of rock-paper-scissors, 900 env steps each."""
-    return {method: run(method, RPS, 4, config_of(method, budget=1200)) for method in (*EXPLICIT, "self_play")}
+    """{method: (solver, state, rows)} of four iterations of rock-paper-scissors, 1,200 env steps each."""
+    return {method: run(method, RPS, 4, config_of(method, env_steps=1200)) for method in (*EXPLICIT, "self_play")}
 
 
 @pytest.mark.parametrize("method", [*EXPLICIT, "self_play"])
@@ -69,17 +78,32 @@ def test_psro_learns_the_cycle():
     assert float(nash_conv(RPS, solver.profile(state))) < 0.25
 
 
-def test_self_play_keeps_the_past():
-    """A sample of past iterations, the newest of them what is played now; their number does not grow."""
-    solver, state, rows = run("self_play", RPS, 3, config_of("self_play", snapshots=2))
-    assert jax.tree.leaves(state.past)[0].shape[:2] == (2, 2)
-    assert len({float(metrics.parameter_bytes) for metrics in rows}) == 1
-    solver, state, _ = run("self_play", RPS, 1, config_of("self_play", snapshots=2))
-    np.testing.assert_array_equal(state.past[:, 0], state.student.params["policy"])
-    np.testing.assert_array_equal(solver.profile(state, "average").sigma, [[0, 1, 0]] * 2)
+def test_self_play_keeps_the_past(runs):
+    """Two of four past policies, in slots behind the one that plays now; their number does not grow."""
+    solver, state, rows = runs["self_play"]
+    assert state.past.shape[:2] == (2, 2) and len({float(metrics.parameter_bytes) for metrics in rows}) == 1
     np.testing.assert_array_equal(solver.profile(state).sigma, [[1, 0, 0]] * 2)
+    np.testing.assert_array_equal(solver.profile(state, "average").sigma, [[0, 0.5, 0.5]] * 2)
+    once = state.replace(step=jnp.int32(1))
+    np.testing.assert_array_equal(solver.profile(once, "average").sigma, [[0, 1, 0]] * 2)
 
 
+def test_every_past_policy_is_equally_likely_to_be_kept():
+    """Reservoir of 2 out of 4: each number from 1 to 4 is there in half of all cases."""
+
+    def kept(key):
+        past = jnp.zeros((1, 2))
+        for step, k in enumerate(jax.random.split(key, 4)):
+            past = remembered(k, past, jnp.array([step + 1.0]), jnp.int32(step), 2)
+        return past[0]
+
+    found = jax.jit(jax.vmap(kept))(jax.random.split(jax.random.key(0), 4000))
+    shares = [float((found == number).any(axis=1).mean()) for number in range(1, 5)]
+    np.testing.assert_allclose(shares, 0.5, atol=5 * 0.5 / 4000**0.5)
+    assert (found[:, 0] != found[:, 1]).all()
+
+
+@pytest.mark.slow
 def test_independent_learners_of_more_players():
     """Everybody likes its second action best, whatever the others do."""
     payoffs = np.stack([np.moveaxis(np.broadcast_to([0.0, 1.0], (2, 2, 2)), 2, p) for p in range(3)])
@@ -103,7 +127,7 @@ def test_settings_are_settled_by_the_game():
     ("method", "changes", "message"),
     [
         ("psro", {"oracle": "pop"}, "oracle must be one of auto, exact, ppo: got 'pop'; did you mean 'ppo'"),
-        ("p2sro", {"budget": -1}, "budget must be a whole number, at least 0: got -1"),
+        ("p2sro", {"env_steps": -1}, "env_steps must be a whole number, at least 0: got -1"),
         ("epsro", {"floor": 2.0}, "floor must be between 0 and 1: got 2.0"),
         ("self_play", {"policy": "film", "policy_hidden": ()}, "policy='film' modulates hidden layers"),
         ("psro", {"oracle": "ppo", "policy": "board"}, "policy='board' needs discrete actions and a board"),
@@ -114,6 +138,29 @@ def test_what_is_refused(method, changes, message):
         make_solver(method, RPS, DEFAULTS[method].replace(**changes))
 
 
+def test_a_look_ahead_by_hand():
+    """Rock against an opponent that holds rock and paper: worst -1. Halfway to paper 0 and 0.5 are the outcomes."""
+    payoffs, replies = jnp.array([[0.0, -1.0], [0.0, 0.0]]), jnp.array([True, True])
+    directions = jnp.array([[1.0, 0.0], [-1.0, 1.0]])  # paper, scissors
+    ahead, now = worst_cases(payoffs, jnp.array([1.0, 0.0]), directions, jnp.array([0.25, 0.5]), replies)
+    np.testing.assert_allclose(ahead, [-0.5, -0.5])
+    assert float(now) == -1.0
+    alone, _ = worst_cases(payoffs, jnp.array([1.0, 0.0]), directions, jnp.array([0.5]), jnp.array([True, False]))
+    np.testing.assert_allclose(alone, [0.5, -0.5])
+
+
+def test_weights_go_to_whoever_costs_the_learner_most():
+    """The restricted side minimises what the learner earns: 1 from the first policy, -1 from the second."""
+    active = jnp.array([True, True, False])
+    weights = Weights(jnp.log(jnp.array([0.5, 0.5, 0.0])), jnp.zeros(3), jnp.zeros(3))
+    for _ in range(30):
+        weights = reweighed(weights, active, jnp.array([1.0, 1.0, -1.0]), jnp.array([0, 0, 1]), 0.3)
+    masses = np.exp(weights.log_weight)
+    assert masses[1] > 0.99 and masses[2] == 0
+    np.testing.assert_allclose(weights.cost, [1.0, -1.0, 0.0], atol=1e-3)
+    np.testing.assert_allclose(weights.total.sum(), 30.0, rtol=1e-4)
+
+
 @pytest.mark.slow
 def test_a_learned_response_to_uniform_kuhn():
     """Exact: 0.5 for the first player. PPO reaches at least 0.4 with 15,000 episodes."""
@@ -122,8 +169,6 @@ def test_a_learned_response_to_uniform_kuhn():
     uniform = jnp.stack([uniform_table(tree)] * 2)[:, None]
     solver, state, rows = run("psro", kuhn, 1, DEFAULTS["psro"].replace(oracle="ppo", rounds=58, entry_episodes=1))
     assert int(rows[0].episodes) == 2 * 58 * 128 + 4
-    from gems_jax.evaluate.infosets import tables_of
-
     tables = tables_of(kuhn, solver.profile(state).population)
     assert float(values_against(tree, tables[:, 1:2], uniform, jnp.ones((2, 1)))[0, 0]) >= 0.4
 

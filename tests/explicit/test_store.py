@@ -5,7 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from gems_jax.explicit.store import append, nbytes, new_store, room, widen
+from gems_jax.explicit.store import append, new_store, room, widen
+from gems_jax.types import nbytes
 
 
 def policies(value, slots):

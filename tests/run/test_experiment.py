@@ -22,7 +22,7 @@ from gems_jax.run import experiment, summary
 from gems_jax.run.console import Console
 from gems_jax.run.errors import ConfigMismatchError, RunError, RunExistsError
 from gems_jax.run.experiment import run_experiment
-from gems_jax.run.spec import Arm, Check, Experiment, make_plan
+from gems_jax.run.spec import Arm, Check, Experiment, changed, make_plan
 from gems_jax.run.statistics import mean_interval
 from gems_jax.run.summary import ArmResult, comparison
 from gems_jax.run.writers import read_metrics
@@ -314,7 +314,7 @@ def test_unknown_experiment_is_one_line(capsys: pytest.CaptureFixture) -> None:
     assert told.err.startswith("error: unknown experiment 'kun'; did you mean kuhn? known: ") and told.out == ""
     assert told.err.endswith(f"{', '.join(entry.known())}\n") and told.err.count("\n") == 1
     assert entry.main(["kuhn", "--arms", "papre"]) == 2
-    assert "kuhn has no arm papre; known: paper, tuned, tuned-mlp" in capsys.readouterr().err
+    assert "kuhn has no arm papre; known: paper, tuned, psro, double oracle" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("value", "quick"), [("1", True), ("", False), ("0", False), ("yes", True)])
@@ -326,10 +326,30 @@ def test_quick_from_the_environment(monkeypatch: pytest.MonkeyPatch, value: str,
 
 def test_kuhn_is_a_thin_spec() -> None:
     spec = entry.load("kuhn")
-    assert spec.seeds == (0, 1, 2, 3, 4) and spec.iterations == 40 and spec.report == (1, 10, 20, 40)
-    assert [arm.label for arm in spec.arms] == ["paper", "tuned", "tuned-mlp"]
+    assert spec.iterations == 40 and spec.report == (1, 10, 20, 40)
+    assert [arm.label for arm in spec.arms] == ["paper", "tuned", "psro", "double oracle, exact"]
+    full = changed(spec, spec.full)
+    assert full.seeds == (0, 1, 2, 3, 4) and {arm.label for arm in full.arms} - {"tuned-mlp"} == {
+        arm.label for arm in spec.arms
+    }
+    assert len(make_plan(full).arms) == 5
     lines = Path(entry.__file__).with_name("kuhn.py").read_text().splitlines()
-    assert len(lines) < 35
+    assert len(lines) < 50
+
+
+def test_kuhn_compare_gives_everybody_the_same() -> None:
+    """Eight baselines, self-play and GEMS in each of two groups, learned responses, equal env steps."""
+    spec = entry.load("kuhn_compare")
+    assert spec.iterations == 40 and len(spec.seeds) == 5 and len(spec.groups) == 2
+    plan = make_plan(entry.keep_arms(spec, [arm.label for arm in spec.arms if arm.method != "gems"]))
+    for steps, (_, labels) in zip((25_800, 258_000), spec.groups, strict=True):
+        here = {arm.method: config for arm, config, _ in plan.arms if arm.label in labels}
+        assert set(here) == {
+            "psro", "double_oracle", "alpha_psro", "a_psro", "apsro", "epsro", "p2sro", "neupl", "self_play"
+        }  # fmt: skip
+        assert all(config.env_steps == steps for config in here.values())
+        assert all(getattr(config, "oracle", "ppo") == "ppo" for config in here.values())
+        assert sum(arm.method == "gems" and arm.budget == steps for arm in spec.arms) == 2
 
 
 @pytest.mark.parametrize("name", ["deceptive", "public_goods"])

@@ -41,7 +41,6 @@ from gems_jax.explicit.store import (
     Store,
     append,
     chosen_mixture,
-    nbytes,
     new_store,
     pad_slots,
     room,
@@ -49,7 +48,7 @@ from gems_jax.explicit.store import (
     widen,
 )
 from gems_jax.population import StackedPolicies
-from gems_jax.types import Array, Game, Profile, PyTree, Solver, num_players, num_populations, struct
+from gems_jax.types import Array, Game, Profile, PyTree, Solver, nbytes, num_players, num_populations, struct
 
 
 @struct

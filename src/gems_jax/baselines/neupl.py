@@ -42,14 +42,14 @@ from gems_jax.explicit.payoffs import PayoffTable, exact_payoffs, fill, meta_gam
 from gems_jax.explicit.ppo import Student, networks, train_options, training_cost
 from gems_jax.explicit.responses import policy_params, towards
 from gems_jax.explicit.settings import ExplicitSettings, Learning, learning_of
-from gems_jax.explicit.store import chosen_mixture, nbytes, running_mean
+from gems_jax.explicit.store import chosen_mixture, running_mean
 from gems_jax.explicit.symmetric import for_everyone, one_population
 from gems_jax.nets import Critic, Hypernetwork
 from gems_jax.policies import policy_network, unshared, without_sharing
 from gems_jax.population import StackedPolicies
 from gems_jax.roles import players_of, view
 from gems_jax.streams import stream
-from gems_jax.types import Array, Game, Profile, PyTree, Solver, num_players, struct
+from gems_jax.types import Array, Game, Profile, PyTree, Solver, nbytes, num_players, struct
 
 _EQUAL = 1e-5  # rows of the graph that differ by no more are the same
 # No slot ever stops doing something altogether, as no network with a softmax does. So a best response is one to

@@ -32,7 +32,6 @@ from gems_jax.explicit.store import (
     Store,
     append,
     chosen_mixture,
-    nbytes,
     new_store,
     pad_slots,
     room,
@@ -40,7 +39,7 @@ from gems_jax.explicit.store import (
     widen,
 )
 from gems_jax.population import StackedPolicies
-from gems_jax.types import Apply, Array, Game, Profile, PyTree, Solver, num_populations, struct
+from gems_jax.types import Apply, Array, Game, Profile, PyTree, Solver, nbytes, num_populations, struct
 
 
 @struct

@@ -35,7 +35,6 @@ from gems_jax.explicit.store import (
     Store,
     append,
     chosen_mixture,
-    nbytes,
     new_store,
     pad_slots,
     room,
@@ -43,7 +42,7 @@ from gems_jax.explicit.store import (
     widen,
 )
 from gems_jax.population import StackedPolicies
-from gems_jax.types import Array, Game, Profile, Solver, num_populations, struct
+from gems_jax.types import Array, Game, Profile, Solver, nbytes, num_populations, struct
 
 
 @struct

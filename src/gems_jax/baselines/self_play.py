@@ -18,11 +18,11 @@ from gems_jax.explicit.budget import Pace, new_pace, rounds_of, settle
 from gems_jax.explicit.cost import Cost, ExplicitMetrics, explicit_metrics
 from gems_jax.explicit.ppo import Nets, Student, networks, new_student, source_of, train_options
 from gems_jax.explicit.settings import Budgeted, Learning, learning_of
-from gems_jax.explicit.store import chosen_mixture, nbytes
+from gems_jax.explicit.store import chosen_mixture
 from gems_jax.population import StackedPolicies
 from gems_jax.roles import players_of, rotate, view
 from gems_jax.streams import stream
-from gems_jax.types import Array, Game, Profile, PyTree, Solver, num_populations, struct
+from gems_jax.types import Array, Game, Profile, PyTree, Solver, nbytes, num_populations, struct
 
 
 @struct

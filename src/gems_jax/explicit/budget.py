@@ -31,15 +31,15 @@ def new_pace(game: Game, config: Budgeted) -> Pace:
 
 def rounds_of(pace: Pace, config: Budgeted) -> Array:
     """Rounds of the next iteration [] int32: `rounds`, or what the budget allows, at least one."""
-    if not config.budget:
+    if not config.env_steps:
         return jnp.int32(config.rounds)
-    allowed = pace.balance + config.budget - pace.aside
+    allowed = pace.balance + config.env_steps - pace.aside
     return jnp.maximum(jnp.round(allowed / pace.per_round), 1).astype(jnp.int32)
 
 
 def settle(pace: Pace, config: Budgeted, rounds: ArrayLike, learning: ArrayLike, total: ArrayLike) -> Pace:
     """After an iteration of `rounds` rounds that took `learning` of `total` env steps."""
-    if not config.budget:
+    if not config.env_steps:
         return pace
     learnt, taken = jnp.asarray(learning, jnp.float32), jnp.asarray(total, jnp.float32)
-    return Pace(pace.balance + config.budget - taken, jnp.maximum(learnt / rounds, 1.0), taken - learnt)
+    return Pace(pace.balance + config.env_steps - taken, jnp.maximum(learnt / rounds, 1.0), taken - learnt)

@@ -81,8 +81,8 @@ class Budgeted(Learning):
     """Iterations that an experiment runs by default."""
     rounds: int = size(100)
     """Rounds of learning per iteration, shared out between the learners of a population."""
-    budget: int = size(0, at_least=0)
-    """Environment steps per iteration, measuring included: `rounds` are then as many as that allows. 0: no budget."""
+    env_steps: int = size(0, at_least=0)
+    """Budget of an iteration, measuring included: there are then as many rounds as it allows. 0: `rounds` of them."""
 
 
 @struct

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import chex
 import jax
 import jax.numpy as jnp
@@ -87,8 +85,3 @@ def chosen_mixture(which: str, iterate: Array, average: Array) -> Array:
 def running_mean(average: Array, new: Array, count: int) -> Array:
     """The mean of count + 1 mixtures from that of the first `count`."""
     return (average * count + new) / (count + 1)
-
-
-def nbytes(tree: Any) -> float:
-    """Bytes of all arrays of a tree."""
-    return float(sum(leaf.nbytes for leaf in jax.tree.leaves(tree)))

@@ -60,6 +60,9 @@ class GemsMetrics:
     episodes: Array  # [] int32, of this iteration
     env_steps: Array  # [] int32
     gradient_steps: Array  # [] int32
+    parameter_bytes: Array  # [] float32, of the networks and their optimizers
+    payoff_bytes: Array  # [] float32, 0: there is no payoff table
+    meta_bytes: Array  # [] float32, of anchors, mixtures and everything else that is carried along
 
 
 class Networks(NamedTuple):

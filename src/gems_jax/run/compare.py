@@ -1,4 +1,4 @@
-"""Several runs side by side: at the same iterations, the same environment steps and the same seconds.
+"""Several runs side by side: at the same iterations, environment steps and seconds, or episodes and gradient steps.
 
     comparison = compare(["runs/kuhn_poker", "runs/other"], metric="exploitability")
 
@@ -26,7 +26,14 @@ from gems_jax.run.statistics import Interval, interquartile_mean, stratified_boo
 from gems_jax.run.writers import read_metrics
 
 HEADLINES = ("exploitability", "nash_conv")
-AXES = {"iteration": "iterations", "total_env_steps": "env steps", "seconds": "seconds"}
+AXES = {
+    "iteration": "iterations",
+    "total_env_steps": "env steps",
+    "seconds": "seconds",
+    "total_episodes": "episodes",
+    "total_gradient_steps": "gradient steps",
+}
+USUAL = ("iteration", "total_env_steps", "seconds")
 _DEPTH = 5  # how deep below a folder runs are looked for
 _POINTS = 40  # of a curve
 
@@ -83,24 +90,34 @@ class Line:
 @dataclasses.dataclass(frozen=True)
 class Comparison:
     metric: str
+    axes: tuple[str, ...]
     groups: tuple[Group, ...]
     lines: tuple[Line, ...]
 
 
-def compare(paths: Sequence[Path | str], *, metric: str = "") -> Comparison:
-    """Read the runs at or below `paths` and compare them. RunError says what is missing."""
+def compare(paths: Sequence[Path | str], *, metric: str = "", axes: Sequence[str] = USUAL) -> Comparison:
+    """Read the runs at or below `paths` and compare them at equal `axes`. RunError says what is missing."""
+    axes = tuple(_axis(name) for name in axes)
     groups = group(collect(paths))
     metric = metric or _headline(groups)
     _check_metric(groups, metric)
     lines: list[Line] = []
     for game in dict.fromkeys(each.game for each in groups):
         here = [each for each in groups if each.game == game]
-        for axis in _axes(here):
+        for axis in _axes(here, axes):
             budget = min(each.reach(axis) for each in here)
             for each in here:
                 scores = each.at(metric, axis, budget)
                 lines.append(_line(game, each.label, axis, budget, scores[:, None]))
-    return Comparison(metric, tuple(groups), (*lines, *_over_games(groups, metric)))
+    return Comparison(metric, axes, tuple(groups), (*lines, *_over_games(groups, metric)))
+
+
+def _axis(name: str) -> str:
+    """A column by its own name or as people say it: `env_steps`, `env steps`, `total_env_steps`."""
+    for column, words in AXES.items():
+        if name.replace("_", " ") in (column.replace("_", " "), words):
+            return column
+    raise CompareError(f"unknown axis {name!r}; known: {', '.join(w.replace(' ', '_') for w in AXES.values())}")
 
 
 def collect(paths: Sequence[Path | str]) -> list[Seed]:
@@ -121,6 +138,8 @@ def collect(paths: Sequence[Path | str]) -> list[Seed]:
             raise RunError(f"cannot read {folder / 'metrics.csv'}: {error}") from error
         if not len(rows.get("iteration", ())):
             raise RunError(f"{folder} has no rows yet")
+        if "gradient_steps" in rows:
+            rows["total_gradient_steps"] = np.cumsum(rows["gradient_steps"])
         seeds.append(Seed(folder, read_config(folder), rows))
     return seeds
 
@@ -203,10 +222,10 @@ def _check_metric(groups: Sequence[Group], metric: str) -> None:
                 )
 
 
-def _axes(groups: Sequence[Group]) -> list[str]:
-    """Those that all groups have moved along: a method that walks the tree takes no environment steps."""
+def _axes(groups: Sequence[Group], axes: Sequence[str]) -> list[str]:
+    """Those of `axes` that all groups have moved along: a method that walks the tree takes no environment steps."""
     seeds = [seed for each in groups for seed in each.seeds]
-    return [axis for axis in AXES if all(axis in seed.rows and seed.rows[axis][-1] > 0 for seed in seeds)]
+    return [axis for axis in axes if all(axis in seed.rows and seed.rows[axis][-1] > 0 for seed in seeds)]
 
 
 def _value_at(rows: Mapping[str, np.ndarray], metric: str, axis: str, budget: float) -> float:
@@ -327,7 +346,7 @@ def curves(comparison: Comparison, game: str) -> Any:
     from gems_jax.run.figures import STYLES
 
     here = [each for each in comparison.groups if each.game == game]
-    axes_names = _axes(here)
+    axes_names = _axes(here, comparison.axes)
     figure = Figure(figsize=(4.2 * len(axes_names), 4.2), layout="constrained")
     panels = figure.subplots(1, len(axes_names), sharey=True, squeeze=False)[0]
     positive = all((each.at(comparison.metric, "iteration", np.inf) > 0).all() for each in here)

@@ -170,9 +170,13 @@ def _finish(plan: Plan, folder: Path, results: Sequence[ArmResult], console: Con
         references=spec.references,
         panels=spec.panels,
         over_time=spec.over_time,
+        groups=spec.groups,
         bounds={column: [b for c in spec.checks if c.column == column for b in c.bounds] for column in spec.panels},
     )
-    table = summary.comparison(results, spec.metrics, spec.report)
+    if spec.groups:
+        table = summary.ranking(results, spec.metrics, spec.report, spec.groups)
+    else:
+        table = summary.comparison(results, spec.metrics, spec.report)
     told = [_check(check, results) for check in spec.checks]
     numbers = summary.records(results, spec.report)
     summary.write_csv(folder / "summary.csv", numbers)

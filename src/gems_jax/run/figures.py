@@ -35,6 +35,10 @@ STYLES = (
     Style("#E69F00", (0, (3, 1, 1, 1, 1, 1)), "v"),
     Style("#56B4E9", (0, (8, 2)), "P"),
     Style("#000000", (0, (2, 2)), "X"),
+    Style("#8B4513", (0, (6, 1, 1, 1, 1, 1)), "<"),
+    Style("#7F7F7F", (0, (4, 2)), ">"),
+    Style("#5D3A9B", (0, (1, 2)), "*"),
+    Style("#A6761D", "-", "h"),
 )
 # (column, legend, colour, hatch), from the bottom of the stack to the top
 BUDGET = (
@@ -56,17 +60,21 @@ def draw(
     panels: Sequence[str] = (),
     bounds: Mapping[str, Sequence[tuple[str, float]]] | None = None,
     over_time: bool = False,
+    groups: Sequence[tuple[str, Sequence[str]]] = (),
 ) -> list[Path]:
     """Every figure that the rows {arm: {column: [seeds, iterations]}} have the columns for; returns their paths.
 
     headline: a gap, which goes towards zero on a logarithmic axis. panels: columns that get a panel each in
-    `outcomes.png`, against iterations or `over_time`; bounds: what they are held against, ("at most", 0.1).
+    `outcomes.png`, against iterations or `over_time`; bounds: what they are held against, ("at most", 0.1). groups:
+    (title, arms) that get a panel each for the headline, where there are too many arms for one.
     """
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
     drawn = []
     if any(headline in rows for rows in curves.values()):
-        figure = convergence(curves, headline, convention or headline.replace("_", " "), references)
+        label = convention or headline.replace("_", " ")
+        drawing = league if groups else convergence
+        figure = drawing(curves, headline, label, references, **({"groups": groups} if groups else {}))
         drawn.append(_save(figure, folder / f"{headline}.png"))
     shown = [column for column in panels if any(column in rows for rows in curves.values())]
     if shown:
@@ -108,6 +116,33 @@ def convergence(curves: Mapping[str, Rows], column: str, label: str, references:
     together = f" all {seeds} seeds together," if seeds > 1 else ""
     axes[1].set_xlabel(f"seconds (log scale),{together} without compilation")
     _legend(figure, axes[0], title=_of_seeds(seeds, ", cut off at the lowest seed"))
+    return figure
+
+
+def league(
+    curves: Mapping[str, Rows],
+    column: str,
+    label: str,
+    references: Sequence[tuple[str, float]],
+    groups: Sequence[tuple[str, Sequence[str]]],
+) -> Any:
+    """The headline against iterations, a panel for each group, arms in the same styles by place: means and bands."""
+    figure, (axes,) = _panels(1, len(groups), width=5.2 * len(groups), height=5.6, sharey=True)
+    for axis, (title, arms) in zip(axes, groups, strict=True):
+        for style, arm in zip(_styles(dict.fromkeys(arms, {})), arms, strict=True):
+            if column in curves.get(arm, {}):
+                _curve(axis, curves[arm]["iteration"][0], curves[arm][column], style, arm, log=True, thin=False)
+        for name, value in references:
+            axis.axhline(value, color="0.35", linewidth=0.8, linestyle=(0, (1, 3)), zorder=1, label=name)
+        axis.set_yscale("log")
+        axis.grid(True, which="major", color="0.9", linewidth=0.6)
+        axis.set_title(title, fontsize=10)
+        _iterations(axis)
+        axis.legend(loc="upper center", bbox_to_anchor=(0.5, -0.12), ncols=3, fontsize=7, frameon=False)
+    _bound_below(axes[0], [rows[column] for rows in curves.values() if column in rows], [v for _, v in references])
+    low, high = axes[0].get_ylim()
+    _plain_log_ticks(axes[0].yaxis, (1.0,) if high > 1000 * low else (1.0, 2.0, 5.0))
+    axes[0].set_ylabel(f"{label} (log scale)")
     return figure
 
 

@@ -11,7 +11,7 @@ from gems_jax.games import make_game
 from gems_jax.presets import preset
 from gems_jax.run.directory import slug
 from gems_jax.run.files import resolve
-from gems_jax.solvers import make_solver
+from gems_jax.solvers import DEFAULTS, make_solver, with_budget
 from gems_jax.types import Game, Solver
 
 
@@ -27,6 +27,7 @@ class Arm:
     options: Mapping[str, Any] = dataclasses.field(default_factory=dict)  # of the game, over the experiment's
     quick: Mapping[str, Any] = dataclasses.field(default_factory=dict)  # further changes for the quick version
     iterations: int | None = None  # instead of the experiment's
+    budget: int = 0  # env steps per iteration that the settings are made to take; 0 leaves them as they are
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,9 +73,15 @@ class Experiment:
     exact: bool = True  # measure exactly: enumerable games
     evaluation_episodes: int = 1000  # otherwise: that many episodes
     evaluation_every: int = 1  # after the first iteration and every that many
+    groups: tuple[
+        tuple[str, tuple[str, ...]], ...
+    ] = ()  # (title, arms), where arms compete: a panel and a ranking each
     over_time: bool = False  # panels against minutes instead of iterations
     chunk: int = 1  # iterations per compiled call: more where an iteration takes milliseconds
     quick: Mapping[str, Any] = dataclasses.field(default_factory=dict)  # fields to change for the quick version
+    full: Mapping[str, Any] = dataclasses.field(
+        default_factory=dict
+    )  # the same for the full version, where there is one
 
 
 @dataclasses.dataclass(frozen=True)
@@ -108,7 +115,7 @@ class Plan:
 
 def make_plan(spec: Experiment, quick: bool = False) -> Plan:
     """Look everything up: unknown games, presets, methods and settings are told now."""
-    spec = _replace(spec, spec.quick) if quick else spec
+    spec = changed(spec, spec.quick) if quick else spec
     labels = [arm.label for arm in spec.arms]
     if not labels or len({slug(label) for label in labels}) != len(labels):
         raise ValueError(f"an experiment needs arms with different labels, got {labels}")
@@ -116,22 +123,32 @@ def make_plan(spec: Experiment, quick: bool = False) -> Plan:
         unknown = [label for label in check.arms if label not in labels]
         if unknown or not check.bounds:
             raise ValueError(f"a check needs a bound and arms of the experiment ({', '.join(labels)}), got {check}")
+    for title, members in spec.groups:
+        if not members or not set(members) <= set(labels):
+            raise ValueError(
+                f"the group {title!r} names no arms, or other ones than {', '.join(labels)}: got {members}"
+            )
     arms, games = [], {}
     for arm in spec.arms:
         game = games[arm.label] = make_game(spec.game, **{**spec.options, **arm.options})
         if arm.preset is not None and arm.config is not None:
             raise ValueError(f"the arm {arm.label!r} has both a preset and a config: give one of them")
         config = preset(spec.game, arm.preset) if arm.preset is not None else arm.config
+        if config is None and arm.method in DEFAULTS and arm.method != "gems":
+            config = DEFAULTS[arm.method]
         changes = {**arm.overrides, **(arm.quick if quick else {})}
         if changes:
             if config is None:
                 raise ValueError(f"the arm {arm.label!r} changes {', '.join(changes)} of no config: name a preset")
             config = config.replace(**changes)
+        if arm.budget:
+            config = with_budget(arm.method, game, config, arm.budget)
         arms.append((arm, config, make_solver(arm.method, game, config)))
     return Plan(spec, games, tuple(arms))
 
 
-def _replace(spec: Experiment, changes: Mapping[str, Any]) -> Experiment:
+def changed(spec: Experiment, changes: Mapping[str, Any]) -> Experiment:
+    """The spec with some fields changed; unknown names raise ValueError."""
     known = [field.name for field in dataclasses.fields(Experiment)]
     unknown = [name for name in changes if name not in known]
     if unknown:

@@ -98,6 +98,58 @@ def comparison(results: Sequence[ArmResult], metrics: Sequence[str], report: Seq
     return Table(("", "iteration", *(result.label for result in results)), tuple(body), tuple(sections), caption)
 
 
+_BYTES = ("parameter_bytes", "payoff_bytes", "meta_bytes")
+
+
+def ranking(
+    results: Sequence[ArmResult],
+    metrics: Sequence[str],
+    report: Sequence[int],
+    groups: Sequence[tuple[str, Sequence[str]]],
+) -> Table:
+    """One line per arm, the best of each group first: the first metric at the reported iterations, the others and what
+    it all cost at the last."""
+    by_label = {result.label: result for result in results}
+    headline, others = metrics[0], metrics[1:]
+    shown = marks(report, max(result.iterations for result in results))
+    header = ["", "place", *(f"{readable(headline)} at {mark}" for mark in shown), *map(readable, others)]
+    header += [
+        "env steps / iteration",
+        "gradient steps / iteration",
+        "seconds",
+        "compile s",
+        "policies kB",
+        "payoffs kB",
+    ]
+    body: list[tuple[str, ...]] = []
+    sections = []
+    for title, members in groups:
+        here = [by_label[label] for label in members if label in by_label]
+        body.append((title, *[""] * (len(header) - 1)))
+        ranked = sorted(here, key=lambda result: _mean(result, headline))
+        for place, result in enumerate(ranked, 1):
+            last = result.iterations
+            cells = [_interval_text(result.at(headline, mark)) for mark in shown]
+            cells += [_interval_text(result.at(metric, last)) for metric in others]
+            for column in ("env_steps", "gradient_steps"):
+                cells.append(short_number(result.rows[column].mean()) if column in result.rows else "")
+            cells += [f"{_mean(result, 'seconds'):.0f}", f"{result.compile_seconds:.0f}"]
+            held = [_mean(result, column) if column in result.rows else 0.0 for column in _BYTES]
+            cells += [f"{(held[0] + held[2]) / 1e3:.1f}", f"{held[1] / 1e3:.1f}"]
+            body.append((f"  {result.label}", str(place), *cells))
+        sections.append(len(body) - 1)
+    seeds = results[0].seeds
+    caption = f"{seeds} seeds{'; mean ± half of the 95 % interval (Student t)' * (seeds > 1)}; seconds of all seeds"
+    caption += "; policies: parameters, mixtures and whatever else is carried along, at the end, of one seed"
+    return Table(tuple(header), tuple(body), tuple(sections), caption)
+
+
+def _mean(result: ArmResult, column: str) -> float:
+    """At the last iteration, over seeds."""
+    found = result.at(column, result.iterations)
+    return math.inf if found is None else found.mean
+
+
 def records(results: Sequence[ArmResult], report: Sequence[int]) -> list[dict[str, Any]]:
     """Every logged column of every arm at the reported iterations, one record each."""
     found = []

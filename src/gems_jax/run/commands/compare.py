@@ -14,12 +14,14 @@ from gems_jax.run.commands.parsing import UsageError, parse
 
 @dataclasses.dataclass(frozen=True)
 class Compare:
-    """Runs side by side at the same iterations, environment steps and seconds, with bootstrap intervals."""
+    """Runs side by side at the same iterations, environment steps, seconds and so on, with bootstrap intervals."""
 
     runs: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN...")]
     """Run directories, or folders that hold some."""
     metric: str = ""
     """Column of metrics.csv to compare (default: exploitability, else nash_conv)."""
+    at: tuple[str, ...] = ("iterations", "env_steps", "seconds")
+    """At equal what: iterations, env_steps, seconds, episodes, gradient_steps; several apart by spaces."""
     output: Path | None = None
     """Folder for the figure and the tables (default: runs/compare/TIME)."""
 
@@ -31,7 +33,7 @@ def main(argv: Sequence[str]) -> int:
     from gems_jax.run.compare import compare, table, write
     from gems_jax.run.console import Console
 
-    comparison = compare(arguments.runs, metric=arguments.metric)
+    comparison = compare(arguments.runs, metric=arguments.metric, axes=arguments.at)
     Console().table(table(comparison))
     for path in write(comparison, arguments.output):
         print(f"written: {path}")

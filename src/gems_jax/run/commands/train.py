@@ -31,6 +31,8 @@ class Train:
     """Named settings of the game, which the flags below then change (default: tuned, or paper where there is none)."""
     method: str = "gems"
     """Method to solve it with; its own settings are then the flags below (--method psro --help)."""
+    budget: int = 0
+    """Env steps per iteration that every method is held to, as far as it learns from episodes (0: its own settings)."""
     quick: bool = False
     """A short version that only shows that everything works."""
     seed: int = 0
@@ -137,6 +139,7 @@ def _check(run: Train) -> None:
         ("--seed-batch", run.seed_batch, 0),
         ("--chunk", run.chunk, 1),
         ("--keep", run.keep, 1),
+        ("--budget", run.budget, 0),
         ("--evaluation-episodes", run.evaluation_episodes, 0),
         ("--evaluation-every", run.evaluation_every, 1),
     ):
@@ -232,9 +235,11 @@ def _train(run: Train, game: Any, config: Any, preset: str) -> int:
     from gems_jax.run.directory import create_run
     from gems_jax.run.rebuild import Problem
     from gems_jax.run.training import Settings, monitor_of, train
-    from gems_jax.solvers import make_solver
+    from gems_jax.solvers import make_solver, with_budget
 
     try:
+        if run.budget:
+            config = with_budget(run.method, game, config, run.budget)
         problem = Problem(game, run.method, config, make_solver(run.method, game, config))
         if problem.solver.jittable:  # settings that do not go with the game
             jax.eval_shape(problem.solver.init, jax.random.key(0))
