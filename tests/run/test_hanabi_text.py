@@ -74,7 +74,7 @@ def test_a_replay(tmp_path: Path):
     run = untrained_run(tmp_path / "run", "hanabi", config)
     (text,) = write_replays(load(run.shared), tmp_path / "out", episodes=2)
     games = text.read_text().split("\n\n")
-    assert games[0].startswith("hanabi: gems, seed 0") and len(games) == 4
+    assert games[0].startswith("Hanabi: gems, seed 0") and len(games) == 4
     for game in games[1:3]:
         numbers = [int(number) for number in re.findall(r"^ +(\d+)\. seat", game, re.MULTILINE)]
         seats = re.findall(r"\d+\. seat (\d) ", game)

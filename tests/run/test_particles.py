@@ -14,6 +14,7 @@ from gems_jax.run import particles
 from gems_jax.run.load import load
 from gems_jax.run.particles import Track, animated, montage, touches, track_in_words
 from gems_jax.run.replay import write_replays
+from gems_jax.run.words import words_of
 
 TAG, SPREAD = make_game("simple_tag", max_steps=12), make_game("simple_spread", max_steps=12)
 
@@ -39,13 +40,14 @@ def test_touches_are_those_that_are_paid():
 
 
 def test_words():
-    assert "nobody touched anybody" in track_in_words(TAG, resting(TAG), 1)
-    text = track_in_words(TAG, resting(TAG, _3=resting(TAG).position[0, 0]), 2)
+    tag, spread = words_of(TAG), words_of(SPREAD)
+    assert "nobody touched anybody" in track_in_words(TAG, tag, resting(TAG), 1)
+    text = track_in_words(TAG, tag, resting(TAG, _3=resting(TAG).position[0, 0]), 2)
     assert text.startswith("game 2, 12 steps\n  touches at steps 12\n")
-    assert text.endswith("result: seat 0 +10, seat 1 +10, seat 2 +10, seat 3 -10")
+    assert text.endswith("result: pursuer 1 +10, pursuer 2 +10, pursuer 3 +10, evader -10")
     marks = resting(SPREAD).position[0, 3:]
-    text = track_in_words(SPREAD, resting(SPREAD, _0=marks[0], _1=marks[1], _2=marks[2]), 1)
-    assert "0.00, 0.00, 0.00 in the end" in text
+    text = track_in_words(SPREAD, spread, resting(SPREAD, _0=marks[0], _1=marks[1], _2=marks[2]), 1)
+    assert "0.00, 0.00, 0.00 in the end" in text and "agent 3 " in text
 
 
 def pixels(data, frame=0):
@@ -97,6 +99,38 @@ def test_the_still_fades():
         row = int(height * (1 - (0.065 + 0.865 * (up + reach) / (2 * reach))))
         darkness.append(255 - image[row - 6 : row - 3, column - 1 : column + 2, 0].mean())
     assert 20 < darkness[0] < darkness[1] < darkness[2]
+
+
+def test_the_view_holds_the_square_and_the_whole_track():
+    """Somebody who walks far to the right moves the middle; inside the square the view is the square's own."""
+    position = resting(TAG).position.copy()
+    low, high = particles._window(Track(position, resting(TAG).reward))
+    np.testing.assert_allclose([low, high], [[-1.15, -1.15], [1.15, 1.15]])
+    position[-1, 0] = (5.0, 0.0)
+    low, high = particles._window(Track(position, resting(TAG).reward))
+    np.testing.assert_allclose(high - low, 1.15 * 6)
+    np.testing.assert_allclose((low + high) / 2, (2.0, 0.0))
+
+
+def test_agents_that_look_alike_share_a_line_of_the_legend():
+    five = make_game("simple_spread", agents=5)
+    assert particles._called(particles.AGENTS[0], ["1", "4"]) == "agents 1, 4"
+    assert particles._called(particles.AGENTS[2], ["3"]) == "agent 3"
+    assert particles._called(particles.PURSUER, ["1", "2", "3"]) == "pursuer"
+    assert len(particles.looks(five)) == 5 and particles.looks(five)[0] == particles.looks(five)[3]
+
+
+def test_moments_of_the_still():
+    """Of 50 steps: 0, 10, ..., 50, each drawn."""
+    game = make_game("simple_tag", max_steps=50)
+    assert particles.moments(50) == [0, 10, 20, 30, 40, 50] and particles.moments(25) == [0, 10, 20, 25]
+    position = resting(game).position.copy()
+    for time in range(51):  # the evader goes from left to right, the only dark blue in the upper half
+        position[time, 3] = (-0.8 + 0.032 * time, 0.6)
+    image = pixels(montage(game, Track(position, resting(game).reward)))
+    row = int(image.shape[0] * (1 - (0.065 + 0.865 * (0.6 + 1.15) / 2.3))) - 4
+    blue = image[row, :, 2] - image[row, :, 0] > 25
+    assert np.diff(np.concatenate([[0], blue.astype(int)])).clip(0).sum() == 6  # six stretches of blue
 
 
 def test_replays_of_a_run(tmp_path: Path):

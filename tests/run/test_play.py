@@ -83,6 +83,9 @@ def test_games_that_cannot_be_shown(tmp_path: Path) -> None:
 
     with pytest.raises(RunError, match="cannot be played in a terminal.*kuhn_poker"):
         check_playable(make_game("pgx:hex"))
+    for name in ("hanabi", "simple_tag"):
+        with pytest.raises(RunError, match="cannot be played in a terminal"):
+            check_playable(make_game(name))
 
 
 def test_command_checks_its_arguments(kuhn_run: RunDirectory) -> None:

@@ -9,13 +9,16 @@ import numpy as np
 import pytest
 
 from cli import SMALL, assert_one_line, call, untrained_run
+from gems_jax.games import GAMES, make_game
 from gems_jax.run.animation import _style as animation_style
 from gems_jax.run.animation import animation
+from gems_jax.run.board_pictures import MARK, board_of
 from gems_jax.run.directory import RunDirectory
 from gems_jax.run.load import load
-from gems_jax.run.replay import Record, Table, choose, play_out, transcript, write_replays
+from gems_jax.run.replay import Record, Table, Turn, choose, play_out, transcript, write_replays
 from gems_jax.run.words import legal_actions, words_of
 
+ORANGE, SVG = MARK["stroke"], "{http://www.w3.org/2000/svg}"
 RESULTS = {  # what the betting pays to the player with the better card, and to whom it pays when somebody folds
     ("check", "check"): 1,
     ("bet", "call"): 2,
@@ -69,7 +72,11 @@ def test_files_of_a_pgx_game(board_run: RunDirectory, tmp_path: Path) -> None:
         assert len(frames) == len(moves) + 1 and len(set(moves)) == len(moves)  # a field is taken once
         told = ["".join(frame.itertext()) for frame in frames]
         assert [re.search(r"field (\d)", text)[1] for text in told[1:]] == moves  # type: ignore[index]
-        assert "result: seat 0 " in told[-1] and not any("result" in text for text in told[:-1])
+        assert "result: X " in told[-1] and not any("result" in text for text in told[:-1])
+        for frame, move in zip(frames[1:], moves, strict=True):  # the field that was just taken is framed
+            (mark,) = [part for part in frame.iter("{http://www.w3.org/2000/svg}rect") if part.get("stroke") == ORANGE]
+            corner = [float(mark.get(name)) + float(mark.get("width")) / 2 for name in ("x", "y")]
+            assert corner == [60 + 60 * ((int(move) - 1) % 3), 60 + 60 * ((int(move) - 1) // 3)]
         # what a viewer without animations shows is the final position, and nothing else
         assert [frame.get("visibility") for frame in frames] == ["hidden"] * len(moves) + [None]
 
@@ -90,8 +97,6 @@ def test_captions_must_fit_the_positions() -> None:
 
 
 def test_words_of_boards_and_leduc(tmp_path: Path) -> None:
-    from gems_jax.games import make_game
-
     game = make_game("connect_four")
     words, table = words_of(game), Table(game)
     state = table.advance(table.init(jax.random.key(0)), {0: 3}, jax.random.key(0))
@@ -99,7 +104,7 @@ def test_words_of_boards_and_leduc(tmp_path: Path) -> None:
     rows = words.shown(state).splitlines()
     assert rows[-2].split("|")[3].strip() == "X" and rows[-4].split("|")[3].strip() == "O"
     assert words.of_text(state, "7") == 6 and words.of_text(state, "8") is None and words.of_text(state, "x") is None
-    assert "you are O" in words.seen(state, 1)
+    assert "you are white (O)" in words.seen(state, 1)
     game = make_game("leduc_holdem")
     words, table = words_of(game), Table(game)
     state = table.init(jax.random.key(0))
@@ -117,10 +122,49 @@ def test_words_of_boards_and_leduc(tmp_path: Path) -> None:
     )
 
 
-def test_a_matrix_game_has_plain_words_and_no_pictures(matrix_run: RunDirectory, tmp_path: Path) -> None:
+def test_a_matrix_game_has_words_and_no_pictures(matrix_run: RunDirectory, tmp_path: Path) -> None:
     paths = write_replays(load(matrix_run.shared), tmp_path, episodes=2)
     assert len(paths) == 1
-    assert re.search(r"seat 0: action \d .*\n  seat 1: action \d ", paths[0].read_text())
+    choice = "(rock|paper|scissors)"
+    assert re.search(rf"seat 0: {choice} .*\n  seat 1: {choice} ", paths[0].read_text())
+
+
+def test_every_game_has_a_title_and_names_for_its_moves() -> None:
+    """Games that people read have words of their own; those that come from elsewhere have numbers."""
+    for name in GAMES:
+        game = make_game(name, **({"payoffs": [[1.0, 0.0], [0.0, 1.0]]} if name == "matrix" else {}))
+        words = words_of(game)
+        assert words.title and len(words.seats) in (0, game.num_seats)
+        state = jax.jit(game.init)(jax.random.key(0)) if game.num_actions < 50 else None
+        if state is not None and name not in ("matrix", "simple_tag", "simple_spread"):
+            seat = int(np.argmax(np.asarray(state.to_move)))
+            named = [words.action(state, action) for action in legal_actions(state, seat)]
+            assert len(set(named)) == len(named) and not any("action" in each for each in named), name
+    assert words_of(make_game("pgx:hex")).action(None, 3) == "action 3"  # type: ignore[arg-type]
+
+
+def test_the_chosen_move_is_told_with_its_probability_and_the_likeliest_others() -> None:
+    words, game = words_of(make_game("connect_four")), make_game("connect_four")
+    state = jax.jit(game.init)(jax.random.key(0))
+    probs = np.array([0.3, 0.2, 0.15, 0.14, 0.12, 0.089, 0.001])
+    record = Record([Turn(state, {0: 5}, {0: probs})], state, np.zeros(2))
+    line = next(line for line in transcript(words, record, 1).splitlines() if "black:" in line)
+    assert line == "  black: column 6   (0.09; column 1 0.30, column 2 0.20, column 3 0.15, column 4 0.14)"
+
+
+def test_what_frames_share_is_there_once() -> None:
+    """A game of chess repeats neither the board nor the pieces in full."""
+    game = make_game("chess")
+    start, step = jax.jit(game.init)(jax.random.key(0)), jax.jit(game.step)
+    moved = step(start, np.array([32 * 73 + 73 + 17, 0]), jax.random.key(0))  # e2e4
+    board, positions = board_of(start.inner.state), [start.inner.state, moved.inner.state]
+    text = animation(positions, [["the start"], ["e2e4"]], board, [[], [(4, 6), (4, 4)]])
+    root = ElementTree.fromstring(text)
+    assert len(list(root.iter(f"{SVG}image"))) == 12 and text.count("base64") == 12
+    uses = [part for part in root.iter(f"{SVG}use")]
+    assert len(uses) == 2 * (32 + 1) and text.count('fill="gray"') == 32
+    named = {part.get("id") for part in root.iter() if part.get("id")}
+    assert {part.get("{http://www.w3.org/1999/xlink}href", "")[1:] for part in uses} <= named
 
 
 def test_command(kuhn_run: RunDirectory, tmp_path: Path) -> None:
@@ -138,8 +182,6 @@ def test_an_empty_game_is_told() -> None:
 
 
 def untrained_game():
-    from gems_jax.games import make_game
-
     return make_game("biased_rps")
 
 

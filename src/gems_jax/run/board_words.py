@@ -101,10 +101,6 @@ def go_board(state: GameState) -> str:
     return "\n".join([letters, *(row.rstrip() for row in rows), counts])
 
 
-def go_shown(state: GameState) -> str:
-    return go_board(state) + (f"\n{go_result(state)}" if bool(state.done) else "")
-
-
 def go_area(stones: np.ndarray) -> tuple[int, int]:
     """Points of black and of white: stones, and empty regions that only one colour borders on."""
     points, size, seen = {1: int((stones == 1).sum()), -1: int((stones == -1).sum())}, len(stones), set()
@@ -137,9 +133,7 @@ def go_result(state: GameState) -> str:
     black, white = go_area(_stones(state))
     why = "both passed" if int(inner.consecutive_pass_count) >= 2 else f"{int(inner.step_count)} moves were played"
     ahead = black - white - GO_KOMI
-    return (
-        f"{why}: black {black}, white {white} + {GO_KOMI}, {'black' if ahead > 0 else 'white'} wins by {abs(ahead):g}"
-    )
+    return f"{why}: {'black' if ahead > 0 else 'white'} wins by {abs(ahead):g} ({black} to {white} + {GO_KOMI})"
 
 
 # --- chess
@@ -219,10 +213,6 @@ def chess_board(state: GameState) -> str:
         f"{rank + 1}  " + " ".join(PIECES[int(board[file, rank])] for file in range(8)) for rank in range(7, -1, -1)
     ]
     return "\n".join([*rows, "   " + " ".join(FILES)])
-
-
-def chess_shown(state: GameState) -> str:
-    return chess_board(state) + (f"\n{chess_result(state)}" if bool(state.done) else "")
 
 
 def chess_result(state: GameState) -> str:

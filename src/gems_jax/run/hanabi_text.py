@@ -98,7 +98,7 @@ def transcript(game: Hanabi, record: Any, number: int) -> str:
         rest = "".join(f"; {action_in_words(game, turn.state, other)} {probs[other]:.2f}" for other in others)
         done = f"{action_in_words(game, turn.state, action)}{outcome_in_words(game, following)}"
         lines.append(f"  {index:>2}. seat {seat} {done}  ({probs[action]:.2f}{rest})")
-        drew = action < 2 * game.hand_size and int(following.inner.hands[seat][-1]) >= 0
+        drew = action < 2 * game.hand_size and int(following.inner.hands[seat][-1]) >= 0 and not bool(following.done)
         if drew:
             lines.append(f"      and draws {card_in_words(game, int(following.inner.hands[seat][-1]))}")
         now = np.asarray(following.inner.fireworks).tolist()

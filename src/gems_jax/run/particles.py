@@ -18,7 +18,7 @@ import numpy as np
 from gems_jax.games.mpe_game import Body, ParticleGame
 from gems_jax.run.errors import writing
 from gems_jax.run.load import LoadedPolicy
-from gems_jax.run.words import returns_in_words
+from gems_jax.run.words import Words
 from gems_jax.types import Array
 
 GHOST_STEPS = 10  # between the moments of the still
@@ -74,7 +74,7 @@ def touches(game: ParticleGame, position: np.ndarray) -> list[tuple[int, int]]:
     ]
 
 
-def track_in_words(game: ParticleGame, track: Track, number: int) -> str:
+def track_in_words(game: ParticleGame, words: Words, track: Track, number: int) -> str:
     """When agents touched, how well landmarks were covered, and what everybody earned."""
     lines = [f"game {number}, {len(track.reward)} steps"]
     when = [time for time, position in enumerate(track.position) if time and touches(game, position)]
@@ -84,7 +84,7 @@ def track_in_words(game: ParticleGame, track: Track, number: int) -> str:
         nearest = np.linalg.norm(agents[:, :, None] - marks[:, None], axis=-1).min(axis=1)  # [2, landmarks]
         first, last = (", ".join(f"{distance:.2f}" for distance in row) for row in nearest)
         lines.append(f"  from each landmark to its nearest agent: {first} at first, {last} in the end")
-    lines.append(f"  result: {returns_in_words(np.round(track.reward.sum(axis=0), 2))}")
+    lines.append(f"  result: {words.returns(np.round(track.reward.sum(axis=0), 2))}")
     return "\n".join(lines)
 
 
@@ -127,10 +127,14 @@ def animated(game: ParticleGame, track: Track) -> bytes:
     return data.getvalue()
 
 
+def moments(last: int) -> list[int]:
+    """The moments of a still of `last` steps: 0, 10, 20, ... and the last."""
+    return sorted({*range(0, last + 1, GHOST_STEPS), last})
+
+
 def montage(game: ParticleGame, track: Track) -> bytes:
     """Moments 0, 10, 20, ... and the last in one PNG: the earlier, the fainter; thin lines are the ways between."""
-    last = len(track.reward)
-    times = sorted({*range(0, last + 1, GHOST_STEPS), last})
+    times = moments(len(track.reward))
     figure, axes = _empty(game, track)
     _landmarks(axes, game, track.position[0])
     for rank, time in enumerate(times):
@@ -141,7 +145,7 @@ def montage(game: ParticleGame, track: Track) -> bytes:
     for time in reversed(times):
         for seat in range(game.num_seats):
             top = track.position[time, seat] + [0.0, game.bodies[seat].radius]
-            if all(np.abs(top - other).max() > axes.get_ylim()[1] / 16 for other in taken):
+            if all(np.abs(top - other).max() > np.ptp(axes.get_ylim()) / 32 for other in taken):
                 _label(axes, str(time), top)
                 taken.append(top)
     for seat, look in enumerate(looks(game)):
@@ -168,10 +172,17 @@ def _empty(game: ParticleGame, track: Track) -> tuple[Any, Any]:
     figure = Figure(figsize=(INCHES, INCHES + 0.4), dpi=DPI)  # a strip above for the title, one below for the legend
     FigureCanvasAgg(figure)
     axes = figure.add_axes((0.02, 0.065, 0.96, 0.865))
-    reach = max(1.15, float(np.abs(track.position).max()) + 0.2)
-    axes.set(xlim=(-reach, reach), ylim=(-reach, reach), aspect="equal", xticks=[], yticks=[])
+    low, high = _window(track)
+    axes.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]), aspect="equal", xticks=[], yticks=[])
     axes.add_patch(Rectangle((-1, -1), 2, 2, fill=False, edgecolor="#999999", linestyle=(0, (4, 3)), linewidth=0.8))
     return figure, axes
+
+
+def _window(track: Track) -> tuple[np.ndarray, np.ndarray]:
+    """Lower left and upper right corner of the smallest view that shows the starting square and the whole track."""
+    low, high = np.minimum(track.position.min(axis=(0, 1)), -1.0), np.maximum(track.position.max(axis=(0, 1)), 1.0)
+    centre, half = (low + high) / 2, 1.15 * (high - low).max() / 2
+    return centre - half, centre + half
 
 
 def _landmarks(axes: Any, game: ParticleGame, position: np.ndarray) -> None:
@@ -213,11 +224,13 @@ def _legend(axes: Any, game: ParticleGame) -> None:
     from matplotlib.lines import Line2D
 
     marker = {0: "o", 3: "^", 4: "D"}
-    shown = {look.label if look.label != "agent" else look: look for look in looks(game)}
+    seats: dict[Look, list[str]] = {}
+    for seat, look in enumerate(looks(game), 1):
+        seats.setdefault(look, []).append(str(seat))
     style: dict[str, Any] = {"linestyle": "", "markeredgecolor": EDGE, "markersize": 7}
     handles = [
-        Line2D([], [], marker=marker[look.sides], color=look.color, label=look.label, **style)
-        for look in shown.values()
+        Line2D([], [], marker=marker[look.sides], color=look.color, label=_called(look, numbers), **style)
+        for look, numbers in seats.items()
     ]
     kinds = {body.kind for body in game.bodies[game.num_seats :]}
     if "landmark" in kinds:
@@ -225,6 +238,11 @@ def _legend(axes: Any, game: ParticleGame) -> None:
     if "obstacle" in kinds:
         handles.append(Line2D([], [], marker="o", color="#DDDDDD", label="obstacle", **style))
     axes.figure.legend(handles=handles, loc="lower center", ncols=len(handles), fontsize=7.5, frameon=False)
+
+
+def _called(look: Look, numbers: list[str]) -> str:
+    """`pursuer`; agents, which look different, by their numbers: `agent 2`, `agents 1, 4`."""
+    return f"agent{'s' * (len(numbers) > 1)} {', '.join(numbers)}" if look.label == "agent" else look.label
 
 
 def _png(figure: Any) -> bytes:

@@ -14,10 +14,11 @@ import numpy as np
 from gems_jax.run.errors import RunError
 from gems_jax.run.load import LoadedPolicy
 from gems_jax.run.replay import Table, check_discrete, choose, movers
-from gems_jax.run.words import Words, has_words, legal_actions, words_of
+from gems_jax.run.words import Words, legal_actions, words_of
 from gems_jax.types import Array, Game, GameState
 
 QUIT = ("q", "quit", "exit")
+LISTED = 9  # as many moves are listed when asking; of more, only how to type one is told
 
 
 class Leave(Exception):
@@ -30,10 +31,10 @@ def check_playable(game: Game) -> None:
         check_discrete(game)
     except ValueError as error:
         raise RunError(str(error)) from None
-    if not has_words(game) and not (game.simultaneous and game.max_steps == 1):
+    if not words_of(game).playable:
         raise RunError(
             f"{game.name} cannot be played in a terminal; there are kuhn_poker, leduc_holdem, tic_tac_toe, "
-            "connect_four and matrix games"
+            "connect_four, go_9x9, chess, deceptive_messages, public_goods and matrix games"
         )
 
 
@@ -58,8 +59,9 @@ def play(
         while not games or len(earned) < games:
             number = len(earned)
             own = number % policy.game.num_seats if seat is None else seat
+            called = f" ({words.seat(own)})" if words.seats else ""
             begins = " and begin" if own == 0 and not policy.game.simultaneous else ""
-            tell(f"\ngame {number + 1}: you sit in seat {own}{begins}")
+            tell(f"\ngame {number + 1}: you sit in seat {own}{called}{begins}")
             key = jax.random.fold_in(jax.random.key(seed), number)
             earned.append(_one_game(table, words, policy, own, key, ask, tell))
             total = f"{sum(earned):+g} in {len(earned)} game{'s' * (len(earned) > 1)}"
@@ -100,9 +102,9 @@ def _one_game(
                 tell(f"opponent: {words.action(state, action)}")
         state = table.advance(state, actions, key_step)
         total += float(state.reward[own])
-    ending = words.shown(state)
-    if ending:
-        tell(ending)
+    for told in (words.shown(state), words.ending(state) if words.ending else ""):
+        if told:
+            tell(told)
     return total
 
 
@@ -110,11 +112,13 @@ def _ask(words: Words, state: GameState, seat: int, ask: Callable[[str], str], t
     """Ask until a legal action was typed."""
     legal = legal_actions(state, seat)
     names = ", ".join(words.action(state, action) for action in legal)
+    asked = names if len(legal) <= LISTED else words.hint
     while True:
-        text = ask(f"{names} > ").strip()
+        text = ask(f"{asked} > ").strip()
         if text.lower() in QUIT:
             raise Leave
         action = words.of_text(state, text)
         if action in legal:
             return action  # type: ignore[return-value]
-        tell(f"{text!r} is not possible here, only: {names} (q leaves)")
+        why = f"only {names}" if words.why_not is None else words.why_not(state, text)
+        tell(f"{text!r} is not possible here: {why} (q leaves)")

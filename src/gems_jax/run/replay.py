@@ -21,10 +21,11 @@ from gems_jax.games.hanabi_game import Hanabi
 from gems_jax.games.mpe_game import ParticleGame
 from gems_jax.run import hanabi_text
 from gems_jax.run.animation import animation, can_draw
+from gems_jax.run.board_pictures import board_of
 from gems_jax.run.errors import writing
 from gems_jax.run.files import replace_text
 from gems_jax.run.load import LoadedPolicy
-from gems_jax.run.words import Words, legal_actions, returns_in_words, words_of
+from gems_jax.run.words import Words, legal_actions, words_of
 from gems_jax.types import Array, Game, GameState
 
 
@@ -95,27 +96,37 @@ def play_out(table: Table, policy: LoadedPolicy, key: Array) -> Record:
 def transcript(words: Words, record: Record, number: int) -> str:
     """One game in words: what was shown, every move with the probabilities it was drawn from, the result."""
     lines, shown = [f"game {number}"], ""
-    for turn in record.turns:
-        now = words.shown(turn.state)
+
+    def show(state: GameState) -> None:
+        nonlocal shown
+        now = words.shown(state)
         if now != shown and now:
-            lines += [f"  {line}" for line in now.splitlines()]
+            lines.extend(f"  {line}" for line in now.splitlines())
         shown = now
+
+    for index, turn in enumerate(record.turns):
+        if index % words.shown_every == 0:
+            show(turn.state)
         for seat, action in turn.actions.items():
             name = words.action(turn.state, action)
-            lines.append(f"  seat {seat}: {name:<10} ({_odds(words, turn, seat)})")
-    last = words.shown(record.final)
-    if last != shown and last:
-        lines += [f"  {line}" for line in last.splitlines()]
-    lines.append(f"  result: {returns_in_words(record.returns)} {words.unit}")
+            count = f"{index + 1:>3}. " if words.shown_every > 1 else ""
+            lines.append(f"  {count}{words.seat(seat)}: {name:<10} ({_odds(words, turn, seat)})")
+    if record.turns:
+        show(record.final)
+    if words.ending:
+        lines.append(f"  {words.ending(record.final)}")
+    lines.append(f"  result: {words.returns(record.returns)} {words.unit}")
     return "\n".join(lines)
 
 
 def _odds(words: Words, turn: Turn, seat: int) -> str:
-    """The likeliest actions with their probabilities; of many, only those that do not round to zero."""
-    probs = turn.probabilities[seat]
-    ranked = sorted(legal_actions(turn.state, seat), key=lambda action: -probs[action])
-    told = [action for action in ranked[:5] if len(ranked) <= 3 or probs[action] >= 0.005]
-    return ", ".join(f"{words.action(turn.state, action)} {probs[action]:.2f}" for action in told)
+    """What could be played with its probability. Of many: the chosen one's, and the likeliest others."""
+    probs, chosen, legal = turn.probabilities[seat], turn.actions[seat], legal_actions(turn.state, seat)
+    ranked = sorted(legal, key=lambda action: -probs[action])
+    if len(legal) > 3:
+        ranked = [action for action in ranked if action != chosen and probs[action] >= 0.005][:4]
+    others = ", ".join(f"{words.action(turn.state, action)} {probs[action]:.2f}" for action in ranked)
+    return others if len(legal) <= 3 else "; ".join(filter(None, [f"{probs[chosen]:.2f}", others]))
 
 
 def write_replays(policy: LoadedPolicy, folder: Path, *, episodes: int = 3, seed: int = 0) -> list[Path]:
@@ -130,7 +141,7 @@ def write_replays(policy: LoadedPolicy, folder: Path, *, episodes: int = 3, seed
         from gems_jax.run import particles
 
         tracks = [particles.play_track(table, policy, key) for key in keys]
-        parts = [particles.track_in_words(game, track, number) for number, track in enumerate(tracks, 1)]
+        parts = [particles.track_in_words(game, words, track, number) for number, track in enumerate(tracks, 1)]
         returns = [track.reward.sum(axis=0) for track in tracks]
         pictures = particles.write_pictures(game, tracks, folder, stem)
     else:
@@ -144,8 +155,9 @@ def write_replays(policy: LoadedPolicy, folder: Path, *, episodes: int = 3, seed
         returns = [record.returns for record in records]
         pictures = _animations(words, records, folder, stem)
     head = f"{words.title}: {policy.method}, seed {policy.seed}, iteration {policy.iteration}"
+    head += f"; {words.legend}" if words.legend else ""
     games = "1 game" if episodes == 1 else f"{episodes} games"
-    tail = f"mean of {games}: {returns_in_words(np.round(np.mean(returns, axis=0), 4))} {words.unit}"
+    tail = f"mean of {games}: {words.returns(np.round(np.mean(returns, axis=0), 4))} {words.unit}"
     text = folder / f"{stem}.txt"
     replace_text(text, "\n\n".join([head, *parts, tail]) + "\n")
     return [text, *pictures]
@@ -156,11 +168,12 @@ def captions(words: Words, record: Record) -> list[list[str]]:
     told = [["the start", ""]]
     for number, turn in enumerate(record.turns, 1):
         moves = [
-            f"seat {seat}: {words.action(turn.state, action)} (probability {turn.probabilities[seat][action]:.2f})"
-            for seat, action in turn.actions.items()
+            f"{words.seat(seat)}: {words.action(turn.state, action)} (probability {probs[action]:.2f})"
+            for (seat, action), probs in zip(turn.actions.items(), turn.probabilities.values(), strict=True)
         ]
         told.append([", ".join(moves), f"move {number} of {len(record.turns)}"])
-    told[-1][1] = f"result: {returns_in_words(record.returns)} {words.unit}"
+    ending = [words.ending(record.final)] if words.ending else []
+    told[-1][1:] = [*ending, f"result: {words.returns(record.returns)} {words.unit}"]
     return told
 
 
@@ -171,7 +184,9 @@ def _animations(words: Words, records: list[Record], folder: Path, stem: str) ->
     paths = []
     for number, record in enumerate(records, 1):
         positions = [turn.state.inner.state for turn in record.turns] + [record.final.inner.state]
+        board = board_of(positions[0])
+        moved = [board.moved(turn.state, *turn.actions.values()) for turn in record.turns] if board else []
         path = folder / f"{stem}-game-{number}.svg"
-        replace_text(path, animation(positions, captions(words, record)))
+        replace_text(path, animation(positions, captions(words, record), board, [[], *moved]))
         paths.append(path)
     return paths

@@ -1,19 +1,25 @@
-"""Positions and actions in words, for transcripts and for people who play: Kuhn, Leduc, tic-tac-toe, Connect Four.
+"""Positions and actions in words, for transcripts and for people who play.
 
-Every other game gets plain numbers. Functions take concrete states (not traced ones).
+Poker and the small games are spoken of here, boards in `board_words`, Hanabi in `hanabi_text`; every other game gets
+plain numbers. Functions take concrete states (not traced ones).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from gems_jax.games.deceptive import DeceptiveMessages
+from gems_jax.games.hanabi_game import Hanabi
+from gems_jax.games.mpe_game import ParticleGame
+from gems_jax.run import board_words as boards
+from gems_jax.run import hanabi_text
 from gems_jax.types import Game, GameState
 
 CARDS = "JQK"
-MARKS = "XO"
 
 
 class Words(NamedTuple):
@@ -26,15 +32,24 @@ class Words(NamedTuple):
     unit: str
     hint: str  # how to type an action
     of_text: Callable[[GameState, str], int | None]  # what somebody typed, None when it is no action at all
+    why_not: Callable[[GameState, str], str] | None = None  # why it is not possible; by default the list of what is
+    ending: Callable[[GameState], str] | None = None  # how a finished game ended, where that is not plain to see
+    seats: tuple[str, ...] = ()  # names of the seats, by default `seat 0` and so on
+    legend: str = ""  # what the marks of `shown` mean
+    shown_every: int = 1  # moves between two positions of a transcript; the last one is always there
+    playable: bool = True  # whether a person can play by these words
+
+    def seat(self, seat: int) -> str:
+        return self.seats[seat] if self.seats else f"seat {seat}"
+
+    def returns(self, returns: Any) -> str:
+        """`black +1, white -1`."""
+        return ", ".join(f"{self.seat(seat)} {float(value):+g}" for seat, value in enumerate(returns))
 
 
 def words_of(game: Game) -> Words:
     """The game's own words, or plain numbers."""
-    return _WORDS.get(game.name, _plain(game))
-
-
-def has_words(game: Game) -> bool:
-    return game.name in _WORDS
+    return _WORDS.get(game.name, _plain)(game)
 
 
 def legal_actions(state: GameState, seat: int) -> list[int]:
@@ -99,38 +114,106 @@ def _named(action: Callable[[GameState, int], str]) -> Callable[[GameState, str]
     return of_text
 
 
-# --- boards
+# --- games of one or two choices
 
 
-def _board(state: GameState, columns: int) -> str:
-    cells = [" " if int(mark) < 0 else MARKS[int(mark)] for mark in state.inner.state._x.board]
-    rows = [" " + " | ".join(cells[start : start + columns]) for start in range(0, len(cells), columns)]
-    return ("\n" + "-" * (4 * columns - 1) + "\n").join(rows)
+def _choices(title: str, *names: str) -> Callable[[Game], Words]:
+    """A game in which all choose once, at the same time: nothing to see. Numbers can be typed, too."""
+
+    def action(state: GameState, action: int) -> str:
+        return names[action]
+
+    def seen(state: GameState, seat: int) -> str:
+        return f"you sit in seat {seat}"
+
+    def of_text(state: GameState, text: str) -> int | None:
+        return by_name(state, text) if not text.isdigit() else _number(len(names))(state, text)
+
+    by_name = _named(action)
+    words = Words(title, action, seen, lambda state: "", "points", _BY_NAME, of_text)
+    return lambda game: words
 
 
-def _tic_tac_toe(state: GameState, *seat: int) -> str:
-    cells = [str(n + 1) if int(mark) < 0 else MARKS[int(mark)] for n, mark in enumerate(state.inner.state._x.board)]
-    return "\n---+---+---\n".join(" " + " | ".join(cells[start : start + 3]) for start in (0, 3, 6))
+def _deceptive(game: Game) -> Words:
+    """Arms and messages by number. The Receiver does not see which arm is best."""
+    assert isinstance(game, DeceptiveMessages)
+
+    def action(state: GameState, action: int) -> str:
+        return f"{'message' if int(state.inner.turn) == 0 else 'arm'} {action}"
+
+    def seen(state: GameState, seat: int) -> str:
+        if seat == 0:
+            return f"you are the Sender: arm {int(state.inner.best)} is best, arm {game.target} is your target"
+        return f"you are the Receiver: the message is {int(state.inner.message)}"
+
+    def shown(state: GameState) -> str:
+        return f"arm {int(state.inner.best)} is best, arm {game.target} is the target"
+
+    names = tuple(name.capitalize() for name in game.player_names)
+    of_text, hint = _number(game.arms), "the number of a message or an arm"
+    return Words("Deceptive Messages", action, seen, shown, "points", hint, of_text, seats=names)
 
 
-def _connect_four(state: GameState, *seat: int) -> str:
-    return f"{_board(state, 7)}\n " + "   ".join("1234567")
+# --- boards, Hanabi, particles
 
 
-def _with_mark(draw: Callable[..., str]) -> Callable[[GameState, int], str]:
-    return lambda state, seat: f"{draw(state)}\nyou are {MARKS[seat]}"
+def _board(
+    title: str,
+    action: Callable[[GameState, int], str],
+    draw: Callable[[GameState], str],
+    hint: str,
+    of_text: Callable[[GameState, str], int | None],
+    marks: tuple[str, str],
+    seats: tuple[str, str],
+    **more: Any,
+) -> Callable[[Game], Words]:
+    """marks: what the text shows for the two seats. seats: what they are called."""
+    different = marks != seats
+
+    def seen(state: GameState, seat: int) -> str:
+        return f"{draw(state)}\nyou are {seats[seat]}" + f" ({marks[seat]})" * different
+
+    legend = ", ".join(f"{mark} is {seat}" for mark, seat in zip(marks, seats, strict=True)) if different else ""
+    words = Words(title, action, seen, draw, "points", hint, of_text, seats=seats, legend=legend, **more)
+    return lambda game: words
 
 
-def _numbered(state: GameState, text: str) -> int | None:
-    """Fields and columns are counted from 1."""
-    number = int(text) - 1 if text.isascii() and text.isdigit() and len(text) < 6 else -1
-    return number if 0 <= number < state.legal.shape[1] else None
+def _full(state: GameState, text: str) -> str:
+    action = boards.numbered(state, text)
+    return "columns go from 1 to 7" if action is None else f"column {action + 1} is full"
+
+
+def _taken(state: GameState, text: str) -> str:
+    action = boards.numbered(state, text)
+    return "fields go from 1 to 9" if action is None else f"field {action + 1} is taken"
+
+
+def _hanabi(game: Game) -> Words:
+    assert isinstance(game, Hanabi)
+    return _plain(game)._replace(title="Hanabi", action=partial(hanabi_text.action_in_words, game))
+
+
+def _particles(game: Game) -> Words:
+    """Seats by what they are: `pursuer 1`, `evader`, `agent 3`."""
+    assert isinstance(game, ParticleGame)
+    kinds = [body.kind for body in game.bodies[: game.num_seats]]
+    names = tuple(
+        kind if kinds.count(kind) == 1 else f"{kind} {kinds[: seat + 1].count(kind)}" for seat, kind in enumerate(kinds)
+    )
+    return _plain(game)._replace(seats=names)
+
+
+# --- everything else
+
+
+def _number(count: int) -> Callable[[GameState, str], int | None]:
+    def of_text(state: GameState, text: str) -> int | None:
+        return int(text) if text.isascii() and text.isdigit() and int(text[:6]) < count else None
+
+    return of_text
 
 
 def _plain(game: Game) -> Words:
-    def number(state: GameState, text: str) -> int | None:
-        return int(text) if text.isascii() and text.isdigit() and int(text[:6]) < game.num_actions else None
-
     return Words(
         title=game.name,
         action=lambda state, action: f"action {action}",
@@ -138,37 +221,76 @@ def _plain(game: Game) -> Words:
         shown=lambda state: "",
         unit="points",
         hint="the number of an action",
-        of_text=number,
+        of_text=_number(game.num_actions),
+        playable=game.simultaneous and game.max_steps == 1 and not game.continuous,
     )
 
 
 _BY_NAME = "the name of an action, or its first letter"
-_WORDS: dict[str, Words] = {
-    "kuhn_poker": Words("Kuhn poker", _kuhn_action, _kuhn_seen, _kuhn_shown, "chips", _BY_NAME, _named(_kuhn_action)),
-    "leduc_holdem": Words(
-        "Leduc hold'em", _leduc_action, _leduc_seen, _leduc_shown, "chips", _BY_NAME, _named(_leduc_action)
-    ),
-    "tic_tac_toe": Words(
+_KUHN = Words("Kuhn poker", _kuhn_action, _kuhn_seen, _kuhn_shown, "chips", _BY_NAME, _named(_kuhn_action))
+_LEDUC = Words("Leduc hold'em", _leduc_action, _leduc_seen, _leduc_shown, "chips", _BY_NAME, _named(_leduc_action))
+
+
+def _go(title: str) -> Callable[[Game], Words]:
+    return _board(
+        title,
+        boards.go_move,
+        boards.go_board,
+        "a point such as d4, or pass",
+        boards.go_of_text,
+        ("X", "O"),
+        ("black", "white"),
+        why_not=boards.go_why_not,
+        ending=boards.go_result,
+        shown_every=20,
+    )
+
+
+_WORDS: dict[str, Callable[[Game], Words]] = {
+    "kuhn_poker": lambda game: _KUHN,
+    "leduc_holdem": lambda game: _LEDUC,
+    "tic_tac_toe": _board(
         "tic-tac-toe",
         lambda state, action: f"field {action + 1}",
-        _with_mark(_tic_tac_toe),
-        _tic_tac_toe,
-        "points",
+        boards.tic_tac_toe,
         "the number of a field",
-        _numbered,
+        boards.numbered,
+        ("X", "O"),
+        ("X", "O"),
+        why_not=_taken,
     ),
-    "connect_four": Words(
+    "connect_four": _board(
         "Connect Four",
         lambda state, action: f"column {action + 1}",
-        _with_mark(_connect_four),
-        _connect_four,
-        "points",
+        boards.connect_four,
         "the number of a column",
-        _numbered,
+        boards.numbered,
+        ("X", "O"),
+        ("black", "white"),
+        why_not=_full,
     ),
+    "go_9x9": _go("Go on 9x9"),
+    "pgx:go_19x19": _go("Go on 19x19"),
+    "chess": _board(
+        "chess",
+        boards.chess_move,
+        boards.chess_board,
+        "a move such as e2e4, e7e8q or o-o",
+        boards.chess_of_text,
+        ("KQRBNP", "kqrbnp"),
+        ("white", "black"),
+        why_not=boards.chess_why_not,
+        ending=boards.chess_result,
+        shown_every=20,
+    ),
+    "hanabi": _hanabi,
+    "simple_tag": _particles,
+    "simple_spread": _particles,
+    "rock_paper_scissors": _choices("rock-paper-scissors", "rock", "paper", "scissors"),
+    "biased_rps": _choices("biased rock-paper-scissors", "rock", "paper", "scissors"),
+    "matching_pennies": _choices("matching pennies", "heads", "tails"),
+    "biased_matching_pennies": _choices("biased matching pennies", "heads", "tails"),
+    "prisoners_dilemma": _choices("the prisoner's dilemma", "cooperate", "defect"),
+    "public_goods": _choices("the Public Goods Game", "withhold", "contribute"),
+    "deceptive_messages": _deceptive,
 }
-
-
-def returns_in_words(returns: Any) -> str:
-    """`seat 0 +1, seat 1 -1`."""
-    return ", ".join(f"seat {seat} {float(value):+g}" for seat, value in enumerate(returns))

@@ -14,7 +14,7 @@ from gems_jax.run.commands.parsing import UsageError, parse
 
 @dataclasses.dataclass(frozen=True)
 class Play:
-    """Play Kuhn poker, Leduc hold'em, tic-tac-toe, Connect Four or a matrix game against a trained mixture."""
+    """Play against a trained mixture: poker, tic-tac-toe, Connect Four, Go, chess, a matrix game or a dilemma."""
 
     run: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
     """Run directory (a seed's folder or a batch's), exported file, or the name of a shipped policy."""

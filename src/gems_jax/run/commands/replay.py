@@ -15,7 +15,7 @@ from gems_jax.run.commands.parsing import UsageError, parse
 
 @dataclasses.dataclass(frozen=True)
 class Replay:
-    """Let the trained mixture play against itself: every game in words, and SVG animations for the boards of pgx."""
+    """Let the trained mixture play against itself: every game in words, SVG animations of boards, GIFs of particles."""
 
     run: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
     """Run directory (a seed's folder or a batch's), exported file, or the name of a shipped policy."""
