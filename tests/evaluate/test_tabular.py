@@ -117,6 +117,20 @@ def test_kuhn_equilibria(kuhn, alpha):
     check_numbers(kuhn, kuhn_table(kuhn, kuhn_equilibrium(alpha)), 0, (-1 / 18, 1 / 18), -1 / 18)
 
 
+def test_without_the_seat_in_the_observation_kuhn_has_no_equilibrium(kuhn):
+    """One policy for both seats that cannot tell them apart: 1/18 at best, which no random policy beats."""
+    seatless = np.broadcast_to(np.array([[1 / 3, 0, 1], [0, 2 / 3, 1]]), (2, 2, 3))
+    both = jnp.stack([kuhn_table(kuhn, seatless)] * 2)
+    np.testing.assert_allclose(nash_conv_of_tables(kuhn, both), 1 / 18, atol=TOLERANCE)
+    names = np.array(kuhn_names(kuhn))
+    near = np.random.default_rng(0).normal(0.0, 0.05, (4000, 2, 3)) + seatless[0]
+    anywhere = np.random.default_rng(1).uniform(size=(4000, 2, 3))
+    bets = np.clip(np.concatenate([near, anywhere]), 0, 1)[:, names[:, 1], names[:, 2]]
+    tables = jnp.asarray(np.stack([bets, 1 - bets], axis=2), jnp.float32)
+    found = jax.jit(jax.vmap(lambda one: nash_conv_of_tables(kuhn, jnp.stack([one, one]))))(tables)
+    assert float(found.min()) > 0.0555
+
+
 @pytest.mark.parametrize(
     ("policy", "nash_conv", "best", "returns"),
     [

@@ -167,6 +167,7 @@ def _python_engine(
     solver: Solver, seeds: Sequence[int], measure: Measure | None, init_monitor: Callable[[PyTree], PyTree]
 ) -> Engine:
     keys = [jax.random.key(seed) for seed in seeds]
+    measure = None if measure is None else jax.jit(measure)  # anew whenever a state grows
 
     def start() -> tuple[PyTree, float]:
         states = tuple(solver.init(jax.random.fold_in(key, 0)) for key in keys)

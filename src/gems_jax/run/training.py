@@ -65,8 +65,6 @@ def train(
     if monitor.note:
         console.say(monitor.note)
     solver, measure = problem.solver, monitor.measure
-    if settings.debug or not solver.jittable:
-        measure = jax.jit(measure)
     if settings.debug and solver.jittable:
         solver = checked(solver)
         console.say("debugging: every operation is checked for NaN, one iteration at a time")
