@@ -7,14 +7,15 @@ import pytest
 from jax.flatten_util import ravel_pytree
 
 from gems_jax import GemsConfig, gems_step, init_gems, make_game
-from gems_jax.modulated import BoardPolicy, FilmPolicy
-from gems_jax.nets import Hypernetwork, jacobian_norm
+from gems_jax.modulated import BoardPolicy, ConvPolicy, FilmPolicy
+from gems_jax.nets import Hypernetwork, jacobian_norm, patches
 from gems_jax.population import Anchors, StackedPolicies, materialise
 from gems_jax.rollout import play_episode, play_groups
 from gems_jax.types import Policy, Shared, num_slots, slot_axes, stack_policies, take_slot
 
 BOARD = BoardPolicy((2, 3, 4), 2 * 6 + 1, channels=5)
 FILM = FilmPolicy(4, 3, (6, 5))
+CONV = ConvPolicy((3, 4, 2), 5, (6,), channels=3, kernel=2)
 
 
 def test_film_by_hand():
@@ -29,6 +30,28 @@ def test_film_by_hand():
     negative = {**phi, "film": [{"scale": jnp.ones(1), "shift": jnp.full(1, -40.0)}]}
     assert policy(negative, jnp.full(1, 3.0), jnp.ones(1, bool)).logits == 0.5  # relu
     assert policy(policy.temper(phi, 2.0), jnp.full(1, 3.0), jnp.ones(1, bool)).logits == 10.25
+
+
+@pytest.mark.parametrize("kernel", [1, 2, 3, 4])
+def test_a_dense_layer_on_patches_is_a_convolution(kernel):
+    """As XLA's own with the same padding, nothing beyond the edge."""
+    board = jax.random.normal(jax.random.key(0), (3, 5, 2))
+    weights = jax.random.normal(jax.random.key(1), (kernel, kernel, 2, 4))
+    before = (kernel - 1) // 2
+    expected = jax.lax.conv_general_dilated(
+        board[None], weights, (1, 1), [(before, kernel - 1 - before)] * 2, dimension_numbers=("NHWC", "HWIO", "NHWC")
+    )[0]
+    np.testing.assert_allclose(patches(board, kernel) @ weights.reshape(-1, 4), expected, rtol=1e-5, atol=1e-5)
+
+
+def test_a_convolution_shares_its_weights_and_generates_its_modulation():
+    phi = CONV.init(jax.random.key(0))
+    assert [layer["kernel"].shape for layer in phi["torso"].value] == [(8, 3), (36, 6)]
+    assert [film["scale"].shape for film in phi["film"]] == [(3,), (6,)] and phi["head"]["kernel"].shape == (6, 5)
+    board, legal = jax.random.normal(jax.random.key(1), (3, 4, 2)), jnp.ones(5, bool)
+    silent = {**phi, "film": [{"scale": -jnp.ones(3), "shift": jnp.zeros(3)}, phi["film"][1]]}  # no feature passes
+    np.testing.assert_array_equal(CONV(silent, board, legal).logits, 0.0)
+    assert (np.asarray(CONV(phi, board, legal).logits) != 0.0).all()
 
 
 def test_a_continuous_film_policy():
@@ -54,7 +77,7 @@ def test_every_square_has_its_logits_and_the_rest_follow():
     assert {4, 5} <= set(changed) <= {4, 5, 12}  # (1, 0) of a board turned twice is (0, 2)
 
 
-@pytest.mark.parametrize("policy", [BOARD, FILM], ids=["board", "film"])
+@pytest.mark.parametrize("policy", [BOARD, FILM, CONV], ids=["board", "film", "conv"])
 def test_first_policies_are_near_uniform_and_illegal_actions_never_played(policy):
     shape = getattr(policy, "observation_shape", (4,))
     legal = jnp.arange(policy.num_actions) != 1
@@ -64,7 +87,7 @@ def test_first_policies_are_near_uniform_and_illegal_actions_never_played(policy
     np.testing.assert_allclose(np.delete(chance, 1), 1.0 / (policy.num_actions - 1), rtol=0.2)
 
 
-@pytest.mark.parametrize("policy", [BOARD, FILM], ids=["board", "film"])
+@pytest.mark.parametrize("policy", [BOARD, FILM, CONV], ids=["board", "film", "conv"])
 def test_a_code_generates_the_modulation_and_the_head_only(policy):
     generator = Hypernetwork(policy, 3, (7,))
     theta = generator.init(jax.random.key(0), 0.5)

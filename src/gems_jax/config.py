@@ -118,12 +118,14 @@ class GemsConfig(Settings):
     """Mass of a new anchor when new_mass='floor'."""
 
     # --- generator and policy
-    policy: Literal["tabular", "mlp", "film", "board"] = choice("tabular")
+    policy: Literal["tabular", "mlp", "film", "conv", "board"] = choice("tabular")
     """The policy: logits per information set (small games), an MLP, or a shared torso with a generated head."""
     policy_hidden: tuple[int, ...] = widths(())
-    """Hidden widths of the policies mlp and film; () is linear."""
+    """Hidden widths of the policies mlp, film and conv; () is linear."""
     policy_channels: int = size(32)
-    """Features per square of the policy board."""
+    """Features per square of the policies conv and board."""
+    policy_kernel: int = size(3)
+    """Side of the patch of squares that the policy conv looks at."""
     generator: Literal["hypernetwork", "concatenated"] = choice("hypernetwork")
     """phi = G_theta(z) emits all weights, or the code is concatenated to the observation."""
     generator_widths: tuple[int, ...] = widths((16,))
@@ -132,6 +134,8 @@ class GemsConfig(Settings):
     """Hidden widths of the critic (not printed in the paper)."""
     critic_channels: int = size(0, at_least=0)
     """Features to which the critic first reduces each square of a board; 0 takes the observation as it is."""
+    critic_kernel: int = size(1)
+    """Side of the patch of squares that those features are of."""
     latent_dim: int = size(8)
     """d_z, the dimension of a latent code."""
     temperature: float = real(1.0, ABOVE_ZERO)
@@ -277,8 +281,10 @@ class GemsConfig(Settings):
             raise ValueError(
                 f"oracle_rounds must be at most oracle_opponents={self.oracle_opponents}: got {self.oracle_rounds}"
             )
-        if self.policy == "film" and not self.policy_hidden:
-            raise ValueError("policy='film' modulates hidden layers: got policy_hidden=(), set for example (64, 64)")
+        if self.policy in ("film", "conv") and not self.policy_hidden:
+            raise ValueError(
+                f"policy={self.policy!r} modulates hidden layers: got policy_hidden=(), set for example (64, 64)"
+            )
         if self.generator == "concatenated" and (self.policy != "mlp" or not self.policy_hidden):
             raise ValueError(
                 "generator='concatenated' needs policy='mlp' with a hidden layer: "

@@ -5,8 +5,8 @@ network for all codes of a population (`Shared`), and phi's generated part is sm
 every hidden layer, and the output layer. It stays phi = G_theta(z), and ||J G(z)||_F is over the generated part, the
 rest being constant in z.
 
-Two torsos: `FilmPolicy` flattens the observation, `BoardPolicy` keeps the squares of a board apart and gives every
-square its own logits.
+Three torsos: `FilmPolicy` flattens the observation, `ConvPolicy` looks at every patch of a board alike before it does,
+and `BoardPolicy` keeps the squares apart to the end and gives each its own logits.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import jax
 import jax.numpy as jnp
 
 from gems_jax.distributions import mask_logits
-from gems_jax.nets import gaussian
+from gems_jax.nets import gaussian, patches
 from gems_jax.types import Array, PolicyOutput, PyTree, Shared
 
 _KERNEL = nn.initializers.orthogonal(math.sqrt(2.0))
@@ -80,6 +80,43 @@ class FilmPolicy:
         if self.continuous:
             return gaussian(outputs)
         return PolicyOutput(logits=mask_logits(outputs, legal))
+
+    def temper(self, phi: PyTree, temperature: Array | float) -> PyTree:
+        return _cooled(phi, temperature)
+
+
+@dataclasses.dataclass(frozen=True)
+class ConvPolicy:
+    """A convolution over a board [X, Y, planes], relu layers on all its features, shared; a linear head, generated.
+
+    Numbers per code: 2 per channel and hidden unit, and (last width + 1) times the actions.
+    """
+
+    observation_shape: tuple[int, int, int]
+    num_actions: int
+    hidden: tuple[int, ...] = (64,)
+    channels: int = 32
+    kernel: int = 3
+
+    @property
+    def _top(self) -> FilmPolicy:
+        """What comes after the convolution."""
+        squares = self.observation_shape[0] * self.observation_shape[1]
+        return FilmPolicy(squares * self.channels, self.num_actions, self.hidden)
+
+    def init(self, key: Array) -> PyTree:
+        """key: consumed."""
+        key_top, key_conv = jax.random.split(key)
+        top = self._top.init(key_top)
+        conv = _dense(key_conv, self.kernel**2 * self.observation_shape[2], self.channels)
+        return {**top, "torso": Shared([conv, *top["torso"].value]), "film": [_no_film(self.channels), *top["film"]]}
+
+    def __call__(self, phi: PyTree, observation: Array, legal: Array) -> PolicyOutput:
+        chex.assert_shape(observation, self.observation_shape)
+        (conv, *layers), (modulation, *films) = phi["torso"].value, phi["film"]
+        seen = patches(observation, self.kernel).reshape(-1, conv["kernel"].shape[0])
+        features = jax.nn.relu(_film(modulation, _run(conv, seen)))
+        return self._top({**phi, "torso": Shared(layers), "film": films}, features, legal)
 
     def temper(self, phi: PyTree, temperature: Array | float) -> PyTree:
         return _cooled(phi, temperature)

@@ -249,16 +249,31 @@ def jacobian_norm(generator: Generator, theta: PyTree, z: Array, method: str, ke
     raise ValueError(f"unknown Jacobian method {method!r}; known: 'exact', 'gram', 'hutchinson'")
 
 
+def patches(board: Array, kernel: int) -> Array:
+    """Every square with its neighbours, [X, Y, planes] -> [X, Y, kernel^2 planes]; beyond the edge there is nothing.
+
+    A dense layer on them is a convolution, as matrix products, which a CPU does faster than small convolutions.
+    """
+    if kernel == 1:
+        return board
+    height, width, _ = board.shape
+    before = (kernel - 1) // 2
+    padded = jnp.pad(board, [(before, kernel - 1 - before)] * 2 + [(0, 0)])
+    shifted = [padded[x : x + height, y : y + width] for x in range(kernel) for y in range(kernel)]
+    return jnp.concatenate(shifted, axis=2)
+
+
 class _Squares(nn.Module):
-    """A board's planes reduced to a few channels per square before everything is flattened."""
+    """A board's planes, and those of neighbours, reduced to a few channels per square before all is flattened."""
 
     channels: int
     hidden: Sequence[int]
+    kernel: int
 
     @nn.compact
     def __call__(self, board: Array, z: Array) -> Array:
         kernel_init = nn.initializers.orthogonal(math.sqrt(2.0))
-        squares = jnp.tanh(nn.Dense(self.channels, kernel_init=kernel_init, name="embed")(board))
+        squares = jnp.tanh(nn.Dense(self.channels, kernel_init=kernel_init, name="embed")(patches(board, self.kernel)))
         return Mlp(self.hidden, 1, head_scale=0.01, name="mlp")(jnp.concatenate([squares.reshape(-1), z]))
 
 
@@ -267,15 +282,19 @@ class Critic:
     """V(observation, z): the value of a position for the policy with code z, in units of the scaled return.
 
     channels: for a board [X, Y, planes], how many features each square is first reduced to; 0 flattens it as it is.
+    kernel: side of the patch around a square that those features are of.
     """
 
     observation_shape: tuple[int, ...]
     latent_dim: int
     hidden: tuple[int, ...] = (64, 64)
     channels: int = 0
+    kernel: int = 1
 
     def _module(self) -> nn.Module:
-        return _Squares(self.channels, self.hidden) if self.channels else Mlp(self.hidden, 1, head_scale=0.01)
+        if self.channels:
+            return _Squares(self.channels, self.hidden, self.kernel)
+        return Mlp(self.hidden, 1, head_scale=0.01)
 
     def _inputs(self, observation: Array, z: Array) -> tuple[Array, ...]:
         return (observation, z) if self.channels else (jnp.concatenate([observation.reshape(-1), z]),)

@@ -1,4 +1,4 @@
-"""The policy network that settings ask for on a game: tabular, mlp, film or board."""
+"""The policy network that settings ask for on a game: tabular, mlp, film, conv or board."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ import math
 import jax
 
 from gems_jax.evaluate.infosets import infoset_policy
-from gems_jax.modulated import BoardPolicy, FilmPolicy
+from gems_jax.modulated import BoardPolicy, ConvPolicy, FilmPolicy
 from gems_jax.nets import MlpPolicy, PolicyNetwork
 from gems_jax.types import Array, Game, PolicyOutput, PyTree, Shared
 
 
-def policy_network(game: Game, kind: str, hidden: tuple[int, ...], channels: int) -> PolicyNetwork:
-    """Static, equal for equal arguments. hidden: widths of mlp and film; channels: features per square of board."""
+def policy_network(game: Game, kind: str, hidden: tuple[int, ...], channels: int, kernel: int) -> PolicyNetwork:
+    """Static, equal for equal arguments. hidden: widths of mlp, film and conv; channels: features per square of conv
+    and board; kernel: side of the patches of conv."""
     size = math.prod(game.observation_shape)
     if kind == "tabular":
         return infoset_policy(game)
@@ -22,6 +23,8 @@ def policy_network(game: Game, kind: str, hidden: tuple[int, ...], channels: int
         return MlpPolicy(size, game.num_actions, hidden, game.continuous)
     if kind == "film":
         return FilmPolicy(size, game.num_actions, hidden, game.continuous)
+    if kind == "conv":
+        return ConvPolicy(board_shape(game, "policy='conv'"), game.num_actions, hidden, channels, kernel)
     return BoardPolicy(board_shape(game, "policy='board'"), game.num_actions, channels, getattr(game, "board_turns", 0))
 
 
@@ -57,7 +60,7 @@ class Unshared:
 
 def unshared(network: PolicyNetwork) -> PolicyNetwork:
     """The network itself where its policies have nothing in common anyway."""
-    return Unshared(network) if isinstance(network, (FilmPolicy, BoardPolicy)) else network
+    return Unshared(network) if isinstance(network, (FilmPolicy, ConvPolicy, BoardPolicy)) else network
 
 
 def without_sharing(phi: PyTree) -> PyTree:

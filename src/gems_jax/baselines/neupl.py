@@ -169,7 +169,9 @@ class RowNets(NamedTuple):
 
 def row_networks(game: Game, learning: Learning, slots: int, hidden: tuple[int, ...]) -> RowNets:
     """The generator, whose code is a row of the graph, and the critic."""
-    policy = policy_network(game, learning.policy, learning.policy_hidden, learning.policy_channels)
+    policy = policy_network(
+        game, learning.policy, learning.policy_hidden, learning.policy_channels, learning.policy_kernel
+    )
     return RowNets(Hypernetwork(policy, slots, hidden), networks(game, learning, slots).critic)
 
 

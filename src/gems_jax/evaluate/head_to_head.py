@@ -5,7 +5,7 @@ Whole episodes only, in every place that a player can fill, with the normal 95 %
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -52,7 +52,7 @@ def head_to_head(key: Array, game: Game, profile: Profile, opponent: Policy, pla
         policies = tuple(own if other == player else opponent for other in places)
         episode = play_episode(play_key, game, policies)
         rivals = [player_return(game, other, episode.returns) for other in places if other != player]
-        return player_return(game, player, episode.returns), sum(rivals) / max(len(rivals), 1), episode.length
+        return player_return(game, player, episode.returns), jnp.mean(jnp.stack(rivals)), episode.length
 
     keys = jax.random.split(key_play, (draws, each))
     returns, rivals, lengths = jax.vmap(jax.vmap(one, in_axes=(None, 0)))(slots, keys)
@@ -74,4 +74,5 @@ def against(key: Array, game: Game, profile: Profile, opponent: Policy, episodes
             return jnp.sqrt(jnp.sum(column**2)) / len(parts)
         return jnp.mean(column)
 
-    return Results(*map(pooled, Results._fields[:-1]), episodes=sum(part.episodes for part in parts))
+    columns: dict[str, Any] = {field: pooled(field) for field in Results._fields if field != "episodes"}
+    return Results(**columns, episodes=sum(part.episodes for part in parts))

@@ -48,8 +48,12 @@ def networks(game: Game, learning: Learning, code_size: int = 0) -> Nets:
     """Policy and critic: static, equal for equal arguments. `learning` without `auto`."""
     if learning.critic_channels:
         board_shape(game, f"critic_channels={learning.critic_channels}")
-    policy = policy_network(game, learning.policy, learning.policy_hidden, learning.policy_channels)
-    critic = Critic(game.observation_shape, code_size, learning.critic_hidden, learning.critic_channels)
+    policy = policy_network(
+        game, learning.policy, learning.policy_hidden, learning.policy_channels, learning.policy_kernel
+    )
+    critic = Critic(
+        game.observation_shape, code_size, learning.critic_hidden, learning.critic_channels, learning.critic_kernel
+    )
     return Nets(unshared(policy), critic)
 
 

@@ -24,16 +24,20 @@ from gems_jax.types import Game, NotEnumerableError, struct
 class Learning(Settings):
     """How one policy per population is learned: its network, a round's episodes, the gradient steps on them."""
 
-    policy: Literal["auto", "tabular", "mlp", "film", "board"] = choice("auto")
+    policy: Literal["auto", "tabular", "mlp", "film", "conv", "board"] = choice("auto")
     """Network of a learned policy, as GEMS has them but with parameters of its own; auto: tabular, or else mlp."""
     policy_hidden: tuple[int, ...] = widths((64, 64))
-    """Hidden widths of the policies mlp and film."""
+    """Hidden widths of the policies mlp, film and conv."""
     policy_channels: int = size(32)
-    """Features per square of the policy board."""
+    """Features per square of the policies conv and board."""
+    policy_kernel: int = size(3)
+    """Side of the patch of squares that the policy conv looks at."""
     critic_hidden: tuple[int, ...] = widths((32,))
     """Hidden widths of the critic."""
     critic_channels: int = size(0, at_least=0)
     """Features to which the critic first reduces each square of a board; 0 takes the observation as it is."""
+    critic_kernel: int = size(1)
+    """Side of the patch of squares that those features are of."""
     surrogate: Literal["ppo", "a2c"] = choice("ppo")
     """Policy-gradient rule."""
     opponents: int = size(128)
@@ -68,8 +72,10 @@ class Learning(Settings):
     def validate(self) -> Self:
         """Raise ValueError for a field out of range or for fields that do not go together."""
         super().validate()
-        if self.policy == "film" and not self.policy_hidden:
-            raise ValueError("policy='film' modulates hidden layers: got policy_hidden=(), set for example (64, 64)")
+        if self.policy in ("film", "conv") and not self.policy_hidden:
+            raise ValueError(
+                f"policy={self.policy!r} modulates hidden layers: got policy_hidden=(), set for example (64, 64)"
+            )
         return self
 
 

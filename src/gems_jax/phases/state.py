@@ -72,7 +72,7 @@ class Networks(NamedTuple):
 
 def networks(game: Game, config: GemsConfig) -> Networks:
     """The networks that the config asks for on this game: static, equal for equal arguments."""
-    policy = policy_network(game, config.policy, config.policy_hidden, config.policy_channels)
+    policy = policy_network(game, config.policy, config.policy_hidden, config.policy_channels, config.policy_kernel)
     generator: Generator
     if config.generator == "concatenated":
         assert isinstance(policy, MlpPolicy)  # config.validate() has said so
@@ -81,7 +81,9 @@ def networks(game: Game, config: GemsConfig) -> Networks:
         generator = Hypernetwork(policy, config.latent_dim, config.generator_widths)
     if config.critic_channels:
         board_shape(game, f"critic_channels={config.critic_channels}")
-    critic = Critic(game.observation_shape, config.latent_dim, config.critic_hidden, config.critic_channels)
+    critic = Critic(
+        game.observation_shape, config.latent_dim, config.critic_hidden, config.critic_channels, config.critic_kernel
+    )
     return Networks(generator, critic)
 
 
