@@ -77,7 +77,8 @@ def go_why_not(state: GameState, text: str) -> str:
     action = go_of_text(state, text)
     if action is None:
         size = len(_stones(state))
-        return f"it is no point of the board, a1 to {GO_COLUMNS[size - 1]}{size}, and not `pass`"
+        corners = f"a1 to {GO_COLUMNS[size - 1]}{size}"
+        return f"it is no point of the board, {corners} (there is no column i), and not `pass`"
     if _stones(state).ravel()[action]:
         return "there is a stone"
     return "a stone there would have no liberty, or take back a ko at once"
