@@ -20,7 +20,7 @@ SMALL = {
     "opponents": 32, "rounds": 12, "entry_episodes": 8, "critic_hidden": (4,), "learning_rate": 0.2,
 }  # fmt: skip
 OWN = {
-    "p2sro": {"ticks": 1, "workers": 2},
+    "p2sro": {"ticks": 1, "workers": 2, "capacity": 6},  # with the learners eight slots, as the others have
     "neupl": {"slots": 4, "rows": 2},
     "a_psro": {"ordinary": 0.0},
     "self_play": {"snapshots": 2},
@@ -120,7 +120,9 @@ def test_settings_are_settled_by_the_game():
     assert (learned.oracle, learned.payoffs, learned.policy) == ("ppo", "episodes", "mlp")
     assert config.replace(oracle="ppo").for_game(RPS).payoffs == "episodes"
     part = learning_of(config.replace(opponents=5), RPS)
-    assert type(part) is Learning and part.opponents == 5 and part.policy == "tabular"
+    assert type(part) is Learning and part.opponents == 5 and part.policy == "tabular" and part.learning_rate == 0.05
+    assert learning_of(config, tic).learning_rate == 0.001
+    assert learning_of(config.replace(learning_rate=0.3), tic).learning_rate == 0.3
 
 
 @pytest.mark.parametrize(

@@ -30,27 +30,23 @@ import jax.numpy as jnp
 import numpy as np
 
 from gems_jax import best_response
-from gems_jax.best_response import TrainMetrics
 from gems_jax.config import CONFIDENCE, choice, real, size, widths
-from gems_jax.estimate import draw_opponents
 from gems_jax.evaluate.infosets import infoset_policy
 from gems_jax.evaluate.tabular import GameTree, build_tree, tied_actions, uniform_table
-from gems_jax.experience import Experience, Learner, collect_against
 from gems_jax.explicit.budget import Pace, new_pace, rounds_of, settle
+from gems_jax.explicit.conditional import row_networks, train_rows
 from gems_jax.explicit.cost import Cost, ExplicitMetrics, explicit_metrics
 from gems_jax.explicit.payoffs import PayoffTable, exact_payoffs, fill, meta_game, new_table, solve_levels
-from gems_jax.explicit.ppo import Student, networks, train_options, training_cost
+from gems_jax.explicit.ppo import Student, training_cost
 from gems_jax.explicit.responses import policy_params, towards
-from gems_jax.explicit.settings import ExplicitSettings, Learning, learning_of
+from gems_jax.explicit.settings import ExplicitSettings, learning_of
 from gems_jax.explicit.store import chosen_mixture, running_mean
 from gems_jax.explicit.symmetric import for_everyone, one_population
-from gems_jax.nets import Critic, Hypernetwork
-from gems_jax.policies import policy_network, unshared, without_sharing
+from gems_jax.policies import unshared
 from gems_jax.population import StackedPolicies
-from gems_jax.roles import players_of, view
-from gems_jax.streams import stream
 from gems_jax.types import Array, Game, Profile, PyTree, Solver, nbytes, num_players, struct
 
+_RATE = 0.005  # of the generator's Adam by default
 _EQUAL = 1e-5  # rows of the graph that differ by no more are the same
 # No slot ever stops doing something altogether, as no network with a softmax does. So a best response is one to
 # opponents that may get anywhere, and does not hang on how ties go where nobody ever gets.
@@ -159,76 +155,11 @@ class Conditional:
     sink: PyTree  # parameters of one policy
 
 
-class RowNets(NamedTuple):
-    generator: Hypernetwork
-    critic: Critic
-
-    def policy(self, theta: PyTree, row: Array) -> PyTree:
-        return without_sharing(self.generator(theta, row))
-
-
-def row_networks(game: Game, learning: Learning, slots: int, hidden: tuple[int, ...]) -> RowNets:
-    """The generator, whose code is a row of the graph, and the critic."""
-    policy = policy_network(
-        game, learning.policy, learning.policy_hidden, learning.policy_channels, learning.policy_kernel
-    )
-    return RowNets(Hypernetwork(policy, slots, hidden), networks(game, learning, slots).critic)
-
-
-@partial(jax.jit, static_argnames=("symmetric", "nets", "rows"))
-def train_rows(
-    key: Array,
-    symmetric: Game,
-    learning: Learning,
-    rounds: Array,
-    nets: RowNets,
-    rows: int,
-    student: Student,
-    opponents: StackedPolicies,
-    graph: Array,
-    trained: Array,
-) -> tuple[Student, TrainMetrics]:
-    """`rounds` rounds on `rows` rows of the graph [N, N] at a time, of those that are `trained` [N]. key: consumed."""
-    views = tuple(view(symmetric, player) for player in players_of(symmetric, 0))
-    learner = Learner(
-        policy=lambda params, row: nets.policy(params["policy"], row),
-        value=lambda params, row, seen: nets.critic(params["critic"], seen, row),
-        apply=opponents.apply,
-    )
-    each = max(learning.opponents // rows, 1)
-    draw = partial(draw_opponents, game=views[0], shape=(each,), stratified=True)
-
-    def experience(k: Array, params: PyTree, carry: PyTree) -> tuple[list[Experience], PyTree]:
-        key_rows, *keys = jax.random.split(k, 1 + len(views))
-        chosen = jax.random.choice(key_rows, len(graph), (rows,), p=trained / trained.sum())
-        batches = []
-        for view_key, place in zip(keys, views, strict=True):
-            key_draw, key_play = jax.random.split(view_key)
-            mixtures = jnp.log(graph[chosen])[:, None]  # [rows, 1, N]
-            indices = jax.vmap(lambda q, sigma: draw(q, log_sigma=sigma))(jax.random.split(key_draw, rows), mixtures)
-            batches.append(
-                collect_against(
-                    key_play, place, learner, params, graph[chosen], opponents, indices, episodes=learning.episodes,
-                    discount=learning.discount, decay=learning.gae_lambda,
-                )
-            )  # fmt: skip
-        return batches, carry
-
-    params, opt_state, metrics = best_response.train(
-        stream(key),
-        student.params,
-        student.opt_state,
-        experience=experience,
-        learner=learner,
-        steps=rounds,
-        **train_options(views[0], learning),
-    )
-    return Student(params, opt_state), metrics
-
-
 def learned_slots(symmetric: Game, config: NeuplConfig) -> Slots:
     """One network, trained by PPO."""
     learning, count = learning_of(config, symmetric), config.slots
+    if not config.learning_rate:  # it is a network that is trained, whatever it generates
+        learning = learning.replace(learning_rate=_RATE)
     nets = row_networks(symmetric, learning, count, config.generator_widths)
     network = unshared(nets.generator.policy)
 

@@ -1,8 +1,9 @@
 """Plain self-play: one network per population, trained by PPO against the others as they are now.
 
-With two players that share a population this is self-play proper, with a population each independent PPO. Nothing is
-stored but a sample of the policies of past iterations, whose uniform mixture is the profile `average`: every past
-iteration is equally likely to be in it (reservoir sampling), and the size of the state never changes.
+With two players that share a population this is self-play proper, with a population each independent PPO. Every place
+learns from episodes of its own, as it does in all methods here. Nothing is stored but a sample of the policies of past
+iterations, whose uniform mixture is the profile `average`: every past iteration is equally likely to be in it
+(reservoir sampling), and the size of the state never changes.
 """
 
 from __future__ import annotations

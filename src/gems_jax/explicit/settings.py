@@ -52,10 +52,10 @@ class Learning(Settings):
     """Gradient steps per pass."""
     normalise_advantages: bool = choice(False)
     """Scale every batch of advantages to mean 0 and deviation 1."""
-    learning_rate: float = real(0.05, NON_NEGATIVE)
-    """Step size of the policy's Adam (for tables of logits; networks want about 0.001)."""
-    critic_learning_rate: float = real(0.02, NON_NEGATIVE)
-    """Step size of the critic's Adam."""
+    learning_rate: float = real(0.0, NON_NEGATIVE)
+    """Step size of the policy's Adam; 0: 0.05 for tables of logits, 0.001 for networks."""
+    critic_learning_rate: float = real(0.0, NON_NEGATIVE)
+    """Step size of the critic's Adam; 0: 0.02 beside tables of logits, 0.001 beside networks."""
     gradient_clip: float = real(10.0, CAP)
     """Global gradient norm."""
     discount: float = real(1.0, SHARE)
@@ -126,6 +126,15 @@ def walkable(game: Game) -> bool:
 
 
 def learning_of(config: Learning, game: Game) -> Learning:
-    """The part of a method's settings that a training program depends on: methods that agree in it share programs."""
+    """The part of a method's settings that a training program depends on, with nothing left to `auto`.
+
+    Methods that agree in it share programs.
+    """
     part = Learning(**{field.name: getattr(config, field.name) for field in dataclasses.fields(Learning)})
-    return part.replace(policy=settled_policy(game, part.policy))
+    policy = settled_policy(game, part.policy)
+    actor, critic = (0.05, 0.02) if policy == "tabular" else (0.001, 0.001)
+    return part.replace(
+        policy=policy,
+        learning_rate=part.learning_rate or actor,
+        critic_learning_rate=part.critic_learning_rate or critic,
+    )

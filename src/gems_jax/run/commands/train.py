@@ -17,7 +17,14 @@ from gems_jax.run.errors import RunError
 C = TypeVar("C")
 PROG = "gems train"
 # What --quick allows of each setting at most: a look at the whole pipeline, not a result.
-QUICK = {"iterations": 5, "meta_steps": 10, "mixture_samples": 64, "abr_steps": 5}
+QUICK = {
+    "iterations": 5,
+    "meta_steps": 10,
+    "mixture_samples": 64,
+    "abr_steps": 5,
+    "rounds": 10,
+    "entry_episodes": 50,
+}
 WRITER_MODULES = {"tensorboard": "tensorboardX", "wandb": "wandb"}
 
 
