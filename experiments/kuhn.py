@@ -8,7 +8,7 @@ from gems_jax.run.spec import Arm, Check, Experiment
 FIRST = (
     Arm("paper", preset="paper"),
     Arm("tuned", preset="tuned"),
-    Arm("psro", method="psro", overrides={"oracle": "ppo", "rounds": 300}),
+    Arm("psro", method="psro", overrides={"oracle": "ppo", "rounds": 300, "opponents": 128, "capacity": 41}),
     Arm("double oracle, exact", method="double_oracle"),
 )
 
