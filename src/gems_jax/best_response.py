@@ -124,7 +124,7 @@ def train(
     penalty: Penalty = no_penalty,
     steps: int | Array,
     epochs: int,
-    learning_rate: dict[str, ArrayLike],
+    learning_rate: dict[str, PyTree],
     gradient_clip: ArrayLike,
     clip: ArrayLike,
     value_weight: ArrayLike,
@@ -137,7 +137,8 @@ def train(
     """`steps` rounds of experience, `epochs` passes over each in `minibatches` gradient steps. key: consumed.
 
     params, opt_state and learning_rate are dicts by part (an actor and a critic): each part has its own optimizer and
-    its own gradient clipping, so that a large value error cannot shrink the policy's step.
+    its own gradient clipping, so that a large value error cannot shrink the policy's step. A part's learning rate is
+    one number, or a number for each of its own parts.
     `experience(key, params, carry)` returns one batch per player that is drawn from the population being trained, and
     what the next round begins with (games under way, or nothing). `steps` may be traced: one program then serves any
     number of rounds. With several minibatches the rows are shuffled and
@@ -244,13 +245,15 @@ def _descended(
     params: dict[str, PyTree],
     opt_state: dict[str, PyTree],
     gradients: dict[str, PyTree],
-    learning_rate: dict[str, ArrayLike],
+    learning_rate: dict[str, PyTree],
 ) -> tuple[dict[str, PyTree], dict[str, PyTree]]:
     """Every part one step of its own optimizer further."""
     new_params, new_opt_state = {}, {}
     for name in params:
         updates, new_opt_state[name] = optimizer.update(gradients[name], opt_state[name])
-        scaled = jax.tree.map(lambda u, rate=learning_rate[name]: -rate * u, updates)
+        scaled = jax.tree.map(
+            lambda rate, part: jax.tree.map(lambda u, rate=rate: -rate * u, part), learning_rate[name], updates
+        )
         new_params[name] = optax.apply_updates(params[name], scaled)
     return new_params, new_opt_state
 

@@ -240,6 +240,9 @@ class GemsConfig(Settings):
     """Scale every batch of advantages to mean 0 and deviation 1."""
     learning_rate: float = real(2e-4, NON_NEGATIVE)
     """Step size of the generator's Adam."""
+    output_rate: float = real(1.0, NON_NEGATIVE)
+    """Step size of the generator's output layer relative to the rest. Adam moves phi by this times the number of
+    features f(z): about 1 / their number moves what a code generates as fast as what all codes share."""
     critic_learning_rate: float = real(1e-3, NON_NEGATIVE)
     """Step size of the critic's Adam (not printed in the paper)."""
     beta_kl: float = real(0.05, NON_NEGATIVE)

@@ -146,6 +146,7 @@ class Generator(Protocol):
     def latent_dim(self) -> int: ...
     def init(self, key: Array, scale: Array | float) -> PyTree: ...
     def __call__(self, theta: PyTree, z: Array) -> PyTree: ...
+    def rates(self, rate: Array | float, output_rate: Array | float) -> PyTree: ...
 
 
 @dataclasses.dataclass(frozen=True)
@@ -187,6 +188,10 @@ class Hypernetwork:
         generated = unravel(base + self.features(theta, z) @ theta["output"])
         return {**shared, **generated} if shared else generated
 
+    def rates(self, rate: Array | float, output_rate: Array | float) -> PyTree:
+        """Step sizes of theta's parts, `output_rate` of W relative to the rest."""
+        return {"layers": rate, "output": rate * output_rate, "base": rate}
+
 
 def _parted(phi: PyTree) -> tuple[dict[str, Shared], PyTree]:
     """What all codes share, by name, and what a code generates."""
@@ -222,6 +227,10 @@ class Concatenated:
         chex.assert_shape(z, (self.latent_dim,))
         first = theta["network"]["layer_0"]
         return {**theta["network"], "layer_0": {**first, "bias": first["bias"] + z @ theta["code"]}}
+
+    def rates(self, rate: Array | float, output_rate: Array | float) -> PyTree:
+        """Step sizes of theta's parts, `output_rate` of W_z relative to the rest."""
+        return {"network": rate, "code": rate * output_rate}
 
 
 def jacobian_norm(generator: Generator, theta: PyTree, z: Array, method: str, key: Array | None = None) -> Array:

@@ -174,7 +174,7 @@ def _respond_one(
         steps=config.abr_steps,
         epochs=config.abr_epochs,
         learning_rate={
-            "generator": config.learning_rate / config.slowdown,
+            "generator": task.nets.generator.rates(config.learning_rate / config.slowdown, config.output_rate),
             "critic": config.critic_learning_rate / config.slowdown,
         },
         gradient_clip=config.gradient_clip,
