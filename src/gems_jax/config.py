@@ -263,6 +263,8 @@ class GemsConfig(Settings):
     """Weight of the critic's loss (not printed in the paper)."""
     entropy_weight: float = real(0.0, NON_NEGATIVE)
     """Weight of the entropy bonus (not printed in the paper)."""
+    entropy_decay: float = real(0.0, NON_NEGATIVE)
+    """Annealing: entropy_weight / (1 + entropy_decay t)."""
 
     def validate(self) -> Self:
         """Raise ValueError for a field out of range or for fields that do not go together."""

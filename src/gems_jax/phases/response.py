@@ -180,7 +180,7 @@ def _respond_one(
         gradient_clip=config.gradient_clip,
         clip=config.ppo_clip,
         value_weight=config.value_weight,
-        entropy_weight=config.entropy_weight,
+        entropy_weight=config.entropy_weight / (1.0 + config.entropy_decay * time),
         normalise=config.normalise_advantages,
         minibatches=config.abr_minibatches,
         kept=decision_share(task.source.views[0]),
