@@ -138,57 +138,67 @@ PUBLIC_GOODS_TUNED = DECEPTIVE_TUNED.replace(
 )
 
 # Boards: a torso that all codes share, games that go on from round to round, small batches and many of them. The newest
-# anchor alone is trained; a mixture of sixteen is kept.
+# anchor alone is trained, against all anchors alike: a best response to the one or two that hold the mass exploits
+# them and beats nobody else. The step size of the generator's output layer is one over its number of features, so that
+# torso and head learn at one pace. Entropy keeps the games various and is annealed.
 BOARD_PAPER = PAPER.replace(iterations=200, policy="film", policy_hidden=(64, 64), generator_scale=0.1)
 CHESS_PAPER = BOARD_PAPER.replace(iterations=1000, policy="board", critic_channels=8)
 CONNECT_FOUR_TUNED = GemsConfig(
-    iterations=200,
+    iterations=800,
     capacity=16,
     policy="film",
-    policy_hidden=(128, 128),
+    policy_hidden=(64, 64),
     generator_widths=(32,),
     generator_scale=0.1,
     critic_hidden=(64, 64),
     opponents="stratified",
-    num_opponents=32,
+    num_opponents=16,
     episodes=1,
     mixture_samples=0,
-    meta_steps=4,
-    eta=5.0,
-    oracle_opponents=32,
+    meta_steps=2,
+    eta=2.0,
+    oracle_opponents=16,
     oracle_episodes=1,
     mutations=4,
     randoms=4,
     jacobian="none",
-    abr_steps=32,
-    abr_segment=64,
+    abr_steps=8,
+    abr_segment=42,
     abr_anchors=1,
-    abr_opponents=32,
-    abr_episodes=2,
-    abr_epochs=2,
+    abr_opponents=16,
+    abr_episodes=8,
+    abr_epochs=4,
     abr_minibatches=4,
+    abr_floor=1.0,
     kl_protects="others",
     kl_opponents=1,
     kl_states=8,
     normalise_advantages=True,
-    learning_rate=1e-3,
+    learning_rate=5e-4,
+    output_rate=0.03,
     beta_kl=0.1,
     q_new=1.0,
-    entropy_weight=0.1,
-    gae_lambda=0.9,
+    entropy_weight=0.12,
+    entropy_decay=0.005,
+    gae_lambda=0.95,
 )
+# Longer games, a slower environment: fewer of them for measuring, more learning from each.
 GO_TUNED = CONNECT_FOUR_TUNED.replace(
+    iterations=200,
     capacity=8,
-    policy_hidden=(64, 64),
     critic_channels=8,
     num_opponents=8,
     meta_steps=1,
     oracle_opponents=8,
     mutations=2,
     randoms=2,
-    abr_opponents=16,
-    abr_epochs=1,
+    abr_segment=64,
+    abr_opponents=8,
+    abr_episodes=8,
+    abr_epochs=2,
+    learning_rate=1e-3,
     entropy_weight=0.03,
+    entropy_decay=0.0,
 )
 CHESS_TUNED = GO_TUNED.replace(iterations=1000, policy="board", policy_channels=16, generator_scale=0.05)
 
@@ -199,19 +209,39 @@ HANABI_PAPER = MPE_PAPER.replace(iterations=200)
 # Every episode ends by the time limit, which bootstraps: without a discount the values would grow without end. Values
 # are scaled by a wide interval of returns, so the meta-strategy takes large steps.
 MPE_TUNED = CONNECT_FOUR_TUNED.replace(
-    iterations=100,
+    iterations=200,
     policy="mlp",
     policy_hidden=(32,),
+    num_opponents=32,
+    meta_steps=4,
     eta=50.0,
+    oracle_opponents=32,
     abr_segment=0,
     abr_steps=64,
+    abr_opponents=32,
+    abr_episodes=2,
+    abr_epochs=2,
+    abr_floor=0.0,
+    learning_rate=1e-3,
+    output_rate=1.0,
     entropy_weight=0.01,
+    entropy_decay=0.0,
     discount=0.95,
-    gae_lambda=0.95,
 )
 # One policy for the whole table learns from all hands (the game's option teams=True).
 HANABI_TUNED = CONNECT_FOUR_TUNED.replace(
-    critic_hidden=(128,), entropy_weight=0.02, discount=0.99, gae_lambda=0.95, eta=50.0, abr_floor=0.0
+    iterations=300,
+    policy_hidden=(128, 128),
+    critic_hidden=(128,),
+    eta=50.0,
+    abr_steps=32,
+    abr_segment=64,
+    abr_opponents=32,
+    abr_episodes=2,
+    abr_epochs=2,
+    entropy_weight=0.02,
+    entropy_decay=0.0,
+    discount=0.99,
 )
 
 PRESETS: dict[str, dict[str, GemsConfig]] = {
@@ -221,7 +251,7 @@ PRESETS: dict[str, dict[str, GemsConfig]] = {
     "chess": {"paper": CHESS_PAPER, "tuned": CHESS_TUNED},
     "connect_four": {"paper": BOARD_PAPER, "tuned": CONNECT_FOUR_TUNED},
     "go_9x9": {"paper": BOARD_PAPER, "tuned": GO_TUNED},
-    "tic_tac_toe": {"paper": BOARD_PAPER, "tuned": CONNECT_FOUR_TUNED.replace(iterations=40, policy_hidden=(64, 64))},
+    "tic_tac_toe": {"paper": BOARD_PAPER, "tuned": CONNECT_FOUR_TUNED.replace(iterations=40)},
     "biased_rps": {"tuned": RPS_TUNED},
     "kuhn_poker": {"paper": PAPER, "tuned": KUHN_TUNED, "tuned-mlp": KUHN_TUNED_MLP},
     "leduc_holdem": {"paper": PAPER, "tuned": LEDUC_TUNED},
