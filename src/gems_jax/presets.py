@@ -179,7 +179,7 @@ CONNECT_FOUR_TUNED = GemsConfig(
     beta_kl=0.1,
     q_new=1.0,
     entropy_weight=0.12,
-    entropy_decay=0.005,
+    entropy_decay=0.0005,
     gae_lambda=0.95,
 )
 # Longer games, a slower environment: fewer of them for measuring, more learning from each.
