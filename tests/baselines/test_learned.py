@@ -182,8 +182,9 @@ def test_leduc():
     config = DEFAULTS["psro"].replace(**LEDUC)
     solver, state, rows = run("psro", leduc, 20, config)
     found = float(nash_conv(leduc, solver.profile(state))) / 2
+    assert max(int(metrics.episodes) for metrics in rows) <= 60_000
     print("exploitability at 20:", found, "episodes per iteration:", [int(metrics.episodes) for metrics in rows])
     assert found <= 1.0
 
 
-LEDUC = {"oracle": "ppo", "rounds": 117, "opponents": 256, "entry_episodes": 100}
+LEDUC = {"oracle": "ppo", "rounds": 108, "opponents": 256, "entry_episodes": 100}

@@ -112,15 +112,10 @@ def ranking(
     by_label = {result.label: result for result in results}
     headline, others = metrics[0], metrics[1:]
     shown = marks(report, max(result.iterations for result in results))
-    header = ["", "place", *(f"{readable(headline)} at {mark}" for mark in shown), *map(readable, others)]
-    header += [
-        "env steps / iteration",
-        "gradient steps / iteration",
-        "seconds",
-        "compile s",
-        "policies kB",
-        "payoffs kB",
-    ]
+    first, *rest = (f"at {mark}" for mark in shown)
+    header = ["", "place", f"{readable(headline)} {first}", *rest]
+    header += [readable(metric).removeprefix(f"{readable(headline)}, ") for metric in others]
+    header += ["env steps", "updates", "seconds", "kB", "payoffs kB"]
     body: list[tuple[str, ...]] = []
     sections = []
     for title, members in groups:
@@ -133,14 +128,17 @@ def ranking(
             cells += [_interval_text(result.at(metric, last)) for metric in others]
             for column in ("env_steps", "gradient_steps"):
                 cells.append(short_number(result.rows[column].mean()) if column in result.rows else "")
-            cells += [f"{_mean(result, 'seconds'):.0f}", f"{result.compile_seconds:.0f}"]
+            cells.append(f"{_mean(result, 'seconds') + result.compile_seconds:.0f}")
             held = [_mean(result, column) if column in result.rows else 0.0 for column in _BYTES]
-            cells += [f"{(held[0] + held[2]) / 1e3:.1f}", f"{held[1] / 1e3:.1f}"]
+            cells += [f"{sum(held) / 1e3:.1f}", f"{held[1] / 1e3:.1f}"]
             body.append((f"  {result.label}", str(place), *cells))
         sections.append(len(body) - 1)
     seeds = results[0].seeds
-    caption = f"{seeds} seeds{'; mean ± half of the 95 % interval (Student t)' * (seeds > 1)}; seconds of all seeds"
-    caption += "; policies: parameters, mixtures and whatever else is carried along, at the end, of one seed"
+    interval = "; mean ± half of the 95 % interval (Student t)" * (seeds > 1)
+    caption = (
+        f"{seeds} seed{'s' * (seeds > 1)}{interval}; env steps and gradient updates per iteration; seconds of all "
+        "seeds with compilation; kB: all that one seed carries along, at the end"
+    )
     return Table(tuple(header), tuple(body), tuple(sections), caption)
 
 
