@@ -13,6 +13,7 @@ from gems_jax.experience import (
     Outlook,
     advantages,
     collect_on,
+    decision_share,
     decisions,
     gae,
     shuffle,
@@ -150,6 +151,15 @@ def test_decisions_come_first_and_each_row_once():
     assert parts["observation"].shape == (4, 1, 12, 1, 1, *KUHN.observation_shape)
     assert sorted(np.asarray(parts["target"]).reshape(-1)) == list(range(48))
     assert shuffle(jax.random.key(3), marked, 4, 0.5)["acted"].shape == (4, 1, 6, 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "share"),
+    [("simple_spread", {}, 1.0), ("connect_four", {}, 0.5), ("hanabi", {}, 0.5), ("hanabi", {"teams": True}, 0.5)],
+)
+def test_share_of_decisions(name, options, share):
+    """In turns one seat of all decides; a team's own seats are as many times the rows."""
+    assert decision_share(make_game(name, **options)) == share
 
 
 @pytest.mark.parametrize("minibatches", [1, 4])

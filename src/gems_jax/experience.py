@@ -246,8 +246,8 @@ class Source(NamedTuple):
 
 
 def decision_share(game: Game) -> float:
-    """The share of an episode's rows in which player 0 decides: all of them, or its turns."""
-    return 1.0 if game.simultaneous else len(seats_of_player(game, 0)) / game.num_seats
+    """The share of rows (a step and a seat of player 0's) that are decisions: in turns, one seat decides in a step."""
+    return 1.0 if game.simultaneous else 1.0 / game.num_seats
 
 
 def _experience(
