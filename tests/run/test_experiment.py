@@ -413,3 +413,18 @@ def test_kuhn_quick_end_to_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     ]  # fmt: skip
     worst = max(row["high"] or row["mean"] for row in record["numbers"] if row["column"] == "budget_violation")
     assert worst < 1e-4
+
+
+def test_one_seed_has_the_interval_of_its_episodes():
+    """With several seeds the interval is between them, and that of the episodes is left alone."""
+    rows = {
+        "iteration": np.asarray([[1, 2]]),
+        "win": np.asarray([[0.5, 0.9]]),
+        "win_interval": np.asarray([[0.1, 0.02]]),
+    }
+    alone = ArmResult("a", rows, 1.0)
+    np.testing.assert_allclose(alone.at("win", 2), (0.9, 0.88, 0.92))
+    assert alone.sampled and "of the measured episodes" in comparison([alone], ("win",), (1, 2)).caption
+    assert ("", "2", "0.9000 ± 0.0200") in comparison([alone], ("win",), (1, 2)).rows
+    both = ArmResult("b", {name: np.repeat(values, 2, axis=0) for name, values in rows.items()}, 1.0)
+    assert both.at("win", 2).half_width == 0.0 and not both.sampled

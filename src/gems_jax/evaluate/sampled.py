@@ -126,6 +126,7 @@ def _score_columns(label: str, found: Results) -> Row:
         # a score is (return + 1) / 2 where a game is won, drawn or lost by 1
         f"score_{label}_interval": found.interval / 2,
         f"win_{label}": found.win,
+        f"win_{label}_interval": 1.96 * jnp.sqrt(found.win * (1.0 - found.win) / found.episodes),
         f"draw_{label}": found.draw,
         "length": found.length,
     }

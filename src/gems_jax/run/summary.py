@@ -37,10 +37,23 @@ class ArmResult:
         return self.rows["iteration"].shape[1]
 
     def at(self, column: str, iteration: int) -> Interval | None:
-        """Mean and 95 % interval over seeds; None where the arm has no such number."""
+        """Mean and 95 % interval over seeds; None where the arm has no such number.
+
+        Of one seed the interval is that of the episodes it was measured by, where there is one.
+        """
         if column not in self.rows or iteration > self.iterations:
             return None
-        return mean_interval(self.rows[column][:, iteration - 1])
+        found = mean_interval(self.rows[column][:, iteration - 1])
+        margin = self.rows.get(f"{column}_interval")
+        if margin is None or self.seeds > 1:
+            return found
+        half = float(margin[0, iteration - 1])
+        return Interval(found.mean, found.mean - half, found.mean + half)
+
+    @property
+    def sampled(self) -> bool:
+        """One seed, measured by episodes."""
+        return self.seeds == 1 and any(column.endswith("_interval") for column in self.rows)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -94,6 +107,8 @@ def comparison(results: Sequence[ArmResult], metrics: Sequence[str], report: Seq
     body.append(("compile seconds", "", *(f"{result.compile_seconds:.1f}" for result in results)))
     seeds = sorted({result.seeds for result in results})
     interval = "; mean ± half of the 95 % interval (Student t)" if seeds[-1] > 1 else ""
+    if any(result.sampled for result in results):
+        interval = "; ± half of the 95 % interval of the measured episodes"
     caption = f"{' or '.join(map(str, seeds))} seed{'s' * (seeds[-1] > 1)}{interval}; seconds without compilation"
     return Table(("", "iteration", *(result.label for result in results)), tuple(body), tuple(sections), caption)
 
