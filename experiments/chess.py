@@ -6,6 +6,7 @@ EXPERIMENT = Experiment(
     name="chess",
     title="GEMS on chess",
     game="chess",
+    options={"shared": True},
     arms=(Arm("tuned", preset="tuned"), Arm("random", method="random", iterations=1)),
     iterations=60,
     seeds=(0, 1, 2),

@@ -197,7 +197,7 @@ GO_TUNED = CONNECT_FOUR_TUNED.replace(
     abr_episodes=8,
     abr_epochs=2,
     learning_rate=1e-3,
-    entropy_weight=0.03,
+    entropy_weight=0.05,
     entropy_decay=0.0,
 )
 CHESS_TUNED = GO_TUNED.replace(iterations=1000, policy="board", policy_channels=16, generator_scale=0.05)
