@@ -15,7 +15,8 @@ from gems_jax.run.directory import slug
 from gems_jax.run.errors import RunError
 from gems_jax.run.experiment import load_summary
 from gems_jax.run.files import replace_text
-from gems_jax.run.summary import Table, readable
+from gems_jax.run.labels import readable
+from gems_jax.run.summary import Table
 
 MAX_FIGURE_BYTES = 200_000
 TITLE = "# Results\n\nWritten by `python -m experiments.run <experiment> --write-results`; do not edit by hand.\n"

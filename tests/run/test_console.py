@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from gems_jax.run.console import Console, Progress, clock, format_mean, progress_line, short_number, summary_table
+from gems_jax.run.labels import readable
 from walk_solver import walk
 
 PROGRESS = Progress(24, 40, ("exploitability", 0.03412), 1_234_567.0, 67.0, 25.0, 412_000_000)
@@ -93,3 +94,19 @@ def test_driver_speaks_through_the_console() -> None:
     assert first.startswith("compiling: ")
     assert [line.split()[1] for line in lines] == ["3/12", "6/12", "9/12", "12/12"]
     assert all(" gap " in line and "steps/s" in line and "3 anchors" in line for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("column", "words"),
+    [
+        ("nash_conv", "NashConv"),
+        ("win_random", "wins against random"),
+        ("random_vs_evader", "random against evader"),
+        ("return_player_0", "player 0's return"),
+        ("value_sender", "sender's value"),
+        ("value_loss", "value loss"),
+        ("coop_auc", "cooperation, area"),
+    ],
+)
+def test_columns_in_words(column, words):
+    assert readable(column) == words

@@ -9,6 +9,7 @@ from typing import IO, Any, NamedTuple
 
 import numpy as np
 
+from gems_jax.run.labels import readable
 from gems_jax.run.statistics import mean_interval
 
 
@@ -149,7 +150,7 @@ def summary_table(
             label = (
                 f"{name.removeprefix('total_')} per seed" if exact and num_seeds > 1 else name.removeprefix("total_")
             )
-            table.add_row(label.replace("_", " "), *cells)
+            table.add_row(readable(label), *cells)
     seeds = f"{num_seeds} seed{'s' * (num_seeds > 1)}"
     interval = ", mean ± half of the 95 % interval" if num_seeds > 1 else ""
     # rich breaks a caption at the table's width: two lines that fit read better than one broken anywhere

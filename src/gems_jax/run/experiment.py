@@ -27,6 +27,7 @@ from gems_jax.run.directory import RunDirectory, create_run, open_run, slug
 from gems_jax.run.driver import RunResult, run
 from gems_jax.run.errors import ConfigMismatchError, RunError, RunExistsError, writing
 from gems_jax.run.files import differing_field, locked, resolve, write_json
+from gems_jax.run.labels import readable
 from gems_jax.run.measuring import make_monitor
 from gems_jax.run.spec import Arm, Check, Experiment, Plan, make_plan
 from gems_jax.run.summary import ArmResult
@@ -217,7 +218,7 @@ def _check(check: Check, results: Sequence[ArmResult]) -> tuple[str, bool]:
         label = max(worst, key=worst.__getitem__)
         holds &= all(value <= side * bound for value in worst.values())  # not a number does not hold
         said.append(f"is {word} {side * worst[label]:.3g} {when} (arm {label}), allowed {bound:.3g}")
-    return f"check {'holds' if holds else 'FAILED'}: {summary.readable(check.column)} {' and '.join(said)}", holds
+    return f"check {'holds' if holds else 'FAILED'}: {readable(check.column)} {' and '.join(said)}", holds
 
 
 def load_summary(folder: Path | str) -> dict[str, Any]:

@@ -15,8 +15,8 @@ import numpy as np
 
 from gems_jax.run.engine import Rows
 from gems_jax.run.errors import writing
+from gems_jax.run.labels import readable
 from gems_jax.run.statistics import mean_band
-from gems_jax.run.summary import readable
 
 DPI = 130
 

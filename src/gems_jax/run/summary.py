@@ -17,6 +17,7 @@ from typing import Any
 from gems_jax.run.console import short_number
 from gems_jax.run.engine import Rows
 from gems_jax.run.files import replace_text
+from gems_jax.run.labels import readable
 from gems_jax.run.statistics import Interval, mean_interval
 
 
@@ -200,21 +201,6 @@ def processor() -> str:
     except OSError:
         pass
     return platform.processor() or platform.machine()
-
-
-def readable(column: str) -> str:
-    """`nash_conv` -> NashConv, `exploitability_average` -> exploitability of the average."""
-    names = {
-        "nash_conv": "NashConv",
-        "nash_conv_average": "NashConv, run average",
-        "exploitability_average": "exploitability, run average",
-        "coop": "cooperation",
-    }
-    if column.startswith("value_") and column != "value_loss":
-        return f"{column.removeprefix('value_')}'s value"
-    if column.endswith("_auc"):
-        return f"{readable(column.removesuffix('_auc'))}, area"  # under the curve
-    return names.get(column, column.replace("_", " "))
 
 
 def _interval_text(interval: Interval | None) -> str:

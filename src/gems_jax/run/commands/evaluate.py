@@ -87,7 +87,7 @@ def _by_playing(policies: Sequence[Any], arguments: Evaluate) -> None:
     import jax
 
     from gems_jax.evaluate.sampled import random_profile, sampled_row
-    from gems_jax.run.summary import readable
+    from gems_jax.run.labels import readable
 
     game, key = policies[0].game, jax.random.key(0)
     profiles = {f"seed {policy.seed}": policy.profile for policy in policies} | {"random": random_profile(game)}

@@ -1,0 +1,29 @@
+"""Columns in words, for tables and figures."""
+
+from __future__ import annotations
+
+_NAMES = {
+    "nash_conv": "NashConv",
+    "nash_conv_average": "NashConv, run average",
+    "exploitability_average": "exploitability, run average",
+    "coop": "cooperation",
+}
+_AGAINST = {"score": "score", "win": "wins", "draw": "draws"}
+
+
+def readable(column: str) -> str:
+    """`nash_conv` -> NashConv, `value_sender` -> sender's value, `win_random` -> wins against random."""
+    if column in _NAMES:
+        return _NAMES[column]
+    if column.endswith("_auc"):
+        return f"{readable(column.removesuffix('_auc'))}, area"  # under the curve
+    if column.endswith("_interval"):
+        return f"{readable(column.removesuffix('_interval'))}, ±"
+    if column.startswith("value_") and column != "value_loss":
+        return f"{column.removeprefix('value_')}'s value"
+    if column.startswith("return_"):
+        return f"{column.removeprefix('return_').replace('_', ' ')}'s return"
+    first, _, rest = column.partition("_")
+    if first in _AGAINST and rest:
+        return f"{_AGAINST[first]} against {rest.replace('_', ' ')}"
+    return column.replace("_vs_", " against ").replace("_", " ")
