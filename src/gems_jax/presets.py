@@ -228,7 +228,8 @@ MPE_TUNED = CONNECT_FOUR_TUNED.replace(
     entropy_decay=0.0,
     discount=0.95,
 )
-# Half of the opponents are any of the past, clumsy ones too: an evader that has only met good pursuers runs into bad ones.
+# Half of the opponents are any of the past, clumsy ones too: an evader that has only met good pursuers runs into bad
+# ones.
 TAG_TUNED = MPE_TUNED.replace(abr_floor=0.5, entropy_weight=0.005)
 # One policy for the whole table learns from all hands (the game's option teams=True).
 HANABI_TUNED = CONNECT_FOUR_TUNED.replace(

@@ -167,11 +167,12 @@ def outcomes(
                 axis.axhline(rows[column].mean(), color=style.color, linestyle=":", linewidth=1.2, label=arm, zorder=1)
                 continue
             x = rows["seconds"].mean(axis=0) / 60.0 if over_time else rows["iteration"][0]
-            _curve(axis, x, rows[column], style, arm)
+            points = _measured(rows, column)
+            _curve(axis, x[points], rows[column][:, points], style, arm)
             margin = rows.get(f"{column}_interval")
             if margin is not None and len(margin) == 1:
-                low, high = rows[column][0] - margin[0], rows[column][0] + margin[0]
-                axis.fill_between(x, low, high, color=style.color, alpha=0.15, linewidth=0)
+                low, high = (rows[column][0] + sign * margin[0] for sign in (-1, 1))
+                axis.fill_between(x[points], low[points], high[points], color=style.color, alpha=0.15, linewidth=0)
         for word, bound in bounds.get(column, ()):
             axis.axhline(bound, color="0.35", linewidth=0.8, linestyle=(0, (1, 3)), zorder=1)
             away, where = (2, "bottom") if word == "at most" else (-2, "top")  # on the side that is not allowed
@@ -188,6 +189,14 @@ def outcomes(
         axis.grid(True, color="0.9", linewidth=0.6)
     _legend(figure, axes[0], title=_of_seeds(max(len(rows["iteration"]) for rows in curves.values())))
     return figure
+
+
+def _measured(rows: Rows, column: str) -> np.ndarray:
+    """Iterations (from 0) to draw: what is measured by episodes repeats its last value between two measurements."""
+    values = rows[column]
+    if f"{column}_interval" not in rows:
+        return np.arange(values.shape[1])
+    return np.flatnonzero(np.append(True, (np.diff(values, axis=1) != 0).any(axis=0)))
 
 
 def error_budget(curves: Mapping[str, Rows], unit: str) -> Any:
