@@ -38,7 +38,7 @@ STYLES = (
     Style("#8B4513", (0, (6, 1, 1, 1, 1, 1)), "<"),
     Style("#7F7F7F", (0, (4, 2)), ">"),
     Style("#5D3A9B", (0, (1, 2)), "*"),
-    Style("#A6761D", "-", "h"),
+    Style("#A6761D", (0, (10, 1, 2, 1)), "h"),
 )
 # (column, legend, colour, hatch), from the bottom of the stack to the top
 BUDGET = (
