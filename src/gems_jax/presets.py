@@ -233,7 +233,7 @@ MPE_TUNED = CONNECT_FOUR_TUNED.replace(
 TAG_TUNED = MPE_TUNED.replace(abr_floor=0.5, entropy_weight=0.005)
 # One policy for the whole table learns from all hands (the game's option teams=True).
 HANABI_TUNED = CONNECT_FOUR_TUNED.replace(
-    iterations=300,
+    iterations=80,
     policy_hidden=(128, 128),
     critic_hidden=(128,),
     eta=50.0,
@@ -242,7 +242,9 @@ HANABI_TUNED = CONNECT_FOUR_TUNED.replace(
     abr_opponents=32,
     abr_episodes=2,
     abr_epochs=2,
-    entropy_weight=0.02,
+    learning_rate=1e-3,
+    beta_kl=0.02,
+    entropy_weight=0.004,
     entropy_decay=0.0,
     discount=0.99,
 )
