@@ -91,6 +91,12 @@ def make_optimizer(gradient_clip: ArrayLike) -> optax.GradientTransformation:
     return optax.chain(optax.clip_by_global_norm(gradient_clip), optax.scale_by_adam())
 
 
+def fresh_optimizers(params: dict[str, PyTree], gradient_clip: ArrayLike) -> dict[str, PyTree]:
+    """The state of every part's own optimizer."""
+    optimizer = make_optimizer(gradient_clip)
+    return {name: optimizer.init(part) for name, part in params.items()}
+
+
 class TrainMetrics(NamedTuple):
     """Of the last gradient step; counts, and what follows them, are of the whole training."""
 

@@ -37,7 +37,7 @@ def stubs(monkeypatch: pytest.MonkeyPatch, tmp_path) -> None:
         raise AssertionError("compiled, or walked a game")
 
     monkeypatch.setattr(train, "_train", accepted)
-    monkeypatch.setattr(train, "_walkable", lambda game: True)
+    monkeypatch.setattr("gems_jax.evaluate.game_tree.walkable", lambda game: True)
     monkeypatch.setattr(jax.stages.Lowered, "compile", forbidden)
     monkeypatch.chdir(tmp_path)
 

@@ -166,8 +166,7 @@ def learned_slots(symmetric: Game, config: NeuplConfig) -> Slots:
     def first(key: Array) -> Conditional:
         key_policy, key_critic, key_sink = jax.random.split(key, 3)
         params = {"policy": nets.generator.init(key_policy, 1.0), "critic": nets.critic.init(key_critic)}
-        optimizer = best_response.make_optimizer(learning.gradient_clip)
-        student = Student(params, {name: optimizer.init(part) for name, part in params.items()})
+        student = Student(params, best_response.fresh_optimizers(params, learning.gradient_clip))
         return Conditional(student, network.init(key_sink))
 
     def policies(slots: Conditional, graph: Array) -> StackedPolicies:

@@ -102,8 +102,7 @@ def self_play_solver(game: Game, config: SelfPlayConfig) -> Solver:
 
     def init(key: Array) -> SelfPlayState:
         student = new_student(key, game, learning)
-        optimizer = best_response.make_optimizer(learning.gradient_clip)
-        joint = {name: optimizer.init(part) for name, part in student.params.items()}
+        joint = best_response.fresh_optimizers(student.params, learning.gradient_clip)
         past = jax.tree.map(lambda leaf: jnp.repeat(leaf[:, None], slots, axis=1), student.params["policy"])
         return SelfPlayState(Student(student.params, joint), past, new_pace(game, config), jnp.int32(0))
 

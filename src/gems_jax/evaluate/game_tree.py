@@ -22,7 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from gems_jax.evaluate.walk import Positions, Walk, as_bytes, registered
-from gems_jax.types import Array, Game, num_players, static_field, struct
+from gems_jax.types import Array, Game, NotEnumerableError, num_players, static_field, struct
 
 MAX_NODES = 200_000
 
@@ -91,6 +91,15 @@ def build_tree(game: Game, max_nodes: int = MAX_NODES) -> GameTree:
     if max_nodes < 1:
         raise ValueError(f"max_nodes must be positive, got {max_nodes}.")
     return _cached_build(_Key((_value_of(game), jnp.result_type(float)), game), max_nodes)
+
+
+def walkable(game: Game) -> bool:
+    """Whether the game's tree can be built."""
+    try:
+        build_tree(game)
+    except NotEnumerableError:
+        return False
+    return True
 
 
 @dataclasses.dataclass(frozen=True)

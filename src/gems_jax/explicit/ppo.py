@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from gems_jax import best_response
-from gems_jax.best_response import SURROGATES, TrainMetrics
+from gems_jax.best_response import SURROGATES, TrainMetrics, fresh_optimizers
 from gems_jax.estimate import return_scale
 from gems_jax.experience import Learner, Source, decision_share
 from gems_jax.explicit.cost import Cost
@@ -66,12 +66,6 @@ def plain_learner(nets: Nets) -> Learner:
     )
 
 
-def fresh_optimizer(params: dict[str, PyTree], learning: Learning) -> dict[str, PyTree]:
-    """[P, ...] of every part."""
-    optimizer = best_response.make_optimizer(learning.gradient_clip)
-    return {name: jax.vmap(optimizer.init)(part) for name, part in params.items()}
-
-
 @partial(jax.jit, static_argnames="game")
 def new_student(key: Array, game: Game, learning: Learning) -> Student:
     """Fresh networks, near-uniform play. key: consumed."""
@@ -81,7 +75,7 @@ def new_student(key: Array, game: Game, learning: Learning) -> Student:
         "policy": jax.vmap(nets.policy.init)(jax.random.split(key_policy, num_populations(game))),
         "critic": jax.vmap(nets.critic.init)(jax.random.split(key_critic, num_populations(game))),
     }
-    return Student(params, fresh_optimizer(params, learning))
+    return Student(params, jax.vmap(lambda own: fresh_optimizers(own, learning.gradient_clip))(params))
 
 
 def train_options(game: Game, learning: Learning) -> dict[str, Any]:

@@ -16,8 +16,8 @@ from gems_jax.config import (
     size,
     widths,
 )
-from gems_jax.evaluate.game_tree import build_tree
-from gems_jax.types import Game, NotEnumerableError, struct
+from gems_jax.evaluate.game_tree import build_tree, walkable
+from gems_jax.types import Game, struct
 
 
 @struct
@@ -114,15 +114,6 @@ class ExplicitSettings(Budgeted):
 def settled_policy(game: Game, policy: str) -> str:
     """`auto` as the network that it stands for on this game."""
     return policy if policy != "auto" else ("tabular" if walkable(game) else "mlp")
-
-
-def walkable(game: Game) -> bool:
-    """Whether the game's tree can be built."""
-    try:
-        build_tree(game)
-    except NotEnumerableError:
-        return False
-    return True
 
 
 def learning_of(config: Learning, game: Game) -> Learning:

@@ -133,8 +133,7 @@ def jacobian_weight(config: GemsConfig, time: Array) -> Array:
 
 
 def fresh_optimizer(params: dict[str, PyTree], config: GemsConfig) -> dict[str, PyTree]:
-    optimizer = best_response.make_optimizer(config.gradient_clip)
-    return {name: jax.vmap(optimizer.init)(part) for name, part in params.items()}
+    return jax.vmap(lambda own: best_response.fresh_optimizers(own, config.gradient_clip))(params)
 
 
 def _check_game(game: Game) -> None:

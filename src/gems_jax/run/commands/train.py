@@ -204,6 +204,7 @@ def make(name: str, pairs: Sequence[str]) -> Any:
 def _base_settings(run: Train, game: Any, base: Any) -> tuple[Any, str]:
     """The settings that the flags change, and the name of the preset they come from ("" for none)."""
     from gems_jax.config import GemsConfig
+    from gems_jax.evaluate.game_tree import walkable
     from gems_jax.presets import PRESETS, preset
 
     name = run.preset
@@ -215,7 +216,7 @@ def _base_settings(run: Train, game: Any, base: Any) -> tuple[Any, str]:
                 base = preset(run.game, name)
             except ValueError as error:
                 raise UsageError(str(error)) from None
-        elif game is not None and not _walkable(game):
+        elif game is not None and not walkable(game):
             base = base.replace(policy="mlp", policy_hidden=(64, 64))
     elif name:
         raise UsageError(f"the method {run.method} has no presets: got --preset {name}")
@@ -223,17 +224,6 @@ def _base_settings(run: Train, game: Any, base: Any) -> tuple[Any, str]:
         caps = {key: min(getattr(base, key), cap) for key, cap in QUICK.items() if hasattr(base, key)}
         base = dataclasses.replace(base, **caps)
     return base, name
-
-
-def _walkable(game: Any) -> bool:
-    from gems_jax.evaluate.game_tree import build_tree
-    from gems_jax.types import NotEnumerableError
-
-    try:
-        build_tree(game)
-    except NotEnumerableError:
-        return False
-    return True
 
 
 def _train(run: Train, game: Any, config: Any, preset: str) -> int:
