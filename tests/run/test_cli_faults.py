@@ -24,8 +24,11 @@ def walk(monkeypatch: pytest.MonkeyPatch):
     return lambda **options: solvers.update(solver=walk_solver.make_walk(**options))
 
 
+UNMEASURED = ("--no-exact", "--evaluation-episodes", "0")
+
+
 def train_walk(folder: Path, *words: object) -> Outcome:
-    line = ["train", "biased_rps", "--no-exact", "--iterations", 6, "--chunk", 2, "--checkpoint-seconds", 0]
+    line = ["train", "biased_rps", *UNMEASURED, "--iterations", 6, "--chunk", 2, "--checkpoint-seconds", 0]
     return call(*line, "--run-dir", folder, *words)
 
 
@@ -124,7 +127,7 @@ def test_a_defect_leaves_its_traceback_in_a_file(tmp_path: Path, monkeypatch: py
 
 def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path: Path) -> None:
     """The real console script, stopped once it has begun: everything is saved, and the exit code is a shell's 130."""
-    words = ["train", "biased_rps", "--no-exact", "--iterations", "100000", "--chunk", "1", "--run-dir"]
+    words = ["train", "biased_rps", *UNMEASURED, "--iterations", "100000", "--chunk", "1", "--run-dir"]
     line = [str(SCRIPT), *words, str(tmp_path / "r"), *TINY]
     process = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
