@@ -34,7 +34,7 @@ def test_every_choice_of_the_config_is_run():
         if typing.get_origin(hint) is tuple:
             continue
         settings = [*CONFIGS.values(), *(config for _, config in OTHER_GAMES.values())]
-        elsewhere = {"film", "board"} if name == "policy" else set()  # in test_modulated.py
+        elsewhere = {"film", "conv", "board"} if name == "policy" else set()  # in test_modulated.py
         missing = set(choices) - {getattr(config, name) for config in settings} - elsewhere
         assert not missing, f"no settings of this file run {name} = {missing}"
 

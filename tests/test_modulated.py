@@ -147,21 +147,30 @@ def test_grouped_play_equals_play_one_by_one():
         np.testing.assert_array_equal(together.returns[c, n, m], expected)
 
 
-@pytest.mark.parametrize("policy", ["film", pytest.param("board", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "policy", ["conv", *(pytest.param(name, marks=pytest.mark.slow) for name in ("film", "board"))]
+)
 def test_gems_steps_on_a_board(policy):
     """Shared torso, games that go on between rounds, minibatches, a sample of the protected decisions: one trace."""
     game = make_game("tic_tac_toe")
     config = GemsConfig(
-        capacity=3, policy=policy, policy_hidden=(8,), policy_channels=4, critic_channels=2 if policy == "board" else 0,
+        capacity=3, policy=policy, policy_hidden=(8,), policy_channels=4, critic_channels=0 if policy == "film" else 2,
+        critic_kernel=2,
         num_opponents=2, episodes=1, mixture_samples=0, mutations=2, randoms=2, oracle_opponents=2, oracle_episodes=1,
         abr_steps=2, abr_segment=6, abr_anchors=2, abr_opponents=2, abr_episodes=2, abr_minibatches=3, abr_epochs=2,
         kl_opponents=1, kl_states=3,
     )  # fmt: skip
     state = init_gems(jax.random.key(0), game, config)
-    step = jax.jit(lambda s, k: gems_step(s, k, game, config))
+    traces = []
+
+    @jax.jit
+    def step(state, key):
+        traces.append(1)
+        return gems_step(state, key, game, config)
+
     after, metrics = step(state, jax.random.key(1))
     after, metrics = step(after, jax.random.key(2))
-    assert step._cache_size() == 1 and metrics.num_active.tolist() == [3, 3]
+    assert len(traces) == 1 and metrics.num_active.tolist() == [3, 3]
     assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves((after.generator, metrics.kl, metrics.objective)))
     moved = jax.tree.map(lambda a, b: bool((a != b).any()), after.generator, state.generator)
     assert all(jax.tree.leaves(moved["base"]["torso"]))
