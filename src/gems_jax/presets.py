@@ -228,9 +228,6 @@ MPE_TUNED = CONNECT_FOUR_TUNED.replace(
     entropy_decay=0.0,
     discount=0.95,
 )
-# Half of the opponents are any of the past, clumsy ones too: an evader that has only met good pursuers runs into bad
-# ones.
-TAG_TUNED = MPE_TUNED.replace(abr_floor=0.5, entropy_weight=0.005)
 # One policy for the whole table learns from all hands (the game's option teams=True).
 HANABI_TUNED = CONNECT_FOUR_TUNED.replace(
     iterations=80,
@@ -242,15 +239,13 @@ HANABI_TUNED = CONNECT_FOUR_TUNED.replace(
     abr_opponents=32,
     abr_episodes=2,
     abr_epochs=2,
-    learning_rate=1e-3,
-    beta_kl=0.02,
-    entropy_weight=0.004,
+    entropy_weight=0.02,
     entropy_decay=0.0,
     discount=0.99,
 )
 
 PRESETS: dict[str, dict[str, GemsConfig]] = {
-    "simple_tag": {"paper": MPE_PAPER, "tuned": TAG_TUNED},
+    "simple_tag": {"paper": MPE_PAPER, "tuned": MPE_TUNED},
     "simple_spread": {"paper": MPE_PAPER, "tuned": MPE_TUNED},
     "hanabi": {"paper": HANABI_PAPER, "tuned": HANABI_TUNED},
     "chess": {"paper": CHESS_PAPER, "tuned": CHESS_TUNED},
