@@ -104,6 +104,7 @@ def test_driver_speaks_through_the_console() -> None:
         ("random_vs_evader", "random against evader"),
         ("return_player_0", "player 0's return"),
         ("value_sender", "sender's value"),
+        ("return_pursuers", "pursuers' return"),
         ("value_loss", "value loss"),
         ("coop_auc", "cooperation, area"),
     ],

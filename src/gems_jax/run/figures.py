@@ -167,7 +167,7 @@ def outcomes(
                 axis.axhline(rows[column].mean(), color=style.color, linestyle=":", linewidth=1.2, label=arm, zorder=1)
                 continue
             x = rows["seconds"].mean(axis=0) / 60.0 if over_time else rows["iteration"][0]
-            points = _measured(rows, column)
+            points = _measured(rows)
             _curve(axis, x[points], rows[column][:, points], style, arm)
             margin = rows.get(f"{column}_interval")
             if margin is not None and len(margin) == 1:
@@ -191,12 +191,13 @@ def outcomes(
     return figure
 
 
-def _measured(rows: Rows, column: str) -> np.ndarray:
-    """Iterations (from 0) to draw: what is measured by episodes repeats its last value between two measurements."""
-    values = rows[column]
-    if f"{column}_interval" not in rows:
-        return np.arange(values.shape[1])
-    return np.flatnonzero(np.append(True, (np.diff(values, axis=1) != 0).any(axis=0)))
+def _measured(rows: Rows) -> np.ndarray:
+    """Iterations (from 0) to draw: rows that are measured by episodes repeat themselves between two measurements."""
+    margins = [values for column, values in rows.items() if column.endswith("_interval")]
+    if not margins:
+        return np.arange(rows["iteration"].shape[1])
+    changed = np.any([(np.diff(values, axis=1) != 0).any(axis=0) for values in margins], axis=0)
+    return np.flatnonzero(np.append(True, changed))
 
 
 def error_budget(curves: Mapping[str, Rows], unit: str) -> Any:

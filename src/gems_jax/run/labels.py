@@ -19,11 +19,10 @@ def readable(column: str) -> str:
         return f"{readable(column.removesuffix('_auc'))}, area"  # under the curve
     if column.endswith("_interval"):
         return f"{readable(column.removesuffix('_interval'))}, ±"
-    if column.startswith("value_") and column != "value_loss":
-        return f"{column.removeprefix('value_')}'s value"
-    if column.startswith("return_"):
-        return f"{column.removeprefix('return_').replace('_', ' ')}'s return"
     first, _, rest = column.partition("_")
+    if first in ("value", "return") and rest and column != "value_loss":
+        owner = rest.replace("_", " ")
+        return f"{owner}' {first}" if owner.endswith("s") else f"{owner}'s {first}"
     if first in _AGAINST and rest:
         return f"{_AGAINST[first]} against {rest.replace('_', ' ')}"
     return column.replace("_vs_", " against ").replace("_", " ")
