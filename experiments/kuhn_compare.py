@@ -70,8 +70,7 @@ EXPERIMENT = Experiment(
     game="kuhn_poker",
     arms=tuple(arm for group in ARMS.values() for arm in group),
     groups=tuple(
-        (f"{BUDGETS[budget]:,} env steps per iteration", tuple(arm.label for arm in group))
-        for budget, group in ARMS.items()
+        (f"{BUDGETS[budget]:,} steps an iteration", tuple(arm.label for arm in group)) for budget, group in ARMS.items()
     ),
     iterations=40,
     seeds=(0, 1, 2, 3, 4),

@@ -76,8 +76,9 @@ class Table:
         from rich.table import Table as RichTable
 
         table = RichTable(
-            title=title, caption=self.caption, title_justify="left", caption_justify="left", box=box.SIMPLE_HEAD
-        )
+            title=title, caption=self.caption, title_justify="left", caption_justify="left", box=box.SIMPLE_HEAD,
+            padding=(0, 0), pad_edge=False, collapse_padding=True,
+        )  # fmt: skip
         for position, name in enumerate(self.header):
             table.add_column(name, justify="left" if position == 0 else "right", no_wrap=True)
         for position, cells in enumerate(self.rows):
@@ -124,14 +125,13 @@ def ranking(
     groups: Sequence[tuple[str, Sequence[str]]],
 ) -> Table:
     """One line per arm, the best of each group first: the first metric at the reported iterations, the others and what
-    it all cost at the last."""
+    it all cost at the last. Intervals are of the number that ranks: more would not fit a terminal."""
     by_label = {result.label: result for result in results}
     headline, others = metrics[0], metrics[1:]
     shown = marks(report, max(result.iterations for result in results))
-    first, *rest = (f"at {mark}" for mark in shown)
-    header = ["", "place", f"{readable(headline)} {first}", *rest]
-    header += [readable(metric).removeprefix(f"{readable(headline)}, ") for metric in others]
-    header += ["env steps", "updates", "seconds", "kB", "payoffs kB"]
+    header = [readable(headline), "#", *(f"at {mark}" for mark in shown)]
+    header += [readable(metric).removeprefix(f"{readable(headline)}, ").removeprefix("run ") for metric in others]
+    header += ["steps", "updates", "s", "kB", "payoffs"]
     body: list[tuple[str, ...]] = []
     sections = []
     for title, members in groups:
@@ -140,8 +140,8 @@ def ranking(
         ranked = sorted(here, key=lambda result: _mean(result, headline))
         for place, result in enumerate(ranked, 1):
             last = result.iterations
-            cells = [_interval_text(result.at(headline, mark)) for mark in shown]
-            cells += [_interval_text(result.at(metric, last)) for metric in others]
+            cells = [_interval_text(result.at(headline, mark), alone=mark != shown[-1]) for mark in shown]
+            cells += [_interval_text(result.at(metric, last), alone=True) for metric in others]
             for column in ("env_steps", "gradient_steps"):
                 cells.append(short_number(result.rows[column].mean()) if column in result.rows else "")
             cells.append(f"{_mean(result, 'seconds') + result.compile_seconds:.0f}")
@@ -152,8 +152,9 @@ def ranking(
     seeds = results[0].seeds
     interval = "; mean ± half of the 95 % interval (Student t)" * (seeds > 1)
     caption = (
-        f"{seeds} seed{'s' * (seeds > 1)}{interval}; env steps and gradient updates per iteration; seconds of all "
-        "seeds with compilation; kB: all that one seed carries along, at the end"
+        f"{seeds} seed{'s' * (seeds > 1)}{interval}; average: of the run's average mixture; steps of the environment "
+        "and gradient updates per iteration; s: seconds of all seeds with compilation; kB: all that one seed carries "
+        "along, at the end, of which payoff tables"
     )
     return Table(tuple(header), tuple(body), tuple(sections), caption)
 
@@ -203,8 +204,10 @@ def processor() -> str:
     return platform.processor() or platform.machine()
 
 
-def _interval_text(interval: Interval | None) -> str:
+def _interval_text(interval: Interval | None, alone: bool = False) -> str:
+    """`alone`: the mean without its interval."""
     if interval is None:
         return ""
     style = ".4f" if abs(interval.mean) < 100 else ".5g"
-    return f"{interval.mean:{style}}" + ("" if math.isnan(interval.low) else f" ± {interval.half_width:{style}}")
+    unknown = alone or math.isnan(interval.low)
+    return f"{interval.mean:{style}}" + ("" if unknown else f" ± {interval.half_width:{style}}")
