@@ -8,8 +8,6 @@ import pytest
 from cli import assert_one_line, call
 from gems_jax.run.compare import CompareError, compare
 from gems_jax.run.directory import read_config
-from gems_jax.run.figures import draw, league
-from gems_jax.run.summary import ArmResult, ranking
 from gems_jax.run.writers import read_metrics
 
 
@@ -56,32 +54,3 @@ def test_runs_at_equal_gradient_steps_and_episodes(runs: Path) -> None:
     assert line.budget == shorter["total_episodes"][-1] and line.mean.mean == longer["nash_conv"][within]
     with pytest.raises(CompareError, match="unknown axis 'steps'; known: iterations, env_steps, seconds, episodes"):
         compare([runs], axes=("steps",))
-
-
-def arm(label: str, end: float, **columns: float) -> ArmResult:
-    """Two seeds, two iterations: the headline goes from 1 to `end`, all else stays."""
-    rows = {"iteration": np.array([[1, 2]] * 2), "exploitability": np.array([[1.0, end]] * 2)}
-    return ArmResult(label, rows | {name: np.full((2, 2), value) for name, value in columns.items()}, 3.0)
-
-
-def test_a_ranking_by_hand() -> None:
-    """The best of each group first; bytes are added up, seconds include compilation, what is not logged is left out."""
-    big = arm("big", 0.1, env_steps=1500, gradient_steps=20, seconds=7, parameter_bytes=2000, payoff_bytes=500)
-    small = arm("small", 0.3, env_steps=90, seconds=1, parameter_bytes=100, meta_bytes=100)
-    groups = [("A", ["small", "big"]), ("B", ["other"])]
-    table = ranking([small, big, arm("other", 0.2, seconds=0)], ["exploitability"], [1], groups)
-    assert table.header == ("exploitability", "#", "at 1", "at 2", "steps", "updates", "s", "kB", "payoffs")
-    assert [row[0].strip() for row in table.rows] == ["A", "big", "small", "B", "other"] and table.sections == (2, 4)
-    assert table.rows[1][1:] == ("1", "1.0000", "0.1000 ± 0.0000", "1.5k", "20", "10", "2.5", "0.5")
-    assert table.rows[2][4:] == ("90", "", "4", "0.2", "0.0")
-    assert table.rows[4][1] == "1"
-
-
-def test_a_panel_for_each_group(tmp_path: Path) -> None:
-    curves = {label: arm(label, end).rows for label, end in (("a", 0.1), ("b", 0.2), ("c", 0.3))}
-    groups = (("few steps", ("a", "b")), ("many", ("c",)))
-    figure = league(curves, "exploitability", "gap", [("uniform play", 0.5)], groups)
-    assert [axis.get_title() for axis in figure.axes] == ["few steps", "many"]
-    assert [text.get_text() for text in figure.axes[0].get_legend().get_texts()] == ["a", "b", "uniform play"]
-    drawn = draw(curves, tmp_path, headline="exploitability", groups=groups)
-    assert [path.name for path in drawn] == ["exploitability.png"]

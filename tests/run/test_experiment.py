@@ -18,13 +18,13 @@ import pytest
 from experiments import results
 from experiments import run as entry
 from gems_jax import solvers
-from gems_jax.run import experiment, summary
+from gems_jax.run import experiment
 from gems_jax.run.console import Console
 from gems_jax.run.errors import ConfigMismatchError, RunError, RunExistsError
 from gems_jax.run.experiment import run_experiment
 from gems_jax.run.spec import Arm, Check, Experiment, changed, make_plan
 from gems_jax.run.statistics import mean_interval
-from gems_jax.run.summary import ArmResult, comparison
+from gems_jax.run.summary import ArmResult
 from gems_jax.run.writers import read_metrics
 from gems_jax.types import Array, PolicyOutput, Profile, Solver, static_field, struct
 
@@ -154,33 +154,6 @@ def test_what_is_printed(finished) -> None:
     for name in ("figures/exploitability.png", "summary.csv", "summary.json"):
         assert f"written: {result.folder / name}" in printed
     assert "check holds: exploitability is at most" in printed
-
-
-def test_table_by_hand() -> None:
-    """Two arms of two seeds; the second lacks a metric and is shorter."""
-    iteration = np.tile(np.arange(1, 5), (2, 1))
-    first = {
-        "iteration": iteration,
-        "gap": np.array([[4.0, 3, 2, 1], [4, 3, 2, 2]]),
-        "total_episodes": iteration * 1000,
-        "total_env_steps": iteration * 2_500_000,
-        "seconds": iteration * 0.5,
-    }
-    second = {"iteration": iteration[:, :2], "seconds": iteration[:, :2] * 1.0}
-    table = comparison([ArmResult("a", first, 7.25), ArmResult("b", second, 0.5)], ["gap"], (1, 10))
-    # t_{0.975, 1} = 12.7062, deviation sqrt(1/2), so 1.5 +- 12.7062 / 2
-    assert table.header == ("", "iteration", "a", "b")
-    assert table.rows == (
-        ("gap", "1", "4.0000 ± 0.0000", ""),
-        ("", "4", "1.5000 ± 6.3531", ""),
-        ("episodes per seed", "4", "4k", ""),
-        ("env steps per seed", "4", "10M", ""),
-        ("seconds, all seeds", "4", "2.0", "2.0"),
-        ("compile seconds", "", "7.2", "0.5"),
-    )
-    assert "2 seeds" in table.caption
-    assert table.markdown().splitlines()[2] == "| gap | 1 | 4.0000 ± 0.0000 |  |"
-    assert summary.marks((1, 10, 20, 40), 8) == (1, 8)
 
 
 def test_quick_changes_spec_and_arms(tmp_path: Path) -> None:
@@ -413,18 +386,3 @@ def test_kuhn_quick_end_to_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     ]  # fmt: skip
     worst = max(row["high"] or row["mean"] for row in record["numbers"] if row["column"] == "budget_violation")
     assert worst < 1e-4
-
-
-def test_one_seed_has_the_interval_of_its_episodes():
-    """With several seeds the interval is between them, and that of the episodes is left alone."""
-    rows = {
-        "iteration": np.asarray([[1, 2]]),
-        "win": np.asarray([[0.5, 0.9]]),
-        "win_interval": np.asarray([[0.1, 0.02]]),
-    }
-    alone = ArmResult("a", rows, 1.0)
-    np.testing.assert_allclose(alone.at("win", 2), (0.9, 0.88, 0.92))
-    assert alone.sampled and "of the measured episodes" in comparison([alone], ("win",), (1, 2)).caption
-    assert ("", "2", "0.9000 ± 0.0200") in comparison([alone], ("win",), (1, 2)).rows
-    both = ArmResult("b", {name: np.repeat(values, 2, axis=0) for name, values in rows.items()}, 1.0)
-    assert both.at("win", 2).half_width == 0.0 and not both.sampled
