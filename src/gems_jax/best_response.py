@@ -147,8 +147,8 @@ def train(
     one number, or a number for each of its own parts.
     `experience(key, params, carry)` returns one batch per player that is drawn from the population being trained, and
     what the next round begins with (games under way, or nothing). `steps` may be traced: one program then serves any
-    number of rounds. With several minibatches the rows are shuffled and
-    `kept`, the share of them that are decisions, says how many a pass takes.
+    number of rounds. With several minibatches the rows are shuffled, and `kept`, the share of them that are decisions,
+    says how many a pass takes.
     """
     optimizer = make_optimizer(gradient_clip)
 
@@ -168,21 +168,6 @@ def train(
             parts, extra, optax.tree.norm(gradients),
         )  # fmt: skip
 
-    def one_pass(carry: tuple, pass_key: Array, batches: list[Experience]) -> tuple[tuple, tuple]:
-        if minibatches == 1:
-            return update(carry, pass_key, batches)
-        key_rows, key_penalty = jax.random.split(pass_key)
-        keys = jax.random.split(key_rows, len(batches))
-        parts = [shuffle(k, batch, minibatches, kept) for k, batch in zip(keys, batches, strict=True)]
-
-        def one(carry: tuple, inputs: tuple[Array, list[dict[str, Array]]]) -> tuple[tuple, tuple]:
-            penalty_key, rows = inputs
-            part = [dataclasses.replace(batch, **row) for batch, row in zip(batches, rows, strict=True)]
-            return update(carry, penalty_key, part)
-
-        carry, seen = jax.lax.scan(one, carry, (jax.random.split(key_penalty, minibatches), parts))
-        return carry, jax.tree.map(lambda leaf: leaf[-1], seen)
-
     def step(state: tuple, step_key: Array) -> tuple[tuple, TrainMetrics]:
         learned, carry = state
         key_play, key_learn = jax.random.split(step_key)
@@ -190,7 +175,9 @@ def train(
         if normalise:
             batches = [_normalised(batch) for batch in batches]
         learned, (parts, extra, norm) = jax.lax.scan(
-            lambda c, k: one_pass(c, k, batches), learned, jax.random.split(key_learn, epochs)
+            lambda c, k: _one_pass(update, c, k, batches, minibatches, kept),
+            learned,
+            jax.random.split(key_learn, epochs),
         )
         parts, extra, norm = jax.tree.map(lambda leaf: leaf[-1], (parts, extra, norm))
         played = jnp.sum(jnp.stack([batch.episodes for batch in batches]))
@@ -200,28 +187,49 @@ def train(
 
     start, zero = ((params, opt_state), carry), jnp.float32(0.0)
     none = TrainMetrics(zero, zero, zero, zero, zero, jnp.int32(0), jnp.int32(0), zero)
-    if not isinstance(steps, int):
-        final, last = _any_number(step, start, none, key, steps)
-    elif steps == 0:
-        final, last = start, none
+    if isinstance(steps, int):
+        final, last = _this_many(step, start, none, key, steps)
     else:
-        final, rows = jax.lax.scan(step, start, jax.random.split(key, steps))
-        improvement = jnp.sum(_third(jnp.arange(steps), steps) * rows.improvement)
-        last = jax.tree.map(lambda leaf: leaf[-1], rows)._replace(
-            episodes=rows.episodes.sum(), env_steps=rows.env_steps.sum(), improvement=improvement
-        )
+        final, last = _any_number(step, start, none, key, steps)
     (params, opt_state), carry = final
     return params, opt_state, last._replace(carry=carry)
 
 
-def _any_number(
-    step: Callable[[tuple, Array], tuple[tuple, TrainMetrics]],
-    start: tuple,
-    none: TrainMetrics,
-    key: Array,
-    count: Array,
-) -> tuple[tuple, TrainMetrics]:
-    """`count` steps, a traced number of them, and the metrics of all. key: consumed."""
+Update = Callable[[tuple, Array, list[Experience]], tuple[tuple, tuple]]
+Round = Callable[[tuple, Array], tuple[tuple, TrainMetrics]]
+
+
+def _one_pass(
+    update: Update, carry: tuple, key: Array, batches: list[Experience], minibatches: int, kept: float
+) -> tuple[tuple, tuple]:
+    """Gradient steps on all of the batches at once, or on minibatches of them one after the other. key: consumed."""
+    if minibatches == 1:
+        return update(carry, key, batches)
+    key_rows, key_penalty = jax.random.split(key)
+    keys = jax.random.split(key_rows, len(batches))
+    parts = [shuffle(k, batch, minibatches, kept) for k, batch in zip(keys, batches, strict=True)]
+
+    def one(carry: tuple, inputs: tuple[Array, list[dict[str, Array]]]) -> tuple[tuple, tuple]:
+        penalty_key, rows = inputs
+        part = [dataclasses.replace(batch, **row) for batch, row in zip(batches, rows, strict=True)]
+        return update(carry, penalty_key, part)
+
+    carry, seen = jax.lax.scan(one, carry, (jax.random.split(key_penalty, minibatches), parts))
+    return carry, jax.tree.map(lambda leaf: leaf[-1], seen)
+
+
+def _this_many(step: Round, start: tuple, none: TrainMetrics, key: Array, count: int) -> tuple[tuple, TrainMetrics]:
+    """`count` steps, and the metrics of all. key: consumed."""
+    if count == 0:
+        return start, none
+    final, rows = jax.lax.scan(step, start, jax.random.split(key, count))
+    improvement = jnp.sum(_third(jnp.arange(count), count) * rows.improvement)
+    last = jax.tree.map(lambda leaf: leaf[-1], rows)
+    return final, last._replace(episodes=rows.episodes.sum(), env_steps=rows.env_steps.sum(), improvement=improvement)
+
+
+def _any_number(step: Round, start: tuple, none: TrainMetrics, key: Array, count: Array) -> tuple[tuple, TrainMetrics]:
+    """The same with a traced number of steps. key: consumed."""
 
     def body(n: Array, loop: tuple[tuple, TrainMetrics]) -> tuple[tuple, TrainMetrics]:
         state, metrics = step(loop[0], jax.random.fold_in(key, n))

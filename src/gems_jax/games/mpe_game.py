@@ -16,6 +16,7 @@ What differs from them:
 from __future__ import annotations
 
 import itertools
+from abc import abstractmethod
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -80,31 +81,31 @@ class ParticleGame(Sided):
             raise ValueError(f"{self.name}: max_steps must be a whole number, at least 1, got {self.max_steps!r}")
 
     @property
-    def name(self) -> str:
-        raise NotImplementedError
+    @abstractmethod
+    def name(self) -> str: ...
 
     @property
+    @abstractmethod
     def bodies(self) -> tuple[Body, ...]:
         """[E]"""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def _motors(self) -> tuple[_Motor, ...]:
         """[S]"""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def _usual_returns(self) -> tuple[float, float]:
         """Where nearly all returns of a player in an episode of USUAL_STEPS lie."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _see(self, world: Particles, seat: int) -> list[Array]:
         """Parts of what a seat sees, of the same total length for all seats."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _rewards(self, position: Array) -> Array:
         """[S]"""
-        raise NotImplementedError
 
     @property
     def num_actions(self) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from functools import cache
 
 import jax
@@ -23,7 +24,7 @@ def check_sides(name: str, teams: bool, shared: bool) -> None:
         )
 
 
-class Sided:
+class Sided(ABC):
     """The two tuples of the `Game` protocol, from the side of every seat and the options `teams` and `shared`.
 
     teams: a side is one player: its seats play one policy and earn the mean of their rewards. Otherwise every seat is
@@ -35,9 +36,9 @@ class Sided:
     shared: bool
 
     @property
+    @abstractmethod
     def sides(self) -> tuple[int, ...]:
         """[S], the side of every seat, counted from 0."""
-        raise NotImplementedError
 
     @property
     def side_names(self) -> tuple[tuple[str, str], ...]:
@@ -46,8 +47,8 @@ class Sided:
             return (("agent", "team"),)
         return tuple((f"side_{side}", f"side_{side}") for side in range(max(self.sides) + 1))
 
-    def init(self, key: Array) -> GameState:
-        raise NotImplementedError
+    @abstractmethod
+    def init(self, key: Array) -> GameState: ...
 
     @property
     def cooperative(self) -> bool:
