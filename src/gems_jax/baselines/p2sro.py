@@ -15,7 +15,7 @@ of the fixed policies.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -26,7 +26,7 @@ from gems_jax.explicit.budget import Pace, new_pace, rounds_of, settle
 from gems_jax.explicit.cost import Cost, ExplicitMetrics, explicit_metrics
 from gems_jax.explicit.payoffs import PayoffTable, fill, new_table, solve_levels, solve_meta_game, widen_table
 from gems_jax.explicit.ppo import ppo_oracle
-from gems_jax.explicit.responses import Mixture, Respond, exact, exact_learner
+from gems_jax.explicit.responses import Mixture, Oracle, Respond, exact, exact_learner
 from gems_jax.explicit.settings import ExplicitSettings, learning_of
 from gems_jax.explicit.store import (
     Store,
@@ -99,43 +99,49 @@ def _widened(state: P2sroState, capacity: int, workers: int) -> P2sroState:
     )
 
 
-def p2sro_solver(game: Game, config: P2sroConfig, respond: Respond | None = None) -> Solver:
-    """Pipeline PSRO with any learners of tabular policies; without such, those of the config. It runs in Python."""
-    config = config.for_game(game)
-    workers, everyone = config.workers, np.ones(num_populations(game), bool)
-    if respond is not None or config.oracle == "exact":
-        oracle = exact(game, respond or exact_learner(game, config.rate))
-    else:
-        oracle = ppo_oracle(game, learning_of(config, game))
+class _Pipeline(NamedTuple):
+    """The moves of the method, with learners of one kind."""
 
-    def fresh_learners(key: Array, count: int) -> PyTree:
+    game: Game
+    config: P2sroConfig
+    oracle: Oracle
+
+    @property
+    def _everyone(self) -> np.ndarray:
+        return np.ones(num_populations(self.game), bool)
+
+    def fresh_learners(self, key: Array, count: int) -> PyTree:
         """[P, count, ...]. key: consumed."""
-        each = [oracle.first(k) for k in jax.random.split(key, count)]
+        each = [self.oracle.first(k) for k in jax.random.split(key, count)]
         return jax.tree.map(lambda *leaves: jnp.stack(leaves, axis=1), *each)
 
-    def init(key: Array) -> P2sroState:
+    def start(self, key: Array) -> P2sroState:
+        """key: consumed."""
+        config = self.config
         key_store, key_learners = jax.random.split(key)
-        store = new_store(oracle.policy(fresh_learners(key_store, 1)), config.capacity)
-        sigma, table = store.active.astype(jnp.float32), new_table(game, config.capacity + workers)
-        learners = fresh_learners(key_learners, workers)
-        return P2sroState(store, learners, table, sigma, sigma, new_pace(game, config), jnp.int32(0))
+        store = new_store(self.oracle.policy(self.fresh_learners(key_store, 1)), config.capacity)
+        sigma, table = store.active.astype(jnp.float32), new_table(self.game, config.capacity + config.workers)
+        learners = self.fresh_learners(key_learners, config.workers)
+        return P2sroState(store, learners, table, sigma, sigma, new_pace(self.game, config), jnp.int32(0))
 
     def measure(
-        key: Array, table: PayoffTable, store: Store, learners: PyTree, fixed: np.ndarray
+        self, key: Array, table: PayoffTable, store: Store, learners: PyTree, fixed: np.ndarray
     ) -> tuple[PayoffTable, Cost]:
         """Payoffs of the learners as they are now, and of slots that were just `fixed` [P, K]. key: consumed."""
-        fresh = np.concatenate([fixed, np.ones((len(everyone), workers), bool)], axis=1)
-        policies = _together(store, oracle.policy(learners), oracle.network)
-        return fill(key, game, config, table, policies, _below(store, workers, workers), fresh)
+        workers = self.config.workers
+        fresh = np.concatenate([fixed, np.ones((len(fixed), workers), bool)], axis=1)
+        policies = _together(store, self.oracle.policy(learners), self.oracle.network)
+        return fill(key, self.game, self.config, table, policies, _below(store, workers, workers), fresh)
 
-    def tick(key: Array, state: P2sroState, rounds: int) -> tuple[P2sroState, np.ndarray, Cost]:
+    def tick(self, key: Array, state: P2sroState, rounds: int) -> tuple[P2sroState, np.ndarray, Cost]:
         """Every learner one move further, and what the lowest ones lacked before it [P], or gained by it."""
+        workers, oracle = self.config.workers, self.oracle
         key_measure, key_learn = jax.random.split(key)
         fixed = np.asarray(state.store.active) & (int(state.step) == 0)  # nobody has met yet
-        table, cost = measure(key_measure, state.table, state.store, state.learners, fixed)
+        table, cost = self.measure(key_measure, state.table, state.store, state.learners, fixed)
         policies = _together(state.store, oracle.policy(state.learners), oracle.network)
         masks = jnp.asarray(np.stack([_below(state.store, level, workers) for level in range(workers)]))
-        sigmas, _ = solve_levels(game, config.meta_solver, table, masks)
+        sigmas, _ = solve_levels(self.game, self.config.meta_solver, table, masks)
         moved, lacks = [], []
         for level, level_key in enumerate(jax.random.split(key_learn, workers)):
             start = jax.tree.map(lambda leaf, level=level: leaf[:, level], state.learners)
@@ -147,37 +153,39 @@ def p2sro_solver(game: Game, config: P2sroConfig, respond: Respond | None = None
         learners = jax.tree.map(lambda *leaves: jnp.stack(leaves, axis=1), *moved)
         return state.replace(learners=learners, table=table), lacks[0], cost  # type: ignore[attr-defined]
 
-    def freeze(key: Array, state: P2sroState) -> tuple[P2sroState, Cost]:
+    def freeze(self, key: Array, state: P2sroState) -> tuple[P2sroState, Cost]:
         """The lowest learners join the fixed policies for good; the others move down, and fresh ones start on top."""
         key_top, key_measure = jax.random.split(key)
-        wide = _widened(state, room(state.store), workers)
-        lowest = jax.tree.map(lambda leaf: leaf[:, 0], oracle.policy(state.learners))
-        store, fixed = append(wide.store, lowest, everyone)
+        wide = _widened(state, room(state.store), self.config.workers)
+        lowest = jax.tree.map(lambda leaf: leaf[:, 0], self.oracle.policy(state.learners))
+        store, fixed = append(wide.store, lowest, self._everyone)
         learners = jax.tree.map(
-            lambda old, new: jnp.concatenate([old[:, 1:], new], axis=1), state.learners, fresh_learners(key_top, 1)
+            lambda old, new: jnp.concatenate([old[:, 1:], new], axis=1), state.learners, self.fresh_learners(key_top, 1)
         )
-        table, cost = measure(key_measure, wide.table, store, learners, fixed)
+        table, cost = self.measure(key_measure, wide.table, store, learners, fixed)
         return wide.replace(store=store, learners=learners, table=table), cost  # type: ignore[attr-defined]
 
-    def step(state: P2sroState, key: Array) -> tuple[P2sroState, ExplicitMetrics]:
-        cost, lots = Cost(), config.ticks * workers
+    def iterate(self, state: P2sroState, key: Array) -> tuple[P2sroState, ExplicitMetrics]:
+        """`ticks` ticks, then the meta-game of the fixed policies. key: consumed."""
+        config = self.config
+        cost, lots = Cost(), config.ticks * config.workers
         rounds = max(int(rounds_of(state.pace, config)) // lots, 1)
         for tick_key in jax.random.split(key, config.ticks):
             key_tick, key_freeze = jax.random.split(tick_key)
-            state, lacks, spent = tick(key_tick, state, rounds)
+            state, lacks, spent = self.tick(key_tick, state, rounds)
             cost = cost.plus(spent)
             if (lacks <= config.plateau).all():
-                state, spent = freeze(key_freeze, state)
+                state, spent = self.freeze(key_freeze, state)
                 cost = cost.plus(spent)
-        mask = jnp.asarray(_below(state.store, 0, workers))
-        sigma, gap = solve_meta_game(game, config.meta_solver, state.table, mask)
+        mask = jnp.asarray(_below(state.store, 0, config.workers))
+        sigma, gap = solve_meta_game(self.game, config.meta_solver, state.table, mask)
         before, sigma = int(state.step), sigma[:, : state.store.capacity]
         average = running_mean(state.sigma_average, sigma, before)
         pace = settle(state.pace, config, lots * rounds, cost.training_steps, cost.env_steps)
         state = state.replace(  # type: ignore[attr-defined]
             sigma=sigma, sigma_average=average, pace=pace, step=state.step + 1
         )
-        metrics = explicit_metrics(
+        return state, explicit_metrics(
             cost,
             state.store.active,
             parameter_bytes=nbytes((state.store.params, state.learners)),
@@ -185,10 +193,19 @@ def p2sro_solver(game: Game, config: P2sroConfig, respond: Respond | None = None
             meta_bytes=nbytes((sigma, average, state.store.active)),
             restricted_gap=gap,
         )
-        return state, metrics
+
+
+def p2sro_solver(game: Game, config: P2sroConfig, respond: Respond | None = None) -> Solver:
+    """Pipeline PSRO with any learners of tabular policies; without such, those of the config. It runs in Python."""
+    config = config.for_game(game)
+    if respond is not None or config.oracle == "exact":
+        oracle = exact(game, respond or exact_learner(game, config.rate))
+    else:
+        oracle = ppo_oracle(game, learning_of(config, game))
+    pipeline = _Pipeline(game, config, oracle)
 
     def profile(state: P2sroState, which: str = "iterate") -> Profile:
         policies = StackedPolicies(state.store.params, oracle.network)
         return Profile(policies, chosen_mixture(which, state.sigma, state.sigma_average))
 
-    return Solver(init, step, profile, jittable=False)
+    return Solver(pipeline.start, pipeline.iterate, profile, jittable=False)
