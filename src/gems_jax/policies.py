@@ -1,31 +1,59 @@
-"""The policy network that settings ask for on a game: tabular, mlp, film, conv or board."""
+"""The networks that settings ask for on a game: a policy (tabular, mlp, film, conv or board), and a critic."""
 
 from __future__ import annotations
 
 import dataclasses
 import math
+from typing import Protocol
 
 import jax
 
 from gems_jax.evaluate.infosets import infoset_policy
 from gems_jax.modulated import BoardPolicy, ConvPolicy, FilmPolicy
-from gems_jax.nets import MlpPolicy, PolicyNetwork
+from gems_jax.nets import Critic, MlpPolicy, PolicyNetwork
 from gems_jax.types import Array, Game, PolicyOutput, PyTree, Shared
 
 
-def policy_network(game: Game, kind: str, hidden: tuple[int, ...], channels: int, kernel: int) -> PolicyNetwork:
-    """Static, equal for equal arguments. hidden: widths of mlp, film and conv; channels: features per square of conv
-    and board; kernel: side of the patches of conv."""
-    size = math.prod(game.observation_shape)
+class NetworkSettings(Protocol):
+    """What a method's settings say about its networks."""
+
+    @property
+    def policy(self) -> str: ...
+    @property
+    def policy_hidden(self) -> tuple[int, ...]: ...
+    @property
+    def policy_channels(self) -> int: ...
+    @property
+    def policy_kernel(self) -> int: ...
+    @property
+    def critic_hidden(self) -> tuple[int, ...]: ...
+    @property
+    def critic_channels(self) -> int: ...
+    @property
+    def critic_kernel(self) -> int: ...
+
+
+def policy_network(game: Game, settings: NetworkSettings) -> PolicyNetwork:
+    """Static, equal for equal arguments."""
+    size, kind, hidden = math.prod(game.observation_shape), settings.policy, settings.policy_hidden
     if kind == "tabular":
         return infoset_policy(game)
     if kind == "mlp":
         return MlpPolicy(size, game.num_actions, hidden, game.continuous)
     if kind == "film":
         return FilmPolicy(size, game.num_actions, hidden, game.continuous)
+    board = board_shape(game, f"policy={kind!r}")
     if kind == "conv":
-        return ConvPolicy(board_shape(game, "policy='conv'"), game.num_actions, hidden, channels, kernel)
-    return BoardPolicy(board_shape(game, "policy='board'"), game.num_actions, channels, getattr(game, "board_turns", 0))
+        return ConvPolicy(board, game.num_actions, hidden, settings.policy_channels, settings.policy_kernel)
+    return BoardPolicy(board, game.num_actions, settings.policy_channels, getattr(game, "board_turns", 0))
+
+
+def critic_network(game: Game, settings: NetworkSettings, code_size: int) -> Critic:
+    """Static, equal for equal arguments. code_size: of the code that it takes beside the observation."""
+    if settings.critic_channels:
+        board_shape(game, f"critic_channels={settings.critic_channels}")
+    shape, channels = game.observation_shape, settings.critic_channels
+    return Critic(shape, code_size, settings.critic_hidden, channels, settings.critic_kernel)
 
 
 def board_shape(game: Game, setting: str) -> tuple[int, int, int]:

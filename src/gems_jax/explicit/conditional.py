@@ -16,10 +16,10 @@ from gems_jax import best_response
 from gems_jax.best_response import TrainMetrics
 from gems_jax.estimate import draw_opponents
 from gems_jax.experience import Experience, Learner, collect_against
-from gems_jax.explicit.ppo import Student, networks, train_options
+from gems_jax.explicit.ppo import Student, train_options
 from gems_jax.explicit.settings import Learning
 from gems_jax.nets import Critic, Hypernetwork
-from gems_jax.policies import policy_network, without_sharing
+from gems_jax.policies import critic_network, policy_network, without_sharing
 from gems_jax.population import StackedPolicies
 from gems_jax.roles import players_of, view
 from gems_jax.streams import stream
@@ -36,10 +36,7 @@ class RowNets(NamedTuple):
 
 def row_networks(game: Game, learning: Learning, slots: int, hidden: tuple[int, ...]) -> RowNets:
     """The generator, whose code is a row of the graph, and the critic."""
-    policy = policy_network(
-        game, learning.policy, learning.policy_hidden, learning.policy_channels, learning.policy_kernel
-    )
-    return RowNets(Hypernetwork(policy, slots, hidden), networks(game, learning, slots).critic)
+    return RowNets(Hypernetwork(policy_network(game, learning), slots, hidden), critic_network(game, learning, slots))
 
 
 @partial(jax.jit, static_argnames=("symmetric", "nets", "rows"))

@@ -22,7 +22,7 @@ from gems_jax.explicit.cost import Cost
 from gems_jax.explicit.responses import Mixture, Oracle, Response
 from gems_jax.explicit.settings import Learning
 from gems_jax.nets import Critic, PolicyNetwork
-from gems_jax.policies import board_shape, policy_network, unshared
+from gems_jax.policies import critic_network, policy_network, unshared
 from gems_jax.population import StackedPolicies
 from gems_jax.roles import View, each_population, rotate
 from gems_jax.streams import stream
@@ -46,15 +46,7 @@ class Nets(NamedTuple):
 
 def networks(game: Game, learning: Learning, code_size: int = 0) -> Nets:
     """Policy and critic: static, equal for equal arguments. `learning` without `auto`."""
-    if learning.critic_channels:
-        board_shape(game, f"critic_channels={learning.critic_channels}")
-    policy = policy_network(
-        game, learning.policy, learning.policy_hidden, learning.policy_channels, learning.policy_kernel
-    )
-    critic = Critic(
-        game.observation_shape, code_size, learning.critic_hidden, learning.critic_channels, learning.critic_kernel
-    )
-    return Nets(unshared(policy), critic)
+    return Nets(unshared(policy_network(game, learning)), critic_network(game, learning, code_size))
 
 
 def plain_learner(nets: Nets) -> Learner:

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from gems_jax import best_response, simplex
 from gems_jax.config import GemsConfig
 from gems_jax.nets import Concatenated, Critic, Generator, Hypernetwork, MlpPolicy
-from gems_jax.policies import board_shape, policy_network
+from gems_jax.policies import critic_network, policy_network
 from gems_jax.population import Anchors
 from gems_jax.types import Array, Game, Profile, PyTree, num_populations, struct
 
@@ -72,19 +72,14 @@ class Networks(NamedTuple):
 
 def networks(game: Game, config: GemsConfig) -> Networks:
     """The networks that the config asks for on this game: static, equal for equal arguments."""
-    policy = policy_network(game, config.policy, config.policy_hidden, config.policy_channels, config.policy_kernel)
+    policy = policy_network(game, config)
     generator: Generator
     if config.generator == "concatenated":
         assert isinstance(policy, MlpPolicy)  # config.validate() has said so
         generator = Concatenated(policy, config.latent_dim)
     else:
         generator = Hypernetwork(policy, config.latent_dim, config.generator_widths)
-    if config.critic_channels:
-        board_shape(game, f"critic_channels={config.critic_channels}")
-    critic = Critic(
-        game.observation_shape, config.latent_dim, config.critic_hidden, config.critic_channels, config.critic_kernel
-    )
-    return Networks(generator, critic)
+    return Networks(generator, critic_network(game, config, config.latent_dim))
 
 
 def init_gems(key: Array, game: Game, config: GemsConfig) -> GemsState:

@@ -73,15 +73,12 @@ class Experiment:
     exact: bool = True  # measure exactly: enumerable games
     evaluation_episodes: int = 1000  # otherwise: that many episodes
     evaluation_every: int = 1  # after the first iteration and every that many
-    groups: tuple[
-        tuple[str, tuple[str, ...]], ...
-    ] = ()  # (title, arms), where arms compete: a panel and a ranking each
+    # (title, arms), where arms compete: a panel and a ranking each
+    groups: tuple[tuple[str, tuple[str, ...]], ...] = ()
     over_time: bool = False  # panels against minutes instead of iterations
     chunk: int = 1  # iterations per compiled call: more where an iteration takes milliseconds
     quick: Mapping[str, Any] = dataclasses.field(default_factory=dict)  # fields to change for the quick version
-    full: Mapping[str, Any] = dataclasses.field(
-        default_factory=dict
-    )  # the same for the full version, where there is one
+    full: Mapping[str, Any] = dataclasses.field(default_factory=dict)  # and for the full one, where there is one
 
 
 @dataclasses.dataclass(frozen=True)
