@@ -43,7 +43,7 @@ ALLOWED = {
     "gems": {*METHOD, "phases"},
     "explicit": METHOD,
     "baselines": {*METHOD, "explicit"},
-    "evaluate": LEARNING,
+    "evaluate": {*LEARNING, "meta", "oracle"},
     "policies": {*POPULATION, "evaluate"},
     "presets": {*METHOD, "gems"},
     "solvers": {*METHOD, "gems", "phases", "explicit", "baselines", "presets"},

@@ -122,6 +122,13 @@ def monitored(by_hand):
         ("nash_conv", 2.0),
         # average: rock 1/2, paper and scissors 1/4 each: paper earns 1/2 - 1/4
         ("exploitability_average", 0.25),
+        ("exploit_restricted", 0.0),  # neither anchor beats rock
+        ("regret_0", 1.0),  # one iteration of rock, and paper wins 1
+        ("regret_1", 1.0),
+        ("cce_gap", 2.0),
+        ("cce_gap_anchors", 0.0),
+        ("cce_gap_ids", 2.0),
+        ("cce_gap_ids_anchors", 0.0),
         ("budget_best_response", 0.0),
         ("budget_oracle", 0.0),
         ("budget_newcomer", 1.0),
@@ -194,7 +201,8 @@ def test_general_sum_games_have_no_exploitability():
     state.average = state.sigma
     init, measure = exact_monitor(game, HAND_SOLVER)
     _, row = measure(init(state), state, SimpleNamespace(), state)
-    assert set(row) == {"nash_conv", "nash_conv_average", "value_0", "value_1", "welfare"}
+    joint_play = {"regret_0", "regret_1", "cce_gap"}
+    assert set(row) == {"nash_conv", "nash_conv_average", "value_0", "value_1", "welfare"} | joint_play
     gain = game.payoffs[0, 1, 0] - game.payoffs[0, 0, 0]
     np.testing.assert_allclose(row["nash_conv"], 2 * gain, atol=1e-5)
 
@@ -204,7 +212,8 @@ def test_solver_that_is_not_gems():
     state = SimpleNamespace(codes=jnp.zeros((2, 1, 3)), sigma=jnp.ones((2, 1)), average=jnp.ones((2, 1)))
     metrics = SimpleNamespace(episodes=jnp.int32(3), env_steps=jnp.int32(4))
     _, row = MEASURE(INIT(state), state, metrics, state)
-    assert set(row) == {"exploitability", "nash_conv", "exploitability_average", "episodes", "env_steps"}
+    distances = {"exploitability", "nash_conv", "exploitability_average", "regret_0", "regret_1", "cce_gap"}
+    assert set(row) == distances | {"episodes", "env_steps"}
     np.testing.assert_allclose(row["exploitability"], 0.0, atol=1e-6)
 
 
@@ -279,6 +288,17 @@ def test_distances_are_those_of_the_final_state(real):
         expected = exploitability(game, solver.profile(state, which="average"))
         np.testing.assert_allclose(rows["exploitability_average"][seed, -1], expected, atol=1e-5)
     np.testing.assert_allclose(rows["nash_conv"], 2 * rows["exploitability"], atol=1e-6)
+
+
+def test_joint_play_of_one_iteration_and_of_all(real):
+    """The first iteration's regrets are its gaps; later the gap is of the average, at most the average of the gaps."""
+    *_, rows = real
+    np.testing.assert_allclose(rows["cce_gap"][:, 0], rows["nash_conv"][:, 0], atol=1e-5)
+    average = np.cumsum(np.asarray(rows["nash_conv"]), axis=1) / np.arange(1, ITERATIONS + 1)
+    assert (rows["cce_gap"] <= average + 1e-5).all() and (rows["cce_gap"][:, -1] < average[:, -1] - 1e-3).any()
+    assert (rows["cce_gap_anchors"] <= rows["cce_gap"] + 1e-5).all()
+    assert (rows["cce_gap_ids_anchors"] <= rows["cce_gap_ids"] + 1e-5).all()
+    assert (rows["exploit_restricted"] <= rows["exploitability"] + 1e-5).all()
 
 
 def test_every_column_is_finite_and_forgetting_is_measured(real):

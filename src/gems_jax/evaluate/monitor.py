@@ -12,6 +12,16 @@ not hold (a pool, anchors) has no columns. Returns are in the game's own units (
     nash_conv                    sum_p BR_p - u_p of the played mixture (profile "iterate")
     exploitability               NashConv / 2, for two-player zero-sum games only, as is the next
     exploitability_average       of the run's average mixture (profile "average"); nash_conv_average in other games
+    exploit_restricted           max_i v_i - sigma . v of the played mixture within its anchors (eq:exploit_revised),
+                                 mean over players: 0 at any restricted equilibrium
+    regret_<player>              what the best policy of the game, kept throughout, would have earned more than the
+                                 player did, a mean over the run's iterations (`evaluate/joint_play.py`)
+    cce_gap                      sum of the positive regrets: how far the run's joint play, as it was played, is from a
+                                 coarse correlated equilibrium of the game
+    cce_gap_anchors              the same with deviations to the anchors of today only
+    cce_gap_ids, cce_gap_ids_anchors
+                                 both of the joint play by anchor id under the generator of today; where anchors times
+                                 players are few enough
     value_<player>               u_p of the played mixture, in games that are not zero-sum or that name their players
     welfare                      sum_p u_p, beside it
     <choice>                     what the game itself says is worth watching (`evaluate/outcomes.py`): coop, the
@@ -49,6 +59,17 @@ import jax.numpy as jnp
 from gems_jax.evaluate.error_budget import ErrorBudget, error_budget
 from gems_jax.evaluate.forgetting import effective_policies, infoset_choices, policy_drift, value_drift
 from gems_jax.evaluate.game_tree import GameTree, build_tree
+from gems_jax.evaluate.joint_play import (
+    Play,
+    add_joint,
+    add_play,
+    anchor_regrets,
+    can_hold,
+    cce_gap,
+    play_of_joint,
+    regrets,
+    restricted_gains,
+)
 from gems_jax.evaluate.outcomes import outcome_columns
 from gems_jax.evaluate.tabular import (
     anchor_values,
@@ -91,9 +112,11 @@ def plain_monitor(game: Game, solver: Solver) -> tuple[InitMonitor, Measure]:
 def exact_monitor(game: Game, solver: Solver) -> tuple[InitMonitor, Measure]:
     """All columns, exact. Walks the game now; raises NotEnumerableError where that is not possible.
 
-    The monitor carries the tables [P, K, I, A] that the anchors had at their insertion, and the areas so far.
+    The monitor carries the tables [P, K, I, A] that the anchors had at their insertion, the areas so far, and the
+    average of the joint play.
     """
     tree = build_tree(game)
+    names: tuple[str, ...] = getattr(game, "player_names", None) or tuple(map(str, range(num_players(game))))
     zero_sum = num_players(game) == 2 and game.zero_sum
     outcomes = outcome_columns(game)
     areas: tuple[str, ...] = getattr(game, "areas", ())
@@ -103,13 +126,19 @@ def exact_monitor(game: Game, solver: Solver) -> tuple[InitMonitor, Measure]:
 
     def init_monitor(state: PyTree) -> PyTree:
         has_anchors = hasattr(state, "anchor_id")
+        monitor: dict[str, Any] = {"play": Play.none(tree)}
         if not (has_anchors or areas):
-            return {}
+            return monitor
         profile = solver.profile(state)
         tables = tables_of(profile)
         start = outcomes(tables, profile.sigma) if areas else {}
-        monitor = {"areas": {name: Area(start[name], jnp.zeros(())) for name in areas}} if areas else {}
-        return monitor | ({"inserted": tables} if has_anchors else {})
+        if areas:
+            monitor["areas"] = {name: Area(start[name], jnp.zeros(())) for name in areas}
+        if has_anchors:
+            monitor["inserted"] = tables
+            if can_hold(tree, slots := profile.sigma.shape[1]):
+                monitor["joint"] = jnp.zeros((slots,) * tree.num_players)
+        return monitor
 
     def measure(
         monitor: PyTree, before: PyTree, metrics: PyTree, after: PyTree, iteration: Array | None = None
@@ -118,7 +147,20 @@ def exact_monitor(game: Game, solver: Solver) -> tuple[InitMonitor, Measure]:
         profile = solver.profile(after)
         tables = tables_of(profile)
         row = _distance_columns(tree, tables, profile.sigma, solver.profile(after, which="average").sigma, zero_sum)
+        play = add_play(tree, monitor["play"], tables, profile.sigma)
+        row |= _regret_columns(tree, play, names)
         row |= outcomes(tables, profile.sigma)
+        if hasattr(after, "active"):
+            row["exploit_restricted"] = restricted_gains(tree, tables, profile.sigma, after.active).mean()
+            row["cce_gap_anchors"] = cce_gap(anchor_regrets(tree, play, tables, after.active))
+        if "joint" in monitor:
+            fresh = after.anchor_id != before.anchor_id
+            joint = add_joint(tree, monitor["joint"], monitor["play"].count, profile.sigma, fresh)
+            by_id = play_of_joint(tree, tables, joint)
+            row["cce_gap_ids"] = cce_gap(regrets(tree, by_id))
+            row["cce_gap_ids_anchors"] = cce_gap(anchor_regrets(tree, by_id, tables, after.active))
+            monitor = monitor | {"joint": joint}
+        monitor = monitor | {"play": play}
         if areas:
             grown = {name: _grown(monitor["areas"][name], row[name]) for name in areas}
             monitor = monitor | {"areas": grown}
@@ -157,6 +199,11 @@ def _distance_columns(tree: GameTree, tables: Array, sigma: Array, average: Arra
     if not zero_sum:
         return {"nash_conv": played, "nash_conv_average": averaged}
     return {"exploitability": played / 2, "nash_conv": played, "exploitability_average": averaged / 2}
+
+
+def _regret_columns(tree: GameTree, play: Play, names: tuple[str, ...]) -> Row:
+    found = regrets(tree, play)
+    return {f"regret_{name}": found[player] for player, name in enumerate(names)} | {"cce_gap": cce_gap(found)}
 
 
 def _budget_columns(tree: GameTree, tables: Array, proposed: Array, before: PyTree, metrics: PyTree) -> Row:

@@ -38,14 +38,17 @@ from gems_jax.types import Array, Game, NotEnumerableError, Profile, num_players
 
 __all__ = [
     "GameTree",
+    "all_reaches",
     "anchor_values",
     "behaviour",
     "best_response_policy",
     "best_response_values",
+    "best_values",
     "build_tree",
     "expected_returns",
     "exploitability",
     "infoset_index",
+    "mixture_gains",
     "mixture_returns",
     "mixture_to_behaviour",
     "nash_conv",
@@ -92,19 +95,21 @@ def _check(tree: GameTree, tables: Array, sigma: Array) -> None:
     chex.assert_shape(tables, (*sigma.shape, *tree.legal.shape))
 
 
-def _all_reaches(tree: GameTree, tables: Array) -> Array:
+def all_reaches(tree: GameTree, tables: Array) -> Array:
+    """Reaches [P, K, Q] of tables [P, K, I, A]."""
     return jax.vmap(jax.vmap(lambda table: reach(tree, table)))(tables)
 
 
-def _mixture_gains(tree: GameTree, tables: Array, sigma: Array) -> Array:
-    return leaf_gains(tree, _mixture_reach(tree, _all_reaches(tree, tables), sigma, tree.population_of_player))
+def mixture_gains(tree: GameTree, tables: Array, sigma: Array) -> Array:
+    """`leaf_gains` of the mixtures sigma [P, K] over tables [P, K, I, A]: [players, L]."""
+    return leaf_gains(tree, _mixture_reach(tree, all_reaches(tree, tables), sigma, tree.population_of_player))
 
 
 @jax.jit
 def mixture_returns(tree: GameTree, tables: Array, sigma: Array) -> Array:
     """u_p(sigma), [players]: every player draws a policy from its population's sigma [P, K]."""
     _check(tree, tables, sigma)
-    return _returns(tree, _mixture_reach(tree, _all_reaches(tree, tables), sigma, tree.population_of_player))
+    return _returns(tree, _mixture_reach(tree, all_reaches(tree, tables), sigma, tree.population_of_player))
 
 
 def _returns(tree: GameTree, reaches: Array) -> Array:
@@ -122,7 +127,7 @@ def expected_returns(tree: GameTree, tables: Array) -> Array:
 def _one_policy_each(tree: GameTree, tables: Array) -> tuple[Array, Array, tuple[int, ...]]:
     """Tables [players, I, A] as populations of one policy each: reaches, sigma, population of player."""
     sigma = jnp.ones((tree.num_players, 1), tables.dtype)
-    return _all_reaches(tree, tables[:, None]), sigma, tuple(range(tree.num_players))
+    return all_reaches(tree, tables[:, None]), sigma, tuple(range(tree.num_players))
 
 
 @jax.jit
@@ -133,7 +138,7 @@ def values_against(tree: GameTree, candidates: Array, tables: Array, sigma: Arra
     """
     _check(tree, tables, sigma)
     chex.assert_shape(candidates, (tree.num_populations, None, *tree.legal.shape))
-    gains, weights = _mixture_gains(tree, tables, sigma), _all_reaches(tree, candidates)
+    gains, weights = mixture_gains(tree, tables, sigma), all_reaches(tree, candidates)
     rows = []
     for player, owner in enumerate(tree.population_of_player):
         own = leaf_reach(tree, weights[owner], player)
@@ -164,8 +169,8 @@ def _refuse_teams(tree: GameTree) -> None:
         )
 
 
-def _best_values(tree: GameTree, gains: Array) -> Array:
-    """[players] from leaf gains [players, L]."""
+def best_values(tree: GameTree, gains: Array) -> Array:
+    """Best-response values [players] from leaf gains [players, L]."""
     _refuse_teams(tree)
     values = backward(tree, by_sequence(tree, gains))[-tree.num_seats :]
     return values[jnp.array([tree.seats_of(player)[0] for player in range(tree.num_players)])]
@@ -175,7 +180,7 @@ def _best_values(tree: GameTree, gains: Array) -> Array:
 def best_response_values(tree: GameTree, tables: Array, sigma: Array) -> Array:
     """BR_p, [players]: the most that each player alone can earn against the others' mixture."""
     _check(tree, tables, sigma)
-    return _best_values(tree, _mixture_gains(tree, tables, sigma))
+    return best_values(tree, mixture_gains(tree, tables, sigma))
 
 
 @jax.jit
@@ -186,7 +191,7 @@ def reply_values(tree: GameTree, tables: Array, sigma: Array) -> Array:
     """
     _check(tree, tables, sigma)
     _refuse_teams(tree)
-    return _action_values(tree, _mixture_gains(tree, tables, sigma))
+    return _action_values(tree, mixture_gains(tree, tables, sigma))
 
 
 @jax.jit
@@ -198,7 +203,7 @@ def tied_actions(tree: GameTree, tables: Array, sigma: Array, tolerance: float |
     """
     _check(tree, tables, sigma)
     _refuse_teams(tree)
-    gains = _mixture_gains(tree, tables, sigma)
+    gains = mixture_gains(tree, tables, sigma)
     values, scale = _action_values(tree, gains), _action_values(tree, jnp.abs(gains))
     slack = tolerance * scale.max(axis=1, keepdims=True)
     return tree.legal & (values >= values.max(axis=1, keepdims=True) - slack)
@@ -264,7 +269,7 @@ def nash_conv_of_tables(tree: GameTree, tables: Array) -> Array:
 def player_gains_of_mixture(tree: GameTree, tables: Array, sigma: Array) -> Array:
     """BR_p - u_p(sigma), [players], of mixtures over tables [P, K, I, A]."""
     _check(tree, tables, sigma)
-    return _player_gains(tree, _all_reaches(tree, tables), sigma, tree.population_of_player)
+    return _player_gains(tree, all_reaches(tree, tables), sigma, tree.population_of_player)
 
 
 @partial(jax.jit, static_argnums=0)

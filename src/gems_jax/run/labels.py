@@ -7,6 +7,11 @@ _NAMES = {
     "nash_conv_average": "NashConv, run average",
     "exploitability_average": "exploitability, run average",
     "coop": "cooperation",
+    "exploit_restricted": "restricted exploitability",
+    "cce_gap": "CCE gap",
+    "cce_gap_anchors": "CCE gap, anchors only",
+    "cce_gap_ids": "CCE gap by anchor",
+    "cce_gap_ids_anchors": "CCE gap by anchor, anchors only",
 }
 _AGAINST = {"score": "score", "win": "wins", "draw": "draws"}
 
@@ -20,7 +25,7 @@ def readable(column: str) -> str:
     if column.endswith("_interval"):
         return f"{readable(column.removesuffix('_interval'))}, ±"
     first, _, rest = column.partition("_")
-    if first in ("value", "return") and rest and column != "value_loss":
+    if first in ("value", "return", "regret") and rest and column != "value_loss":
         owner = rest.replace("_", " ")
         return f"{owner}' {first}" if owner.endswith("s") else f"{owner}'s {first}"
     if first in _AGAINST and rest:
