@@ -14,7 +14,7 @@ SOURCE = Path(gems_jax.__file__).parent
 MODULES = sorted(SOURCE.rglob("*.py"))
 
 # What each part may import, by top-level name inside gems_jax. A part may import itself (its own package).
-LEAF = {"types", "simplex", "streams", "config"}
+LEAF = {"types", "simplex", "streams", "config", "stages"}
 POPULATION = {*LEAF, "nets", "modulated", "distributions"}
 ROLLOUT = {*POPULATION, "population", "roles"}
 ABOVE_ROLLOUT = {*ROLLOUT, "rollout"}
@@ -25,13 +25,15 @@ ALLOWED = {
     "__main__": {"run"},
     "types": set(),
     "simplex": {"types"},
+    "stages": {"types"},
+    "environments": set(),  # and not JAX either, see below
     "streams": {"types"},
     "roles": {*POPULATION, "population"},
     "config": {"types"},
     "nets": {*LEAF, "distributions"},
     "modulated": {*LEAF, "distributions", "nets"},
     "distributions": LEAF,
-    "games": LEAF,
+    "games": {*LEAF, "environments"},
     "meta": LEAF,
     "oracle": LEAF,
     "population": POPULATION,
@@ -48,7 +50,7 @@ ALLOWED = {
     "presets": {*METHOD, "gems"},
     "solvers": {*METHOD, "gems", "phases", "explicit", "baselines", "presets"},
     "testing": METHOD,
-    "run": {*METHOD, "gems", "baselines", "presets", "solvers", "testing"},
+    "run": {*METHOD, "gems", "explicit", "baselines", "presets", "solvers", "testing"},
 }
 # Siblings of these packages stand alone: what two of them need belongs below both.
 NO_SIBLINGS = {"baselines"}
@@ -118,6 +120,11 @@ def test_every_package_is_known(package: str) -> None:
 def test_library_is_imported_in_one_place_or_nowhere(library: str, home: str | None) -> None:
     users = {path.name for path in MODULES if library in {name.split(".")[0] for name in imported_modules(path)}}
     assert users <= ({home} if home else set()), f"{library} is imported by {sorted(users)}"
+
+
+@pytest.mark.parametrize("path", sorted((SOURCE / "environments").glob("*.py")), ids=lambda p: p.name)
+def test_workers_start_without_jax(path: Path) -> None:
+    assert not {"jax", "jaxlib", "flax"} & {name.split(".")[0] for name in imported_modules(path)}
 
 
 def test_arrays_are_never_saved_with_pickle() -> None:

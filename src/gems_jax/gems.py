@@ -16,6 +16,7 @@ from gems_jax.phases.meta_game import solve_meta_game
 from gems_jax.phases.response import respond
 from gems_jax.phases.state import GemsMetrics, GemsState, gems_profile, init_gems, networks, population_of
 from gems_jax.population import materialise
+from gems_jax.stages import NotStagedError, on_host, staging
 from gems_jax.streams import stream
 from gems_jax.types import Array, Game, nbytes
 
@@ -24,6 +25,11 @@ __all__ = ["GemsMetrics", "GemsState", "gems_profile", "gems_step", "init_gems",
 
 def gems_step(state: GemsState, key: Array, game: Game, config: GemsConfig) -> tuple[GemsState, GemsMetrics]:
     """One iteration of Algorithm 1. key: consumed."""
+    if on_host(game) and not staging():
+        raise NotStagedError(
+            f"{game.name} is played in Python: gems_step on it is no pure function that could be compiled. Use "
+            'make_solver("gems", game, config), whose step loops in Python'
+        )
     key_value, key_oracle, key_train = jax.random.split(stream(key), 3)
     frozen = population_of(state, game, config)
     opponents = materialise(frozen, config.capacity)

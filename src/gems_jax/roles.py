@@ -40,6 +40,10 @@ class View:
         back = jnp.zeros_like(self.seats).at[self.seats].set(jnp.arange(len(self.seats), dtype=self.seats.dtype))
         return self._turned(self.base.step(state.inner, _take(actions, back), key))
 
+    def renew(self, state: GameState, key: Array) -> GameState:
+        """Of games that have it (see `rollout.go_on`)."""
+        return self._turned(self.base.renew(state.inner, key))  # type: ignore[attr-defined]
+
     def _turned(self, state: GameState) -> GameState:
         return GameState(
             inner=state,

@@ -16,6 +16,7 @@ import jax.numpy as jnp
 from gems_jax import distributions
 from gems_jax.population import StackedPolicies
 from gems_jax.roles import at
+from gems_jax.stages import on_host
 from gems_jax.types import (
     Apply,
     Array,
@@ -28,6 +29,7 @@ from gems_jax.types import (
     Trajectory,
     num_players,
     num_populations,
+    num_slots,
     seats_of_player,
     slot_axes,
 )
@@ -90,6 +92,10 @@ def _start(key: Array, game: Game) -> tuple[GameState, Array, Array]:
     return game.init(key_deal), distributions.draw_noise(key_act, shape, game.num_actions, game.continuous), key_step
 
 
+def _straight(game: Game) -> bool:
+    return game.max_steps <= _UNROLL and not on_host(game)
+
+
 def play_episode(key: Array, game: Game, policies: Policies) -> Episode:
     """Returns [S] and length of one whole episode between `policies`, one per player. key: consumed."""
     check_policies(game, policies)
@@ -102,7 +108,7 @@ def play_episode(key: Array, game: Game, policies: Policies) -> Episode:
         return step + 1, following, returns + following.reward, length + ~state.done
 
     carry = (jnp.int32(0), state, jnp.zeros(game.num_seats), jnp.int32(0))
-    if game.max_steps <= _UNROLL:
+    if _straight(game):
         for _ in range(game.max_steps):
             carry = advance(carry)
     else:
@@ -124,7 +130,7 @@ def unroll(key: Array, game: Game, policies: Policies, seats: tuple[int, ...] | 
         return _recorded(game, policies, kept, state, step_noise, jax.random.fold_in(key_step, step))
 
     steps = (jnp.arange(game.max_steps), noise)
-    final, rows = jax.lax.scan(advance, start, steps, unroll=game.max_steps <= _UNROLL)
+    final, rows = jax.lax.scan(advance, start, steps, unroll=_straight(game))
     return _trajectory(rows, final, kept)
 
 
@@ -143,11 +149,17 @@ def go_on(
     def advance(state: GameState, xs: tuple[Array, Array]) -> tuple[GameState, dict[str, Array]]:
         step, step_noise = xs
         following, row = _recorded(game, policies, seats, state, step_noise, jax.random.fold_in(key_step, step))
-        fresh = game.init(jax.random.fold_in(key_deal, step))
-        return jax.tree.map(lambda new, old: jnp.where(following.done, new, old), fresh, following), row
+        return _renewed(game, following, jax.random.fold_in(key_deal, step)), row
 
     final, rows = jax.lax.scan(advance, state, (jnp.arange(steps), noise))
     return final, _trajectory(rows, final, seats)
+
+
+def _renewed(game: Game, state: GameState, key: Array) -> GameState:
+    """The state itself, or the start of a new episode where it is finished. key: consumed."""
+    if on_host(game):  # a start costs a reset: only where it is wanted
+        return game.renew(state, key)  # type: ignore[attr-defined]
+    return jax.tree.map(lambda new, old: jnp.where(state.done, new, old), game.init(key), state)
 
 
 def _recorded(
@@ -212,6 +224,9 @@ def play_groups(
 
     if common:
         keys = jax.random.split(key, (len(indices), episodes))
+        if on_host(game):  # equal episodes, but an environment for each
+            keys = jnp.broadcast_to(keys, (num_slots(params), *keys.shape))
+            return jax.vmap(over_episodes, in_axes=(axes, None, 0, 0))(params, indices, keys, lanes)
         return jax.vmap(over_episodes, in_axes=(axes, None, None, 0))(params, indices, keys, lanes)
     keys = jax.random.split(key, (*indices.shape[:2], episodes))
     return jax.vmap(over_episodes, in_axes=(axes, 0, 0, 0))(params, indices, keys, lanes)

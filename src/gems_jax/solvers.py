@@ -7,6 +7,8 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+import jax
+
 from gems_jax.baselines.anytime import APSRO, EPSRO, anytime_solver
 from gems_jax.baselines.cfr import TabularConfig, cfr_solver, xfp_solver
 from gems_jax.baselines.neupl import NeuplConfig, neupl_solver
@@ -17,15 +19,18 @@ from gems_jax.baselines.self_play import SelfPlayConfig, self_play_solver
 from gems_jax.config import GemsConfig
 from gems_jax.gems import gems_profile, gems_step, init_gems
 from gems_jax.phases.budget import with_budget as gems_with_budget
+from gems_jax.stages import on_host, staged
 from gems_jax.types import Game, Solver
 
 
 def _gems(game: Game, config: GemsConfig) -> Solver:
+    init = functools.partial(init_gems, game=game, config=config)
+    step = functools.partial(gems_step, game=game, config=config)
     return Solver(
-        init=functools.partial(init_gems, game=game, config=config),
-        step=functools.partial(gems_step, game=game, config=config),
+        init=jax.jit(init) if on_host(game) else init,
+        step=staged(step) if on_host(game) else step,
         profile=lambda state, which="iterate": gems_profile(state, game, config, which),
-        jittable=True,
+        jittable=not on_host(game),
     )
 
 

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 
 from gems_jax.config import Settings, size
 from gems_jax.evaluate.sampled import random_profile
+from gems_jax.stages import on_host
 from gems_jax.types import Array, Game, PyTree, Solver, struct
 
 
@@ -38,5 +39,5 @@ def random_solver(game: Game, config: RandomConfig) -> Solver:
         init=lambda key: {"step": jnp.int32(0)},
         step=step,
         profile=lambda state, which="iterate": random_profile(game),
-        jittable=True,
+        jittable=not on_host(game),
     )

@@ -22,6 +22,7 @@ from gems_jax.explicit.settings import Budgeted, Learning, learning_of
 from gems_jax.explicit.store import chosen_mixture
 from gems_jax.population import StackedPolicies
 from gems_jax.roles import players_of, rotate, view
+from gems_jax.stages import on_host, staged
 from gems_jax.streams import stream
 from gems_jax.types import Array, Game, Profile, PyTree, Solver, nbytes, num_populations, struct
 
@@ -130,4 +131,6 @@ def self_play_solver(game: Game, config: SelfPlayConfig) -> Solver:
         sigma = chosen_mixture(which, *(jnp.tile(mass[None], (num_populations(game), 1)) for mass in masses))
         return Profile(StackedPolicies(params, network), sigma)
 
+    if on_host(game):
+        return Solver(init, staged(step), profile, jittable=False)
     return Solver(init, step, profile, jittable=True)

@@ -21,6 +21,14 @@ _MAX_BYTES = 2**29  # of the positions of one depth: a board game outgrows the m
 _ALTERNATIVES = "Use the approximate measures of gems_jax.evaluate.approximate instead."
 
 
+def _behind_chance(branches: list[Any]) -> tuple[GameState, np.ndarray]:
+    """Branches (chance, state, seen) of a game that walks itself, as [n] states that hold its own, and chances [n]."""
+    inner = np.empty(len(branches), object)
+    inner[:] = [branch.state for branch in branches]
+    fields = zip(*(branch.seen for branch in branches), strict=True)
+    return GameState(inner, *map(np.stack, fields)), np.asarray([branch.chance for branch in branches])  # type: ignore[arg-type]
+
+
 def _advance(game: Game, states: GameState, actions: Array) -> tuple[GameState, Array]:
     """[n] states one joint action [n, S] further, and whether each step came out the same for two keys."""
 
@@ -119,6 +127,10 @@ class Walk:
     def deals(self) -> Positions:
         if self.game.continuous:
             self.refuse("its actions are continuous.")
+        if hasattr(self.game, "starts"):
+            states, masses = _behind_chance(self.game.starts())
+            shape = (masses.size, self.game.num_seats)
+            return Positions(states, masses, np.zeros(shape), np.full(shape, -1))
         try:
             states, probabilities = _deals_of(self.game)
         except (NotImplementedError, NotEnumerableError) as error:
@@ -163,10 +175,25 @@ class Walk:
             old, action = np.nonzero(choices[rows, seat])
             rows, actions = rows[old], actions[old]
             actions[:, seat] = action
-        after = self.step(state, rows, actions, depth)
         taken = infosets[rows] * self.game.num_actions + actions
         last = np.where(infosets[rows] >= 0, taken, positions.last[rows])
-        return Positions(after, positions.chance[rows], positions.returns[rows] + after.reward, last)
+        if hasattr(self.game, "branches"):
+            after, masses, parents = self.branch(state, rows, actions)
+            rows, last = rows[parents], last[parents]
+        else:
+            after, masses = self.step(state, rows, actions, depth), np.ones(rows.size)
+        return Positions(after, positions.chance[rows] * masses, positions.returns[rows] + after.reward, last)
+
+    def branch(self, states: GameState, rows: np.ndarray, actions: np.ndarray) -> tuple[Any, np.ndarray, np.ndarray]:
+        """One after the other, where chance may act after any move: positions, their chances, and who led to each."""
+        made, parents = [], []
+        for parent, (row, joint) in enumerate(zip(rows, actions, strict=True)):
+            found = self.game.branches(states.inner[row], joint)  # type: ignore[attr-defined]
+            made += found
+            parents += [parent] * len(found)
+        if self.nodes + len(made) > self.max_nodes:
+            self.refuse(f"its tree has more than {self.max_nodes:,} positions (max_nodes).")
+        return *_behind_chance(made), np.asarray(parents)
 
     def step(self, states: GameState, rows: np.ndarray, actions: np.ndarray, depth: int) -> GameState:
         """Chunk by chunk, the last one filled up with copies of its first row."""

@@ -22,6 +22,7 @@ from gems_jax.nets import Critic, Hypernetwork
 from gems_jax.policies import critic_network, policy_network, without_sharing
 from gems_jax.population import StackedPolicies
 from gems_jax.roles import players_of, view
+from gems_jax.stages import compiled
 from gems_jax.streams import stream
 from gems_jax.types import Array, Game, PyTree
 
@@ -39,7 +40,7 @@ def row_networks(game: Game, learning: Learning, slots: int, hidden: tuple[int, 
     return RowNets(Hypernetwork(policy_network(game, learning), slots, hidden), critic_network(game, learning, slots))
 
 
-@partial(jax.jit, static_argnames=("symmetric", "nets", "rows"))
+@compiled(static_argnames=("symmetric", "nets", "rows"))
 def train_rows(
     key: Array,
     symmetric: Game,

@@ -8,7 +8,6 @@ and a share `floor` of all opponents is drawn from all policies alike, so that n
 
 from __future__ import annotations
 
-from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -23,6 +22,7 @@ from gems_jax.explicit.ppo import NO_CODE, Student, networks, plain_learner, sou
 from gems_jax.explicit.settings import ExplicitSettings, Learning
 from gems_jax.population import StackedPolicies
 from gems_jax.roles import View, each_population, rotate
+from gems_jax.stages import compiled
 from gems_jax.streams import stream
 from gems_jax.types import Array, Game, PyTree, num_populations, struct
 
@@ -59,7 +59,7 @@ def reweighed(weights: Weights, active: Array, earned: Array, faced: Array, step
     return Weights(log_weight, cost, weights.total + jnp.exp(weights.log_weight))
 
 
-@partial(jax.jit, static_argnames="game")
+@compiled(static_argnames=("game",))
 def contest(
     key: Array,
     game: Game,

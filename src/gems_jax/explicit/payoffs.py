@@ -23,6 +23,7 @@ from gems_jax.explicit.store import pad_slots
 from gems_jax.meta import META_SOLVERS, duality_gap
 from gems_jax.population import StackedPolicies
 from gems_jax.rollout import play_episode, play_joint
+from gems_jax.stages import compiled
 from gems_jax.types import Array, Game, num_players, num_populations, struct
 
 _BATCH = 16  # profiles that are played at once: one compilation per capacity, whatever their number
@@ -99,7 +100,7 @@ def fill_exact(
     return PayoffTable(values, table.episodes), Cost(tree_walks=len(new_profiles(game, active, fresh)))
 
 
-@functools.partial(jax.jit, static_argnames=("game", "episodes"))
+@compiled(static_argnames=("game", "episodes"))
 def _play(key: Array, game: Game, policies: StackedPolicies, profiles: Array, episodes: int) -> tuple[Array, Array]:
     """Mean returns [B, players] and env steps [B] of profiles [B, players]."""
     outcome = play_joint(play_episode, key, game, policies, profiles, episodes)

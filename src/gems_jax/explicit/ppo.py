@@ -25,6 +25,7 @@ from gems_jax.nets import Critic, PolicyNetwork
 from gems_jax.policies import critic_network, policy_network, unshared
 from gems_jax.population import StackedPolicies
 from gems_jax.roles import View, each_population, rotate
+from gems_jax.stages import compiled
 from gems_jax.streams import stream
 from gems_jax.types import Array, Game, PyTree, num_populations, struct
 
@@ -96,7 +97,7 @@ def source_of(
     )  # fmt: skip
 
 
-@partial(jax.jit, static_argnames="game")
+@compiled(static_argnames=("game",))
 def study(
     key: Array, game: Game, learning: Learning, rounds: Array, mixture: StackedPolicies, sigma: Array, student: Student
 ) -> tuple[Student, TrainMetrics]:

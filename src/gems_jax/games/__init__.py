@@ -22,6 +22,8 @@ from gems_jax.games.matrix_game import (
     rock_paper_scissors,
 )
 from gems_jax.games.mpe_game import SimpleSpread, SimpleTag
+from gems_jax.games.openspiel_game import OpenSpielGame, openspiel_game
+from gems_jax.games.pettingzoo_game import PettingZooGame, pettingzoo_game
 from gems_jax.games.pgx_game import PgxGame
 from gems_jax.games.public_goods import PublicGoods
 from gems_jax.types import Game
@@ -33,6 +35,8 @@ __all__ = [
     "Hanabi",
     "JaxmarlGame",
     "MatrixGame",
+    "OpenSpielGame",
+    "PettingZooGame",
     "PgxGame",
     "SimpleSpread",
     "SimpleTag",
@@ -79,6 +83,19 @@ KINDS: dict[str, GameEntry] = {
         "any environment of JaxMARL with step_env: jaxmarl:MPE_simple_push_v3, jaxmarl:SMAX, ...",
         "jaxmarl",
         "jaxmarl",
+    ),
+    "pz:<id>": GameEntry(
+        pettingzoo_game,
+        "PettingZoo and mpe2, played in Python: pz:connect_four_v3, pz:chess_v6, pz:go_v5, pz:simple_tag_v3, "
+        "pz:hanabi_v5 (truncated upstream), ...",
+        "pettingzoo",
+        "pettingzoo",
+    ),
+    "openspiel:<id>": GameEntry(
+        openspiel_game,
+        "OpenSpiel, played in Python: openspiel:leduc_poker, openspiel:goofspiel(num_cards=4), ...",
+        "open_spiel",
+        "openspiel",
     ),
 }
 

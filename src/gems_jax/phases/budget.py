@@ -12,6 +12,7 @@ from gems_jax.config import GemsConfig
 from gems_jax.estimate import mixture_returns
 from gems_jax.phases.state import init_gems, population_of
 from gems_jax.population import materialise
+from gems_jax.stages import on_host, staged
 from gems_jax.types import Game, num_players
 
 _SAMPLE = 1024  # episodes that the mean length is taken from
@@ -38,7 +39,6 @@ def episodes_of(game: Game, config: GemsConfig, anchors: int, oracle: bool = Tru
 def mean_length(game: Game, config: GemsConfig) -> float:
     """Env steps per episode between the first policies."""
 
-    @jax.jit
     def lengths(key: jax.Array) -> jax.Array:
         key_init, key_play = jax.random.split(key)
         state = init_gems(key_init, game, config)
@@ -46,7 +46,7 @@ def mean_length(game: Game, config: GemsConfig) -> float:
         play = partial(mixture_returns, samples=_SAMPLE, episodes=1)
         return jnp.mean(play(key_play, game, policies, state.log_sigma)[1])
 
-    return float(lengths(jax.random.key(0)))
+    return float((staged if on_host(game) else jax.jit)(lengths)(jax.random.key(0)))
 
 
 def with_budget(game: Game, config: GemsConfig, env_steps: int) -> GemsConfig:

@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from gems_jax.stages import staged
 from gems_jax.types import Array, PyTree, Solver
 
 Row = dict[str, Array]  # one iteration's scalars by name
@@ -167,7 +168,8 @@ def _python_engine(
     solver: Solver, seeds: Sequence[int], measure: Measure | None, init_monitor: Callable[[PyTree], PyTree]
 ) -> Engine:
     keys = [jax.random.key(seed) for seed in seeds]
-    measure = None if measure is None else jax.jit(measure)  # anew whenever a state grows
+    # anew whenever a state grows; staged, for it may play games of Python's
+    measure = None if measure is None else (jax.jit if solver.jittable else staged)(measure)
 
     def start() -> tuple[PyTree, float]:
         states = tuple(solver.init(jax.random.fold_in(key, 0)) for key in keys)
