@@ -10,6 +10,8 @@
 #   make spread          Simple Spread of MPE                                          (QUICK=1: one seed, 5 minutes)
 #   make tag             Simple Tag of MPE                                             (QUICK=1: one seed, 10 minutes)
 #   make hanabi          Hanabi with two players                                       (QUICK=1: one seed, 20 minutes)
+#   make oracle          the oracle's indices on the Shifting Meta bandit              (QUICK=1: one batch of runs)
+#   make regret          regret of the meta-strategy beside its bound                  (QUICK=1: fewer steps)
 #   make test            the test suite without the slow set                           (ARGS="-k omwu" goes to pytest)
 #   make test-slow       the slow set
 #   make lint            ruff and mypy;  make format mends what ruff can mend
@@ -30,7 +32,7 @@ FULL ?=
 JOBS ?= 2
 export QUICK FULL
 
-.PHONY: help venv dev kuhn kuhn-compare deceptive public-goods connect4 go chess spread tag hanabi test test-slow lint format lock clean
+.PHONY: help venv dev kuhn kuhn-compare deceptive public-goods connect4 go chess spread tag hanabi oracle regret test test-slow lint format lock clean
 .DEFAULT_GOAL := help
 
 help:
@@ -50,7 +52,7 @@ deceptive: venv
 public-goods: venv
 	$(PY) -m experiments.run public_goods $(ARGS)
 
-connect4 go chess spread tag hanabi: venv
+connect4 go chess spread tag hanabi oracle regret: venv
 	$(PY) -m experiments.run $@ $(ARGS)
 
 # -- checks ------------------------------------------------------------------------------------------------------

@@ -83,6 +83,8 @@ def section(summary: dict[str, Any], figures: Sequence[str], notes: Sequence[str
 
 def reasons(summary: dict[str, Any]) -> list[str]:
     """Means over seeds at the last iteration of what `evaluate/monitor.py` says about causes."""
+    if not summary["arms"]:  # a study
+        return []
     last = max(row["iteration"] for row in summary["numbers"])
     means = {(row["column"], row["arm"]): row["mean"] for row in summary["numbers"] if row["iteration"] == last}
     arms = [arm for arm in summary["arms"] if any((column, arm) in means for column in REASONS[:-1])]

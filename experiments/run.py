@@ -20,6 +20,7 @@ import experiments
 from gems_jax.run.errors import RunError
 from gems_jax.run.experiment import run_experiment
 from gems_jax.run.spec import Experiment, changed
+from gems_jax.run.study import Study, run_study
 
 TOOLS = ("results", "run")  # modules of this package that are not experiments
 
@@ -29,7 +30,7 @@ def known() -> list[str]:
     return sorted(module.name for module in pkgutil.iter_modules(experiments.__path__) if module.name not in TOOLS)
 
 
-def load(name: str) -> Experiment:
+def load(name: str) -> Experiment | Study:
     if name not in known():
         close = difflib.get_close_matches(name, known(), 1)
         hint = f"did you mean {close[0]}? " if close else ""
@@ -75,14 +76,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parse(sys.argv[1:] if arguments is None else arguments)
     try:
         spec = load(options.experiment)
-        spec = keep_arms(changed(spec, spec.full) if options.full else spec, options.arms)
+        if isinstance(spec, Experiment):
+            spec = keep_arms(changed(spec, spec.full) if options.full else spec, options.arms)
+        elif options.arms:
+            raise ValueError(f"{spec.name} is a study and has no arms: got --arms {' '.join(options.arms)}")
         flags = (
             ["--quick"] * options.quick
             + ["--full"] * options.full
             + (["--arms", *options.arms] if options.arms else [])
         )
         command = shlex.join(["python", "-m", "experiments.run", options.experiment, *flags])
-        result = run_experiment(spec, quick=options.quick, run_dir=options.run_dir, command=command)
+        common = {"quick": options.quick, "run_dir": options.run_dir, "command": command}
+        result = run_study(spec, **common) if isinstance(spec, Study) else run_experiment(spec, **common)
         if result.finished and options.write_results:
             from experiments.results import write_results
 

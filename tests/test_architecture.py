@@ -49,8 +49,8 @@ ALLOWED = {
     "policies": {*POPULATION, "evaluate"},
     "presets": {*METHOD, "gems"},
     "solvers": {*METHOD, "gems", "phases", "explicit", "baselines", "presets"},
-    "testing": METHOD,
-    "run": {*METHOD, "gems", "explicit", "baselines", "presets", "solvers", "testing"},
+    "testing": {*METHOD, "environments"},
+    "run": {*METHOD, "environments", "gems", "explicit", "baselines", "presets", "solvers", "testing"},
 }
 # Siblings of these packages stand alone: what two of them need belongs below both.
 NO_SIBLINGS = {"baselines"}

@@ -11,6 +11,7 @@ from scipy.stats import binom
 
 from gems_jax import oracle
 from gems_jax.oracle import INDICES, Pulls, delta_at, eb_ucb, empirical_bernstein_width, index_scores, propose
+from gems_jax.run.studies.oracle import PULLS, constant_rewards, index_at
 
 # --- indices
 
@@ -381,41 +382,19 @@ def test_run_oracle_refuses_more_rounds_than_pulls():
 
 # --- a bandit for its own sake
 
-PULLS = {
-    ("ucb1", (1.0, 0.5, 0.0)): [(80, 14, 6), (952, 36, 12), (9920, 63, 17)],
-    ("ucb1", (0.9, 0.8)): [(61, 39), (751, 249), (9123, 877)],
-    ("ucb_v", (1.0, 0.5, 0.0)): [(64, 22, 14), (927, 48, 25), (9900, 66, 34)],
-    ("ucb_v", (0.9, 0.8)): [(57, 43), (809, 191), (9679, 321)],
-    ("eb_ucb", (1.0, 0.5, 0.0)): [(51, 29, 20), (873, 83, 44), (9823, 117, 60)],
-    ("eb_ucb", (0.9, 0.8)): [(54, 46), (722, 278), (9447, 553)],
-}
-
-
-def index_at(name):
-    return lambda key, stats, t: index_scores(name, key, stats, t=t, delta=delta_at("decaying", 0.5, t))
-
 
 @pytest.mark.parametrize(("name", "means"), PULLS)
 def test_pull_counts_on_constant_rewards(name, means):
-    rewards = jnp.array(means)
-    play = partial(
-        oracle.play_bandit,
-        reward_fn=lambda key, arm, t: rewards[arm],
-        index_fn=index_at(name),
-        num_arms=len(means),
-        horizon=10_000,
-        forced_pulls=2 if name == "eb_ucb" else 1,
-    )
-    history = jax.jit(play)(jax.random.key(0))
+    history = constant_rewards(name, means, 10_000)
     counts = [tuple(np.bincount(history.arms[:t], minlength=len(means)).tolist()) for t in (100, 1000, 10_000)]
     assert counts == PULLS[name, means]
     np.testing.assert_array_equal(history.stats.count, counts[-1])
-    np.testing.assert_array_equal(history.rewards, rewards[history.arms])
+    np.testing.assert_array_equal(history.rewards, jnp.array(means)[history.arms])
 
 
 def test_forced_turns_come_first_and_ties_go_to_the_lowest_arm():
     history = oracle.play_bandit(
-        jax.random.key(0), lambda key, arm, t: 0.5, index_at("greedy"), num_arms=3, horizon=9, forced_pulls=2
+        jax.random.key(0), lambda key, arm, t: 0.5, partial(index_at, "greedy"), num_arms=3, horizon=9, forced_pulls=2
     )
     np.testing.assert_array_equal(history.arms, [0, 1, 2, 0, 1, 2, 0, 0, 0])
 
@@ -426,7 +405,7 @@ def test_every_index_prefers_the_best_of_noisy_arms(name):
 
     def share_of_best(key):
         history = oracle.play_bandit(
-            key, lambda k, arm, t: jax.random.bernoulli(k, means[arm]), index_at(name), 3, 400, forced_pulls=5
+            key, lambda k, arm, t: jax.random.bernoulli(k, means[arm]), partial(index_at, name), 3, 400, forced_pulls=5
         )
         return jnp.mean(history.arms == 1)
 
@@ -440,5 +419,5 @@ def test_rewards_may_depend_on_the_round():
     def reward(key, arm, t):
         return jnp.where((t <= 50) == (arm == 0), 1.0, 0.0)
 
-    history = oracle.play_bandit(jax.random.key(0), reward, index_at("ucb1"), 2, 100)
+    history = oracle.play_bandit(jax.random.key(0), reward, partial(index_at, "ucb1"), 2, 100)
     np.testing.assert_array_equal(history.rewards, np.where((np.arange(1, 101) <= 50) == (history.arms == 0), 1.0, 0.0))

@@ -7,6 +7,9 @@ never read, whatever they hold. sigma [players, K] has rows that sum to one and 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar
+
 import chex
 import jax
 import jax.numpy as jnp
@@ -60,6 +63,57 @@ def solve_self_play(payoffs: Array, active: Array) -> Array:
     return solve_last_k(payoffs, active, k=1)
 
 
+class Iterate(NamedTuple):
+    """One step of `iterate_weights`: everybody's mixture, what it met, and what was made of it."""
+
+    sigma: Array  # [players, K]
+    values: Array  # [players, K], exact
+    estimates: Array  # [players, K], what the update saw of the values
+    step_size: Array  # []
+
+
+Collected = TypeVar("Collected")
+Estimate = Callable[[Array, Array, Array], Array]  # (t from 1, sigma, values) -> estimates
+
+
+def iterate_weights(
+    payoffs: Array,
+    active: Array,
+    step_sizes: Array,
+    collect: Callable[[Collected, Iterate], Collected],
+    start: Collected,
+    *,
+    optimistic: bool = True,
+    estimate: Estimate = lambda t, sigma, values: values,
+    zero_start: bool = False,
+) -> Collected:
+    """Every player runs `omwu_update` from uniform, all at once, for as many steps as `step_sizes` [T] has.
+
+    collect(start, iterate) is folded over the steps. What stands before the first estimate is that estimate itself, so
+    that the first step has no hint, or with `zero_start` 0, as printed, which doubles the step.
+    """
+    assert_game(payoffs, active)
+
+    def update(log_sigma: Array, values: Array, previous: Array, eta: Array, active: Array) -> Array:
+        mixture_value = jnp.sum(jnp.exp(log_sigma) * values)
+        return omwu_update(log_sigma, values, previous, mixture_value, eta, active, optimistic=optimistic)
+
+    def step(carry: tuple[Array, Array, Any], inputs: tuple[Array, Array]) -> tuple[tuple[Array, Array, Any], None]:
+        log_sigma, previous, collected = carry
+        t, eta = inputs
+        sigma = jnp.exp(log_sigma)
+        values = slot_values(payoffs, sigma)
+        estimates = estimate(t, sigma, values)
+        previous = jnp.where((t == 1) & (not zero_start), estimates, previous)
+        log_sigma = jax.vmap(update, in_axes=(0, 0, 0, None, 0))(log_sigma, estimates, previous, eta, active)
+        return (log_sigma, estimates, collect(collected, Iterate(sigma, values, estimates, eta))), None
+
+    log_sigma = jax.vmap(masked_log_softmax)(jnp.zeros(active.shape), active)
+    times = jnp.arange(1, step_sizes.shape[0] + 1)
+    carry, _ = jax.lax.scan(step, (log_sigma, jnp.zeros(active.shape), start), (times, step_sizes))
+    return carry[2]
+
+
 def multiplicative_weights(
     payoffs: Array, active: Array, *, optimistic: bool, num_steps: int = 10_000, step_size: float
 ) -> Array:
@@ -72,22 +126,14 @@ def multiplicative_weights(
     assert_game(payoffs, active)
     if num_steps < 1:
         raise ValueError(f"multiplicative_weights got num_steps={num_steps}, expected at least 1.")
-    scaled = _unit_interval(payoffs, active)
-
-    def update(log_sigma: Array, values: Array, previous: Array, mixture_value: Array, active: Array) -> Array:
-        return omwu_update(log_sigma, values, previous, mixture_value, step_size, active, optimistic=optimistic)
-
-    def step(carry: tuple[Array, Array, Array], _: None) -> tuple[tuple[Array, Array, Array], None]:
-        log_sigma, previous_values, total = carry
-        sigma = jnp.exp(log_sigma)
-        values = slot_values(scaled, sigma)
-        mixture_values = jnp.sum(sigma * values, axis=1)
-        log_sigma = jax.vmap(update)(log_sigma, values, previous_values, mixture_values, active)
-        return (log_sigma, values, total + sigma), None
-
-    log_sigma = jax.vmap(masked_log_softmax)(jnp.zeros(active.shape), active)
-    first_values = slot_values(scaled, jnp.exp(log_sigma))  # so that the first hint is the first value itself
-    (_, _, total), _ = jax.lax.scan(step, (log_sigma, first_values, jnp.zeros(active.shape)), length=num_steps)
+    total = iterate_weights(
+        _unit_interval(payoffs, active),
+        active,
+        jnp.full(num_steps, step_size),
+        lambda total, iterate: total + iterate.sigma,
+        jnp.zeros(active.shape),
+        optimistic=optimistic,
+    )
     return jax.vmap(masked_normalise)(total, active)
 
 

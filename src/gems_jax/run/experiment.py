@@ -76,7 +76,7 @@ def run_experiment(
 
 def _open_folder(plan: Plan, run_dir: Path | str | None, root: Path, command: str) -> Path:
     """A new folder with its experiment.json, or that of the same experiment when it was interrupted."""
-    folder = Path(run_dir) if run_dir is not None else _new_folder(root / slug(plan.spec.name))
+    folder = Path(run_dir) if run_dir is not None else new_folder(root / slug(plan.spec.name))
     record = folder / "experiment.json"
     if (folder / "summary.json").exists():
         raise RunExistsError(f"{folder} holds a finished experiment; experiments are never written over")
@@ -93,11 +93,12 @@ def _open_folder(plan: Plan, run_dir: Path | str | None, root: Path, command: st
         raise RunExistsError(f"{folder} is not empty and holds no experiment: choose another folder")
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
-    write_json(record, {"schema": SCHEMA, **plan.identity(), "command": command, **_circumstances()})
+    write_json(record, {"schema": SCHEMA, **plan.identity(), "command": command, **circumstances()})
     return folder
 
 
-def _new_folder(where: Path) -> Path:
+def new_folder(where: Path) -> Path:
+    """A folder below `where` named by the time, made now."""
     stamp = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
     with writing(where):
         where.mkdir(parents=True, exist_ok=True)
@@ -111,7 +112,8 @@ def _new_folder(where: Path) -> Path:
     raise RunExistsError(f"no free name for an experiment in {where} at {stamp}")
 
 
-def _circumstances() -> dict[str, Any]:
+def circumstances() -> dict[str, Any]:
+    """When, where and with what something was measured."""
     now = datetime.datetime.now().astimezone().isoformat(timespec="seconds")
     return {"created": now, **machine.describe(), "processor": summary.processor()}
 
@@ -186,7 +188,7 @@ def _finish(plan: Plan, folder: Path, results: Sequence[ArmResult], console: Con
         **start,
         "title": spec.title,
         "convention": spec.convention,
-        "finished": _circumstances()["created"],
+        "finished": circumstances()["created"],
         "table": dataclasses.asdict(table),
         "checks": [text for text, _ in told],
         "figures": [str(path.relative_to(folder)) for path in drawn],

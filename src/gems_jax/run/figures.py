@@ -7,7 +7,7 @@ budget by colour and hatching, so that all can be told apart in black and white 
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Sized
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -75,25 +75,25 @@ def draw(
         label = convention or headline.replace("_", " ")
         drawing = league if groups else convergence
         figure = drawing(curves, headline, label, references, **({"groups": groups} if groups else {}))
-        drawn.append(_save(figure, folder / f"{headline}.png"))
+        drawn.append(save(figure, folder / f"{headline}.png"))
     shown = [column for column in panels if any(column in rows for rows in curves.values())]
     if shown:
-        drawn.append(_save(outcomes(curves, shown, unit, bounds or {}, over_time), folder / "outcomes.png"))
+        drawn.append(save(outcomes(curves, shown, unit, bounds or {}, over_time), folder / "outcomes.png"))
     if any(BUDGET[0][0] in rows for rows in curves.values()):
-        drawn.append(_save(error_budget(curves, unit), folder / "error_budget.png"))
+        drawn.append(save(error_budget(curves, unit), folder / "error_budget.png"))
     if any("forgetting_kl" in rows for rows in curves.values()):
-        drawn.append(_save(forgetting(curves, unit), folder / "forgetting.png"))
+        drawn.append(save(forgetting(curves, unit), folder / "forgetting.png"))
     return drawn
 
 
 def convergence(curves: Mapping[str, Rows], column: str, label: str, references: Sequence[tuple[str, float]]) -> Any:
     """The headline against iterations and against seconds, on a logarithmic axis: every seed, the mean, its band."""
-    figure, (axes,) = _panels(1, 2, width=10.0, height=4.8, sharey=True)
+    figure, (axes,) = panels_of(1, 2, width=10.0, height=4.8, sharey=True)
     seeds = max(len(rows[column]) for rows in curves.values() if column in rows)
-    for style, (arm, rows) in zip(_styles(curves), curves.items(), strict=True):
+    for style, (arm, rows) in zip(styles_of(curves), curves.items(), strict=True):
         if column in rows:
-            _curve(axes[0], rows["iteration"][0], rows[column], style, arm, log=True)
-            _curve(axes[1], rows["seconds"].mean(axis=0), rows[column], style, arm, log=True, thin=False)
+            draw_curve(axes[0], rows["iteration"][0], rows[column], style, arm, log=True)
+            draw_curve(axes[1], rows["seconds"].mean(axis=0), rows[column], style, arm, log=True, thin=False)
     axes[1].set_xscale("log")
     for axis in axes:
         axis.set_yscale("log")
@@ -115,7 +115,7 @@ def convergence(curves: Mapping[str, Rows], column: str, label: str, references:
     _iterations(axes[0])
     together = f" all {seeds} seeds together," if seeds > 1 else ""
     axes[1].set_xlabel(f"seconds (log scale),{together} without compilation")
-    _legend(figure, axes[0], title=_of_seeds(seeds, ", cut off at the lowest seed"))
+    legend(figure, axes[0], title=_of_seeds(seeds, ", cut off at the lowest seed"))
     return figure
 
 
@@ -127,11 +127,11 @@ def league(
     groups: Sequence[tuple[str, Sequence[str]]],
 ) -> Any:
     """The headline against iterations, a panel for each group, arms in the same styles by place: means and bands."""
-    figure, (axes,) = _panels(1, len(groups), width=5.2 * len(groups), height=5.6, sharey=True)
+    figure, (axes,) = panels_of(1, len(groups), width=5.2 * len(groups), height=5.6, sharey=True)
     for axis, (title, arms) in zip(axes, groups, strict=True):
-        for style, arm in zip(_styles(dict.fromkeys(arms, {})), arms, strict=True):
+        for style, arm in zip(styles_of(arms), arms, strict=True):
             if column in curves.get(arm, {}):
-                _curve(axis, curves[arm]["iteration"][0], curves[arm][column], style, arm, log=True, thin=False)
+                draw_curve(axis, curves[arm]["iteration"][0], curves[arm][column], style, arm, log=True, thin=False)
         for name, value in references:
             axis.axhline(value, color="0.35", linewidth=0.8, linestyle=(0, (1, 3)), zorder=1, label=name)
         axis.set_yscale("log")
@@ -158,9 +158,9 @@ def outcomes(
     With one seed the band is the interval of the episodes that it was measured by, where the rows have one. An arm of
     one iteration is a level: it did not learn.
     """
-    figure, (axes,) = _panels(1, len(columns), width=max(3.8 * len(columns), 7.5), height=4.0)
+    figure, (axes,) = panels_of(1, len(columns), width=max(3.8 * len(columns), 7.5), height=4.0)
     for axis, column in zip(axes, columns, strict=True):
-        for style, (arm, rows) in zip(_styles(curves), curves.items(), strict=True):
+        for style, (arm, rows) in zip(styles_of(curves), curves.items(), strict=True):
             if column not in rows:
                 continue
             if rows[column].shape[1] == 1:
@@ -168,7 +168,7 @@ def outcomes(
                 continue
             x = rows["seconds"].mean(axis=0) / 60.0 if over_time else rows["iteration"][0]
             points = _measured(rows)
-            _curve(axis, x[points], rows[column][:, points], style, arm)
+            draw_curve(axis, x[points], rows[column][:, points], style, arm)
             margin = rows.get(f"{column}_interval")
             if margin is not None and len(margin) == 1:
                 low, high = (rows[column][0] + sign * margin[0] for sign in (-1, 1))
@@ -187,7 +187,7 @@ def outcomes(
             _iterations(axis)
         axis.set_ylabel(f"{readable(column)} ({unit})" if column.startswith("value_") else readable(column))
         axis.grid(True, color="0.9", linewidth=0.6)
-    _legend(figure, axes[0], title=_of_seeds(max(len(rows["iteration"]) for rows in curves.values())))
+    legend(figure, axes[0], title=_of_seeds(max(len(rows["iteration"]) for rows in curves.values())))
     return figure
 
 
@@ -203,7 +203,7 @@ def _measured(rows: Rows) -> np.ndarray:
 def error_budget(curves: Mapping[str, Rows], unit: str) -> Any:
     """The four terms, stacked, means over seeds: above what they add up to, below the share of each in the sum."""
     shown = {arm: rows for arm, rows in curves.items() if BUDGET[0][0] in rows}
-    figure, (above, below) = _panels(2, len(shown), width=max(3.4 * len(shown), 8.5), height=6.2, sharey=True)
+    figure, (above, below) = panels_of(2, len(shown), width=max(3.4 * len(shown), 8.5), height=6.2, sharey=True)
     for number, (arm, rows) in enumerate(shown.items()):
         iteration, total = rows["iteration"][0], rows["budget_total"].mean(axis=0)
         terms = [rows[column].mean(axis=0) for column, *_ in BUDGET]
@@ -224,7 +224,7 @@ def error_budget(curves: Mapping[str, Rows], unit: str) -> Any:
     below[0].set_ylim(0, 100)
     above[0].set_ylabel(f"gap to a best response, by cause\n({unit})")
     below[0].set_ylabel("share of the sum (%)")
-    _legend(figure, above[0], "of the mixture σ′ before the generator is trained; means over players and seeds", 2)
+    legend(figure, above[0], "of the mixture σ′ before the generator is trained; means over players and seeds", 2)
     return figure
 
 
@@ -245,16 +245,16 @@ def _stack(axis: Any, x: np.ndarray, terms: Sequence[np.ndarray]) -> None:
 
 def forgetting(curves: Mapping[str, Rows], unit: str) -> Any:
     """How far the anchors have moved since they were inserted, and how many different policies there are."""
-    figure, (axes,) = _panels(1, 3, width=11.5, height=3.9)
+    figure, (axes,) = panels_of(1, 3, width=11.5, height=3.9)
     panels = (
         ("forgetting_kl", "KL(at insertion ‖ now)\n(nats, mean over active anchors)"),
         ("forgetting_value", f"value now − value at insertion\n({unit}, mean over active anchors)"),
         ("effective_policies", "effective number of policies in the mixture\n(mean over populations)"),
     )
     for axis, (column, label) in zip(axes, panels, strict=True):
-        for style, (arm, rows) in zip(_styles(curves), curves.items(), strict=True):
+        for style, (arm, rows) in zip(styles_of(curves), curves.items(), strict=True):
             if column in rows:
-                _curve(axis, rows["iteration"][0], rows[column], style, arm)
+                draw_curve(axis, rows["iteration"][0], rows[column], style, arm)
         _iterations(axis)
         axis.set_ylabel(label)
         axis.grid(True, color="0.9", linewidth=0.6)
@@ -262,14 +262,14 @@ def forgetting(curves: Mapping[str, Rows], unit: str) -> Any:
     axes[1].axhline(0.0, color="0.35", linewidth=0.8)
     top = max(axes[2].get_ylim()[1], 1.2)
     axes[2].set_ylim(1.0 - 0.03 * (top - 1.0), top)
-    _legend(figure, axes[0])
+    legend(figure, axes[0])
     return figure
 
 
 # --- parts
 
 
-def _panels(rows: int, columns: int, width: float, height: float, sharey: bool = False) -> tuple[Any, Any]:
+def panels_of(rows: int, columns: int, width: float, height: float, sharey: bool = False) -> tuple[Any, Any]:
     """A figure of its own, without pyplot's global state, so that no display and no backend is asked for."""
     from matplotlib import rc_context
     from matplotlib.figure import Figure
@@ -280,7 +280,7 @@ def _panels(rows: int, columns: int, width: float, height: float, sharey: bool =
     return figure, axes
 
 
-def _legend(figure: Any, axis: Any, title: str | None = None, columns: int | None = None) -> None:
+def legend(figure: Any, axis: Any, title: str | None = None, columns: int | None = None) -> None:
     """One legend for all panels, below them."""
     handles, names = axis.get_legend_handles_labels()
     figure.legend(
@@ -303,11 +303,12 @@ def _halo() -> list[Any]:
     return [withStroke(linewidth=2.5, foreground="white")]
 
 
-def _styles(curves: Mapping[str, Rows]) -> list[Style]:
+def styles_of(curves: Sized) -> list[Style]:
+    """One style for each."""
     return [STYLES[position % len(STYLES)] for position in range(len(curves))]
 
 
-def _curve(
+def draw_curve(
     axis: Any, x: np.ndarray, values: np.ndarray, style: Style, label: str, log: bool = False, thin: bool = True
 ) -> None:
     """values: [seeds, n]. `thin`: a line for every seed."""
@@ -343,7 +344,7 @@ def _plain_log_ticks(axis: Any, steps: tuple[float, ...]) -> None:
     axis.set_minor_formatter(NullFormatter())
 
 
-def _save(figure: Any, path: Path) -> Path:
+def save(figure: Any, path: Path) -> Path:
     """A PNG with a palette: a third of the size, and no difference to the eye."""
     from matplotlib import rc_context
     from PIL import Image

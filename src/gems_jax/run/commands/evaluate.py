@@ -1,4 +1,7 @@
-"""`gems eval RUN`: how far from equilibrium, exactly, or what the mixture earns; `--why`: what limits it."""
+"""`gems eval RUN`: how far from equilibrium, exactly, or what the mixture earns; `--why`: what limits it.
+
+Every gap is told with its kind: exact where the tree can be walked, otherwise a trained exploiter's lower bound.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,8 @@ from gems_jax.run.commands.parsing import UsageError, parse
 class Evaluate:
     """Exact exploitability (NashConv / 2) of a trained mixture, or NashConv where there is no such thing.
 
-    Games that cannot be walked: what it earns against fixed opponents, beside what random play earns."""
+    Games that cannot be walked: what it earns against fixed opponents, beside what random play earns, and with
+    --exploiter a lower bound of its exploitability and the error budget, by held-out episodes."""
 
     run: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
     """Run directory (a seed's folder or a batch's), exported file, or the name of a shipped policy."""
@@ -29,13 +33,22 @@ class Evaluate:
     at: str = "last"
     """Which checkpoint: last, best (of lowest exploitability or highest score), or an iteration that was kept."""
     episodes: int = 1000
-    """Episodes per number where the game cannot be walked."""
+    """Episodes per number where the game cannot be walked, and with --exploiter."""
+    exploiter: int = 0
+    """Rounds of training of an exploiter: a lower bound at --confidence, and the error budget with its intervals."""
+    confidence: float = 0.95
+    """At which the bounds and intervals of --exploiter hold."""
 
 
 def main(argv: Sequence[str]) -> int:
     arguments = parse(Evaluate, argv, prog="gems eval")
     if arguments.episodes < 2:
         raise UsageError(f"--episodes must be at least 2: got {arguments.episodes}")
+    if arguments.exploiter < 0 or not 0.0 < arguments.confidence < 1.0:
+        raise UsageError(
+            "--exploiter must not be negative and --confidence must be between 0 and 1: "
+            f"got {arguments.exploiter} and {arguments.confidence}"
+        )
     from gems_jax.run.cache import enable_compilation_cache
     from gems_jax.run.load import load
     from gems_jax.types import NotEnumerableError
@@ -50,12 +63,14 @@ def main(argv: Sequence[str]) -> int:
         _exact(policies, arguments.which)
     except NotEnumerableError:
         _by_playing(policies, arguments)
-    if arguments.why:
+    sampled = _certified(policies, arguments) if arguments.exploiter else []
+    if arguments.why or any(sampled):
         from gems_jax.run.why import explain, when
 
-        rows = [_rows(policy) for policy in policies]
+        rows = sampled if any(sampled) else [_rows(policy) for policy in policies]
         print(f"why: {explain(rows)}")
-        print(f"     ({when(rows)})")
+        if not any(sampled):
+            print(f"     ({when(rows)})")
     return 0
 
 
@@ -67,19 +82,58 @@ def _title(policies: Sequence[Any], which: str, how: str) -> str:
 def _exact(policies: Sequence[Any], which: str) -> None:
     import numpy as np
 
-    from gems_jax.evaluate.tabular import nash_conv
+    from gems_jax.evaluate.tabular import player_gains
     from gems_jax.run.console import format_mean
     from gems_jax.types import num_players
 
     game = policies[0].game
-    gaps = [float(nash_conv(game, policy.profile)) for policy in policies]
+    gains = [np.asarray(player_gains(game, policy.profile)) for policy in policies]
+    gaps = [float(gain.sum()) for gain in gains]
     zero_sum = num_players(game) == 2 and game.zero_sum
     print(_title(policies, which, "exact"))
-    for policy, gap in zip(policies, gaps, strict=True):
+    for policy, gain, gap in zip(policies, gains, gaps, strict=True):
         print(f"seed {policy.seed}: {_words(gap, zero_sum)}")
+        print(f"  gain of each player by deviating: {', '.join(f'{float(each):.4f}' for each in gain)}")
+        _joint_play(policy, which)
     if len(gaps) > 1:
         values = np.asarray(gaps) / (2 if zero_sum else 1)
         print(f"mean: {'exploitability' if zero_sum else 'NashConv'} {format_mean(values)} (95 % interval)")
+
+
+def _joint_play(policy: Any, which: str) -> None:
+    """What the run logged of its whole joint play, up to the iteration of this mixture."""
+    import numpy as np
+
+    from gems_jax.run.labels import readable
+
+    row = {name: float(np.atleast_1d(values)[-1]) for name, values in _rows(policy).items()}
+    columns = ("exploit_restricted",) * (which == "iterate") + ("cce_gap", "cce_gap_anchors", "cce_gap_ids")
+    logged = [f"{readable(column)} {row[column]:.4f}" for column in columns if column in row]
+    if logged:
+        print(f"  logged, exact: {'; '.join(logged)}")
+
+
+def _certified(policies: Sequence[Any], arguments: Evaluate) -> list[Mapping[str, Any]]:
+    """Prints what held-out episodes say of every seed; the estimated budgets, {} for other methods than GEMS."""
+    import jax
+
+    from gems_jax.run.certify import certify, lines, zero_sum
+
+    game = policies[0].game
+    budgets: list[Mapping[str, Any]] = []
+    name = "exploitability" if zero_sum(game) else "NashConv"
+    for policy in policies:
+        held = certify(
+            jax.random.key(policy.seed), game, policy.profile, policy.config,
+            rounds=arguments.exploiter, episodes=arguments.episodes, confidence=arguments.confidence,
+        )  # fmt: skip
+        print(f"seed {policy.seed}: {name} {held.gap}")
+        if held.budget:
+            print("  error budget of the next iteration: estimate, and what is certain of it")
+        for line in lines(held):
+            print(line)
+        budgets.append(held.estimates)
+    return budgets
 
 
 def _by_playing(policies: Sequence[Any], arguments: Evaluate) -> None:
