@@ -18,7 +18,7 @@ def test_a_number_says_of_what_kind_it_is():
 
 
 def test_the_width_by_hand():
-    """n = 5, mean 0.6, unbiased variance 0.3, delta 0.1: L = ln 40, sqrt(2 * 0.3 L / 5) + 3 L / 4, far beyond [0, 1]."""
+    """n = 5, mean 0.6, delta 0.1: sqrt(2 * 0.3 L / 5) + 3 L / 4 with L = ln 40, far beyond [0, 1]."""
     found = mean_bounds(jnp.array([[1.0, 1.0, 1.0, 0.0, 0.0]]), 0.1)
     np.testing.assert_allclose([found.low, found.estimate, found.high], [[0.0], [0.6], [1.0]], rtol=1e-6)
     returns = jnp.tile(jnp.array([1.0, 1.0, 1.0, 0.0, 0.0]), 400)[None]
