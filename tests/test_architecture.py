@@ -18,7 +18,7 @@ LEAF = {"types", "simplex", "streams", "config", "stages"}
 POPULATION = {*LEAF, "nets", "modulated", "distributions"}
 ROLLOUT = {*POPULATION, "population", "roles"}
 ABOVE_ROLLOUT = {*ROLLOUT, "rollout"}
-LEARNING = {*ABOVE_ROLLOUT, "estimate", "experience", "best_response"}
+LEARNING = {*ABOVE_ROLLOUT, "estimate", "importance", "experience", "best_response"}
 METHOD = {*LEARNING, "oracle", "meta", "games", "evaluate", "policies"}
 ALLOWED = {
     "__init__": set(),  # lazily only; its TYPE_CHECKING block is exempt
@@ -39,6 +39,7 @@ ALLOWED = {
     "population": POPULATION,
     "rollout": ROLLOUT,
     "estimate": ABOVE_ROLLOUT,
+    "importance": {*ABOVE_ROLLOUT, "estimate"},
     "experience": {*ABOVE_ROLLOUT, "estimate"},
     "best_response": {*ABOVE_ROLLOUT, "estimate", "experience"},
     "phases": METHOD,
@@ -50,7 +51,7 @@ ALLOWED = {
     "presets": {*METHOD, "gems"},
     "solvers": {*METHOD, "gems", "phases", "explicit", "baselines", "presets"},
     "testing": {*METHOD, "environments"},
-    "run": {*METHOD, "environments", "gems", "explicit", "baselines", "presets", "solvers", "testing"},
+    "run": {*METHOD, "environments", "gems", "phases", "explicit", "baselines", "presets", "solvers", "testing"},
 }
 # Siblings of these packages stand alone: what two of them need belongs below both.
 NO_SIBLINGS = {"baselines"}

@@ -244,7 +244,39 @@ HANABI_TUNED = CONNECT_FOUR_TUNED.replace(
     discount=0.99,
 )
 
+# The same games where Python plays them, thousands of steps a second instead of millions: small batches, few rounds of
+# measuring, more gradient steps on what was played.
+PYTHON_CONNECT_FOUR_TUNED = CONNECT_FOUR_TUNED.replace(
+    iterations=100,
+    capacity=8,
+    num_opponents=4,
+    meta_steps=1,
+    oracle_opponents=4,
+    mutations=2,
+    randoms=2,
+    abr_opponents=8,
+    abr_episodes=4,
+    learning_rate=2e-3,
+    entropy_weight=0.05,
+)
+PYTHON_LEDUC_TUNED = KUHN_TUNED.replace(
+    capacity=16,
+    num_opponents=16,
+    meta_steps=10,
+    oracle_opponents=32,
+    mutations=8,
+    randoms=8,
+    abr_steps=20,
+    abr_opponents=256,
+    abr_epochs=4,
+    kl_opponents=4,
+    learning_rate=0.01,
+    entropy_weight=0.02,
+)
+
 PRESETS: dict[str, dict[str, GemsConfig]] = {
+    "pz:connect_four_v3": {"tuned": PYTHON_CONNECT_FOUR_TUNED},
+    "openspiel:leduc_poker": {"tuned": PYTHON_LEDUC_TUNED},
     "simple_tag": {"paper": MPE_PAPER, "tuned": MPE_TUNED},
     "simple_spread": {"paper": MPE_PAPER, "tuned": MPE_TUNED},
     "hanabi": {"paper": HANABI_PAPER, "tuned": HANABI_TUNED},

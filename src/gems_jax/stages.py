@@ -109,6 +109,8 @@ def staged(function: Callable[..., Any], static_argnames: Sequence[str] = ()) ->
     def call(*arguments: Any, **keywords: Any) -> Any:
         given = dict(signature.bind(*arguments, **keywords).arguments)
         fixed = tuple((name, given.pop(name)) for name in static_argnames if name in given)
+        if any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(given)):
+            return function(*arguments, **keywords)  # a part of what is being traced
         program = of_static(fixed)
         traced = program.trace(given)
         if not _calls_host(traced.jaxpr.jaxpr):
@@ -130,6 +132,22 @@ def compiled(static_argnames: Sequence[str] = ()) -> Callable[[Callable[..., Any
         def call(*arguments: Any, **keywords: Any) -> Any:
             hosted = any(map(on_host, (*arguments, *keywords.values())))
             return (on_stages if hosted else jitted)(*arguments, **keywords)
+
+        return call
+
+    return decorate
+
+
+def playing(static_argnames: Sequence[str] = ()) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """A decorator for what plays a game and is called as it is, not compiled: `staged` where the host plays it."""
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        on_stages = staged(function, static_argnames)
+
+        @functools.wraps(function)
+        def call(*arguments: Any, **keywords: Any) -> Any:
+            hosted = any(map(on_host, (*arguments, *keywords.values())))
+            return (on_stages if hosted else function)(*arguments, **keywords)
 
         return call
 

@@ -6,6 +6,7 @@ cut games short.) Rewards are what `returns()` grew by since the last decision.
 
 from __future__ import annotations
 
+import difflib
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,11 @@ def load(name: str) -> Any:
         import pyspiel
     except ImportError as error:
         raise ImportError(f"openspiel:{name} {NEEDS}") from error
+    short, known = name.partition("(")[0], pyspiel.registered_names()
+    if short not in known:
+        close = difflib.get_close_matches(short, known, 3)
+        hint = f" Did you mean {' or '.join(close)}?" if close else ""
+        raise ValueError(f"OpenSpiel has no game {short!r}.{hint} pyspiel.registered_names() lists them.")
     try:
         return pyspiel.load_game(name)
     except pyspiel.SpielError as error:

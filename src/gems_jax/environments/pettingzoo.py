@@ -6,6 +6,7 @@ have. Observations are what an agent sees when it is to move, and zeros for the 
 
 from __future__ import annotations
 
+import difflib
 import importlib
 import pkgutil
 from typing import Any
@@ -39,19 +40,21 @@ def find_module(name: str) -> Any:
                 raise ImportError(f"pz:{name} {NEEDS} ({error})") from error
     if name.startswith("simple_") and not any(found.startswith("simple_") for found in known):
         raise ImportError(f"pz:{name} is an environment of mpe2 and {NEEDS}")
-    raise ValueError(f"PettingZoo has no environment {name!r}; known: {', '.join(sorted(known))}")
+    close = difflib.get_close_matches(name, known, 3)
+    hint = f" Did you mean {' or '.join(close)}?" if close else ""
+    raise ValueError(f"PettingZoo has no environment {name!r}.{hint} Known: {', '.join(sorted(known))}.")
 
 
 def make(name: str, **options: Any) -> Environment:
     """The environment called `name`, `package.module:MyClass` of a user's own included."""
     if ":" in name:
         module, _, attribute = name.partition(":")
-        made: Any = importlib.import_module(module)
+        own: Any = importlib.import_module(module)
         for part in attribute.split("."):
-            made = getattr(made, part)
-        return wrap(made(**options))
-    module = find_module(name)
-    return wrap((getattr(module, "parallel_env", None) or module.env)(**options))
+            own = getattr(own, part)
+        return wrap(own(**options))
+    found = find_module(name)
+    return wrap((getattr(found, "parallel_env", None) or found.env)(**options))
 
 
 def wrap(made: Any) -> Environment:
@@ -61,9 +64,7 @@ def wrap(made: Any) -> Environment:
 
 def is_environment(found: Any) -> bool:
     """Whether a class or an object is of PettingZoo's, told by what it has: nothing is imported for it."""
-    return hasattr(found, "possible_agents") or (
-        hasattr(found, "observation_space") and hasattr(found, "action_space") and hasattr(found, "reset")
-    )
+    return not hasattr(found, "init") and all(hasattr(found, name) for name in ("reset", "step", "observation_space"))
 
 
 class _Agents:
@@ -84,10 +85,16 @@ class _Agents:
             observation_shape=seen_shape(shapes),
             simultaneous=simultaneous,
             continuous=self.continuous,
-            max_steps=int(getattr(getattr(made, "unwrapped", made), "max_steps", 0) or 0),
+            max_steps=int(self._declared("max_steps") or 0),
+            return_bounds=self._declared("return_bounds"),
+            zero_sum=self._declared("zero_sum"),
             seat_names=self.agents,
         )
         self.shapes = shapes
+
+    def _declared(self, name: str) -> Any:
+        """What a user's class says about itself, as `Game` names it."""
+        return getattr(getattr(self.env, "unwrapped", self.env), name, None)
 
     @staticmethod
     def _shape(space: Any) -> tuple[int, ...]:

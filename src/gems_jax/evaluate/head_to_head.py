@@ -14,6 +14,7 @@ from gems_jax.estimate import draw_opponents, player_return
 from gems_jax.population import materialise
 from gems_jax.roles import at
 from gems_jax.rollout import play_episode
+from gems_jax.stages import playing
 from gems_jax.types import Array, Game, Policy, Profile, num_players, take_slot
 
 DRAWS = 64  # policies drawn per measurement; the episodes of each share its weights
@@ -37,6 +38,7 @@ def half_interval(returns: Array) -> Array:
     return 1.96 * jnp.std(returns) / jnp.sqrt(returns.size)
 
 
+@playing(static_argnames=("game", "player", "episodes"))
 def head_to_head(key: Array, game: Game, profile: Profile, opponent: Policy, player: int, episodes: int) -> Results:
     """`player` drawn from the profile's sigma, everybody else `opponent`, for at least `episodes`. key: consumed."""
     draws = min(DRAWS, episodes)
@@ -61,6 +63,7 @@ def head_to_head(key: Array, game: Game, profile: Profile, opponent: Policy, pla
     return Results(*own, *theirs, won, drawn, lengths.mean(), returns.size)
 
 
+@playing(static_argnames=("game", "episodes"))
 def against(key: Array, game: Game, profile: Profile, opponent: Policy, episodes: int) -> Results:
     """`head_to_head` in every player's place, the episodes shared out evenly, pooled. key: consumed."""
     places = range(num_players(game))

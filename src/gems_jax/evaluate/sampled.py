@@ -29,6 +29,7 @@ from gems_jax.evaluate.monitor import InitMonitor, Measure, Row, training_column
 from gems_jax.evaluate.opponents import opponents_of, random_policy
 from gems_jax.population import StackedPolicies, materialise
 from gems_jax.rollout import play_episode, play_joint
+from gems_jax.stages import playing
 from gems_jax.types import Array, Game, Profile, PyTree, Solver, num_players, num_populations
 
 
@@ -61,6 +62,7 @@ def sampled_monitor(
     return init_monitor, measure
 
 
+@playing(static_argnames=("game", "episodes"))
 def sampled_row(key: Array, game: Game, profile: Profile, episodes: int) -> Row:
     """All columns of one profile, [] each. key: consumed."""
     names = player_names(game)

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
+from gems_jax.environments.pettingzoo import is_environment
 from gems_jax.games.deceptive import DeceptiveMessages
 from gems_jax.games.hanabi_game import Hanabi
 from gems_jax.games.jaxmarl_game import JaxmarlGame, jaxmarl_game
@@ -101,11 +102,14 @@ KINDS: dict[str, GameEntry] = {
 
 
 def make_game(name: str, **options: Any) -> Game:
-    """The game called `name`: a row of `GAMES`, `pgx:<id>`, `jaxmarl:<id>`, or `package.module:MyGame` of your own.
+    """The game called `name`: a row of `GAMES`, a kind of name of `KINDS`, or `package.module:MyGame` of your own.
 
-    `options` go to the game; `game_options(name)` lists them.
+    Your own is a class or function that gives a `Game`, or an environment of PettingZoo (AEC or parallel). `options` go
+    to the game; `game_options(name)` lists them.
     """
     factory = _factory(name)
+    if isinstance(factory, type) and is_environment(factory):
+        return pettingzoo_game(name, **options)
     known = _options(factory)
     if known is not None:
         unknown = [option for option in options if option not in known]
@@ -115,7 +119,10 @@ def make_game(name: str, **options: Any) -> Game:
         missing = [option for option, required in known.items() if required and option not in options]
         if missing:
             raise ValueError(f"The game {name!r} needs {', '.join(missing)}: make_game({name!r}, {missing[0]}=...).")
-    return factory(**options)
+    made: Any = factory(**options)
+    if is_environment(made):
+        return pettingzoo_game(name, **options)
+    return made
 
 
 def game_options(name: str) -> tuple[str, ...]:
@@ -134,7 +141,8 @@ def _factory(name: str) -> Callable[..., Game]:
         hint = f" Did you mean {' or '.join(close)}?" if close else ""
         raise ValueError(
             f"Unknown game {name!r}.{hint} Known games: {', '.join(GAMES)}; besides pgx:<id> for a two-player game of "
-            "pgx, jaxmarl:<id> for an environment of JaxMARL and package.module:MyGame for your own."
+            "pgx, jaxmarl:<id> for an environment of JaxMARL, pz:<id> for one of PettingZoo, openspiel:<id> for one of "
+            "OpenSpiel and package.module:MyGame for your own."
         )
     if f"{provider}:<id>" in KINDS:
         return partial(KINDS[f"{provider}:<id>"].factory, rest)
@@ -149,7 +157,7 @@ def _import(name: str, module: str, attribute: str) -> Callable[..., Game]:
             raise  # the module exists and misses something of its own: that message says more
         raise ValueError(
             f"Unknown game {name!r}: there is no module {module!r} to import (is its folder on the Python path?). "
-            f"Known games: {', '.join(GAMES)}, pgx:<id> and jaxmarl:<id>."
+            f"Known games: {', '.join([*GAMES, *KINDS])}."
         ) from error
     for part in attribute.split("."):
         if not hasattr(found, part):

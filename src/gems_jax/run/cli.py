@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
+from gems_jax.environments.base import EnvironmentFailure
 from gems_jax.run.commands import COMMANDS
 from gems_jax.run.errors import RunError
 
@@ -53,6 +54,8 @@ def invoke(argv: Sequence[str]) -> int:
         return leave.code if isinstance(leave.code, int) else 0
     except RunError as error:
         return _fail(prog, str(error), error.exit_code)
+    except EnvironmentFailure as error:
+        return _fail(prog, str(error), 1)
     except KeyboardInterrupt:
         return _fail(prog, "stopped", 130)
     except BrokenPipeError:

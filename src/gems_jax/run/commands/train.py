@@ -233,20 +233,22 @@ def _train(run: Train, game: Any, config: Any, preset: str) -> int:
     from gems_jax.run.rebuild import Problem
     from gems_jax.run.training import Settings, monitor_of, train
     from gems_jax.solvers import make_solver, with_budget
+    from gems_jax.stages import on_host
 
+    hosted = on_host(game)
     try:
         if run.budget:
             config = with_budget(run.method, game, config, run.budget)
         problem = Problem(game, run.method, config, make_solver(run.method, game, config))
-        if problem.solver.jittable:  # settings that do not go with the game
+        if problem.solver.jittable or (hosted and run.method == "gems"):  # settings that do not go with the game
             jax.eval_shape(problem.solver.init, jax.random.key(0))
     except ValueError as error:
         raise UsageError(str(error)) from error
     settings = Settings(
-        chunk=run.chunk,
+        chunk=1 if hosted else run.chunk,  # an iteration takes seconds: look at each
         exact=run.exact,
         evaluation_episodes=run.evaluation_episodes,
-        evaluation_every=run.evaluation_every,
+        evaluation_every=1 if hosted and run.quick else run.evaluation_every,
         debug=run.debug,
         checkpoint_seconds=run.checkpoint_seconds,
         keep=run.keep,
