@@ -152,6 +152,11 @@ class GemsConfig(Settings):
     """m, episodes per match-up."""
     mixture_samples: int = size(128, at_least=0)
     """B, joint samples for the mixture's value; 0 uses sigma . v-hat and plays none."""
+    estimator: Literal["per_anchor", "importance", "self_normalised"] = choice("per_anchor")
+    """Each anchor plays for itself, or all are weighed from the B joint samples (eq:iw_estimator_main), normalised by
+    the sum of their weights or not."""
+    sigma_floor: float = real(0.0, SHARE)
+    """Share of the joint samples of those estimators that is drawn from all anchors alike: it bounds their weights."""
     ema: float = real(0.0, SHARE)
     """Weight beta of the new estimate in a moving average of the values; 0 disables it."""
 
@@ -286,6 +291,8 @@ class GemsConfig(Settings):
             raise ValueError(
                 f"oracle_rounds must be at most oracle_opponents={self.oracle_opponents}: got {self.oracle_rounds}"
             )
+        if self.estimator != "per_anchor" and not self.mixture_samples:
+            raise ValueError(f"estimator={self.estimator!r} weighs joint samples: got mixture_samples=0, set some")
         if self.policy in ("film", "conv") and not self.policy_hidden:
             raise ValueError(
                 f"policy={self.policy!r} modulates hidden layers: got policy_hidden=(), set for example (64, 64)"

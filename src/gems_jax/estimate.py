@@ -1,6 +1,7 @@
 """Monte-Carlo estimates of the meta-game, without the matrix (eq:mc-estimators_revised).
 
-Returns are scaled to [0, 1] by the game's bounds here and nowhere else. Every average is over whole episodes.
+Every anchor is played against draws of the others; `importance.py` weighs joint play instead. Returns are scaled to
+[0, 1] by the game's bounds here and nowhere else. Every average is over whole episodes.
 """
 
 from __future__ import annotations
@@ -32,12 +33,14 @@ OPPONENTS = ("per_anchor", "shared", "stratified")
 
 @struct
 class Estimate:
-    """values, variances: of scaled returns; `count` samples stand behind each entry."""
+    """values, variances: of scaled returns; `count` samples stand behind each entry, so that the error of a value is
+    sqrt(variance / count). What was weighed is no return: its samples go up to one over the mass of their anchor."""
 
     values: Array  # [P, K]
     variances: Array  # [P, K], unbiased
     mixture_value: Array  # [P]
     mixture_variance: Array  # [P]
+    count: Array  # [] int32
     episodes: Array  # [] int32, of active anchors and joint samples
     env_steps: Array  # [] int32
 
@@ -163,7 +166,7 @@ def population_values(
             sampling=sampling,
             common=common,
         )
-        return returns.mean(axis=1), _variance(returns), lengths.sum(axis=1)
+        return returns.mean(axis=1), sample_variance(returns), lengths.sum(axis=1)
 
     values, variances, lengths = each_population(game, measure, random.split(key_values, num_populations(game)))
     values, variances = jnp.where(active, values, 0.0), jnp.where(active, variances, 0.0)
@@ -174,15 +177,19 @@ def population_values(
         joint, lengths = mixture_returns(
             key_mixture, game, opponents, log_sigma, samples=mixture_samples, episodes=episodes
         )
-        mixture, mixture_spread = _by_population(game, joint.mean(axis=0)), _by_population(game, _variance(joint.T))
+        mixture, mixture_spread = (
+            _by_population(game, joint.mean(axis=0)),
+            _by_population(game, sample_variance(joint.T)),
+        )
         played, steps = played + joint.shape[0], steps + lengths.sum()
     else:
         sigma = jnp.where(active, jnp.exp(log_sigma), 0.0)
         mixture, mixture_spread = jnp.sum(sigma * values, axis=1), jnp.sum(sigma**2 * variances, axis=1)
-    return Estimate(values, variances, mixture, mixture_spread, played, steps)
+    count = jnp.int32(num_opponents * episodes)
+    return Estimate(values, variances, mixture, mixture_spread, count, played, steps)
 
 
-def _variance(returns: Array) -> Array:
+def sample_variance(returns: Array) -> Array:
     """Unbiased variance along the last axis (0 for a single sample)."""
     count = returns.shape[-1]
     return jnp.var(returns, axis=-1) * (count / max(count - 1, 1))

@@ -56,11 +56,10 @@ def gems_step(state: GemsState, key: Array, game: Game, config: GemsConfig) -> t
         step=state.step + 1,
     )
     learned = nbytes((next_state.generator, next_state.critic, next_state.opt_state))
-    samples = config.num_opponents * config.episodes
     metrics = GemsMetrics(
         values=estimate.values,
         variances=estimate.variances,
-        widths=oracle.empirical_bernstein_width(estimate.variances, samples, config.delta),
+        widths=oracle.empirical_bernstein_width(estimate.variances, estimate.count, config.delta),
         mixture_value=estimate.mixture_value,
         measured_sigma=solution.measured_sigma,
         sigma=solution.sigma,

@@ -13,6 +13,7 @@ from typing import Literal, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from gems_jax.estimate import sample_variance
 from gems_jax.oracle import empirical_bernstein_width
 from gems_jax.types import Array, struct
 
@@ -84,7 +85,6 @@ def mean_bounds(returns: Array, delta: float | Array) -> Bounds:
     Twice the one-sided inequality of Maurer and Pontil at delta / 2 each: sqrt(2 v L / n) + 7 L / (3 (n - 1)) with L =
     ln(4 / delta). The paper's form, which has 3 for 7/3 and ln(2 / delta), is taken at delta / 2: it is wider.
     """
-    count = returns.shape[-1]
-    mean, variance = returns.mean(axis=-1), jnp.var(returns, axis=-1) * (count / max(count - 1, 1))
-    width = empirical_bernstein_width(variance, count, delta / 2)
+    mean = returns.mean(axis=-1)
+    width = empirical_bernstein_width(sample_variance(returns), returns.shape[-1], delta / 2)
     return Bounds(jnp.maximum(mean - width, 0.0), mean, jnp.minimum(mean + width, 1.0))

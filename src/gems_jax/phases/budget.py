@@ -29,7 +29,8 @@ def episodes_of(game: Game, config: GemsConfig, anchors: int, oracle: bool = Tru
     """Of an iteration that begins with `anchors` per population, in which the oracle is called or not."""
     players = num_players(game)
     joint = config.mixture_samples * config.episodes
-    estimating = config.meta_steps * (players * anchors * config.num_opponents * config.episodes + joint)
+    apart = players * anchors * config.num_opponents * config.episodes * (config.estimator == "per_anchor")
+    estimating = config.meta_steps * (apart + joint)
     judging = players * (config.mutations + config.randoms) * config.oracle_opponents * config.oracle_episodes
     protecting = players * config.capacity * config.kl_opponents
     each = players * config.abr_anchors * config.abr_opponents * config.abr_episodes

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 from gems_jax import simplex
 from gems_jax.config import GemsConfig
 from gems_jax.estimate import Estimate, population_values
+from gems_jax.importance import shared_values
 from gems_jax.meta.omwu import omwu_update
 from gems_jax.meta.schedules import step_size
 from gems_jax.phases.state import GemsState
@@ -28,6 +29,37 @@ class MetaSolution(NamedTuple):
     env_steps: Array
 
 
+def estimate_values(
+    key: Array, game: Game, opponents: StackedPolicies, log_sigma: Array, active: Array, config: GemsConfig
+) -> Estimate:
+    """v-hat by the config's estimator. key: consumed."""
+    if config.estimator == "per_anchor":
+        return population_values(
+            key,
+            game,
+            opponents,
+            log_sigma,
+            active,
+            num_opponents=config.num_opponents,
+            episodes=config.episodes,
+            mixture_samples=config.mixture_samples,
+            sampling=config.opponents,
+            common=config.common_random_numbers,
+        )
+    return shared_values(
+        key,
+        game,
+        opponents,
+        log_sigma,
+        active,
+        samples=config.mixture_samples,
+        episodes=config.episodes,
+        floor=config.sigma_floor,
+        self_normalised=config.estimator == "self_normalised",
+        stratified=config.opponents == "stratified",
+    )
+
+
 def solve_meta_game(
     key: Array, state: GemsState, opponents: StackedPolicies, game: Game, config: GemsConfig
 ) -> MetaSolution:
@@ -36,18 +68,7 @@ def solve_meta_game(
     def update(carry: tuple[Array, Array, Array], inputs: tuple[Array, Array]) -> tuple[tuple, tuple]:
         log_sigma, previous, number = carry
         round_key, first = inputs
-        estimate = population_values(
-            round_key,
-            game,
-            opponents,
-            log_sigma,
-            state.active,
-            num_opponents=config.num_opponents,
-            episodes=config.episodes,
-            mixture_samples=config.mixture_samples,
-            sampling=config.opponents,
-            common=config.common_random_numbers,
-        )
+        estimate = estimate_values(round_key, game, opponents, log_sigma, state.active, config)
         # Nothing has been measured before the very first round: 0 as printed, or no hint at all.
         unknown = first & (state.step == 0) & (config.new_value == "oracle_mean")
         previous = jnp.where(unknown, estimate.values, previous)

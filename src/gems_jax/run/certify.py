@@ -14,11 +14,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from gems_jax.config import GemsConfig
-from gems_jax.estimate import from_unit, population_values
+from gems_jax.estimate import from_unit
 from gems_jax.evaluate.certificates import Bounds, Certificate, interval, lower_bound
 from gems_jax.evaluate.sampled_budget import SampledBudget, sampled_budget
 from gems_jax.explicit.exploiter import Exploiter, gain_bounds, train_exploiter
 from gems_jax.oracle import propose
+from gems_jax.phases.meta_game import estimate_values
 from gems_jax.population import Anchors, StackedPolicies, materialise
 from gems_jax.run.why import NOISE, TERMS
 from gems_jax.types import Array, Game, Profile, num_players, stack_policies
@@ -93,18 +94,13 @@ def _budget(
         jax.vmap(lambda own, codes: stack_policies(own.generate, codes))(frozen, pool), frozen.apply
     )
     # v-hat as a round of the run measures it, on episodes of its own
-    estimate = jax.jit(population_values, static_argnames=_SIZES)(
-        key_values, game, mixture, jnp.log(sigma), active, num_opponents=config.num_opponents, episodes=config.episodes,
-        mixture_samples=0, sampling=config.opponents, common=config.common_random_numbers,
-    )  # fmt: skip
+    measure = jax.jit(estimate_values, static_argnames="game")
+    estimate = measure(key_values, game, mixture, jnp.log(sigma), active, config)
     return sampled_budget(
         key_measure, game, anchors=mixture, active=active, sigma=sigma, pool=candidates, chosen=chosen,
         exploiters=exploiter.policies, estimated_values=from_unit(game, estimate.values), episodes=episodes,
         confidence=confidence,
     )  # fmt: skip
-
-
-_SIZES = ("game", "num_opponents", "episodes", "mixture_samples", "sampling", "common")
 
 
 def _pool(key: Array, frozen: Anchors, sigma: Array, config: GemsConfig) -> tuple[Array, Array]:
