@@ -1,8 +1,8 @@
 """Games that Python plays: the `Game` protocol over environments in worker processes.
 
 `init` and `step` are host calls (`stages.call_host`), so that every function that plays a JAX game plays these too, in
-programs that `stages.staged` runs. An episode is a *lane* of a pool and its number: a game under way cannot be copied
-or gone back to, and the number tells when somebody tries. What is chance in it is drawn by a seed from the key of
+programs that `stages.staged` runs. A position is a *lane* of a pool, the number of its episode and the step: a game
+under way cannot be copied or gone back to, and the numbers tell when somebody tries. What is chance in it is drawn by a seed from the key of
 `init`; the key of `step` is not used.
 """
 
@@ -78,7 +78,7 @@ class PythonGame(ABC):
     def _results(self) -> list[jax.ShapeDtypeStruct]:
         seats, actions = self.num_seats, self.num_actions
         return [
-            jax.ShapeDtypeStruct((2,), jnp.int32),
+            jax.ShapeDtypeStruct((3,), jnp.int32),  # lane, episode, step
             jax.ShapeDtypeStruct((seats, *self.observation_shape), jnp.float32),
             jax.ShapeDtypeStruct((seats, actions), jnp.bool_),
             jax.ShapeDtypeStruct((seats,), jnp.bool_),
@@ -145,7 +145,8 @@ class Lanes:
 
     def advance(self, handles: np.ndarray, actions: np.ndarray) -> list[np.ndarray]:
         lanes = handles[:, 0].astype(np.int64)
-        if (self.episode[lanes] != handles[:, 1]).any() or len(np.unique(lanes)) < len(lanes):
+        now = np.stack([self.episode[lanes], self.pool.records["step"][lanes]], axis=1)
+        if (now != handles[:, 1:]).any() or len(np.unique(lanes)) < len(lanes):
             raise EnvironmentFailure(
                 f"{self.game.name}: a position was to be gone on from that the environment has left behind; Python "
                 "environments go forward only"
@@ -157,7 +158,7 @@ class Lanes:
     def _work(self, lanes: np.ndarray) -> list[np.ndarray]:
         self.pool.work()
         rows = self.pool.records[lanes]
-        handles = np.stack([lanes, self.episode[lanes]], axis=1).astype(np.int32)
+        handles = np.stack([lanes, self.episode[lanes], rows["step"]], axis=1).astype(np.int32)
         for lane in lanes[rows["terminated"] | rows["truncated"]]:
             heapq.heappush(self.free, int(lane))
         return [handles, *(np.ascontiguousarray(rows[field]) for field in _FIELDS)]
@@ -204,7 +205,7 @@ class _HostCall:
             whole = np.zeros((wanted.size, *kind.shape), kind.dtype)
             if made is not None:
                 whole[wanted.reshape(-1)] = made[number]
-            results.append(whole.reshape(*wanted.shape, *kind.shape))
+            results.append(whole.reshape((*wanted.shape, *kind.shape)))
         return results
 
     def __str__(self) -> str:
@@ -227,7 +228,7 @@ class Advance(_HostCall):
         if not flat.any():
             return self.rows(wanted, None)
         own = actions.reshape(flat.size, *actions.shape[wanted.ndim :])[flat]
-        return self.rows(wanted, lanes_of(self.game).advance(handles.reshape(-1, 2)[flat], own))
+        return self.rows(wanted, lanes_of(self.game).advance(handles.reshape(-1, 3)[flat], own))
 
 
 @functools.cache
