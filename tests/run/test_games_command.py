@@ -3,7 +3,7 @@
 import pytest
 
 from cli import call
-from gems_jax.games import GAMES
+from gems_jax.games import GAMES, KINDS
 from gems_jax.run.commands import games
 
 
@@ -21,12 +21,13 @@ def entries(text: str) -> dict[str, str]:
 def test_all_names_and_kinds_of_names_are_listed() -> None:
     done = call("games")
     listed = entries(done.out)
-    assert done.code == 0 and list(listed) == [*GAMES, "pgx:<id>", "jaxmarl:<id>", "module:MyGame"]
+    assert done.code == 0 and list(listed) == [*GAMES, *KINDS, "module:MyGame"]
     assert max(len(line) for line in done.out.splitlines()) <= 120
     for name, entry in GAMES.items():
         assert entry.description in listed[name]
     assert "needs pgx: 2." in listed["go_9x9"] and "is installed; presets: paper, tuned" in listed["go_9x9"]
     assert "needs pgx: 2." in listed["pgx:<id>"] and "needs jaxmarl: 0." in listed["jaxmarl:<id>"]
+    assert "needs pettingzoo: 1." in listed["pz:<id>"] and "needs open_spiel: 2." in listed["openspiel:<id>"]
     for own in ("hanabi", "simple_tag", "deceptive_messages", "matrix"):
         assert "needs nothing else" in listed[own]
     assert "options: n, r, c, shared" in listed["public_goods"]

@@ -87,14 +87,13 @@ KINDS: dict[str, GameEntry] = {
     ),
     "pz:<id>": GameEntry(
         pettingzoo_game,
-        "PettingZoo and mpe2, played in Python: pz:connect_four_v3, pz:chess_v6, pz:go_v5, pz:simple_tag_v3, "
-        "pz:hanabi_v5 (truncated upstream), ...",
+        "PettingZoo, mpe2, in Python: pz:connect_four_v3, pz:hanabi_v5 (truncated upstream), ...",
         "pettingzoo",
         "pettingzoo",
     ),
     "openspiel:<id>": GameEntry(
         openspiel_game,
-        "OpenSpiel, played in Python: openspiel:leduc_poker, openspiel:goofspiel(num_cards=4), ...",
+        "OpenSpiel, in Python: openspiel:leduc_poker, openspiel:goofspiel(num_cards=4), ...",
         "open_spiel",
         "openspiel",
     ),
