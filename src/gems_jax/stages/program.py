@@ -1,19 +1,9 @@
-"""Programs with calls to the host in them: traced like any other, run as compiled stages with the calls in between.
-
-`call_host(function, ...)` stands for a call of a Python function on NumPy arrays. It traces, and it batches: under vmap
-the function gets one more leading axis. It never becomes part of a compiled program. `staged(function)` is to be called
-like `jax.jit(function)`: it traces once, cuts the trace at its host calls, compiles what lies between them, and turns
-the loops that a call stands in into Python loops. So a Python environment, whose state XLA could neither copy nor wait
-for, plays through the very functions that JAX games are played by: no callback leaves a compiled program, errors are
-Python's own, and the order of calls is that of the trace.
-"""
+"""A trace with host calls in it as a program: compiled stages, host calls, and Python loops around them."""
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import functools
-import inspect
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -21,179 +11,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.extend import core
-from jax.interpreters import batching, mlir
 
+from gems_jax.stages.host_call import HostFunction, NotStagedError, host_call_p
 from gems_jax.types import Array
 
-# function(*arguments) -> results, all NumPy with the same leading axes (none, or one per vmap around the call)
-HostFunction = Callable[..., Sequence[np.ndarray]]
 
-
-class NotStagedError(RuntimeError):
-    """A host call was about to be compiled."""
-
-
-host_call_p = core.Primitive("host_call")
-host_call_p.multiple_results = True
-
-
-def call_host(
-    function: HostFunction, results: Sequence[jax.ShapeDtypeStruct], *arguments: Array, owned: int | None = None
-) -> list[Array]:
-    """`results` of a function of NumPy arrays, hashed by value. Outside of a trace it is called at once.
-
-    owned: the argument that names what the call changes. A vmap over the other arguments alone would change one thing
-    in many ways, and is refused.
-    """
-    shapes = tuple((tuple(result.shape), np.dtype(result.dtype)) for result in results)
-    return host_call_p.bind(*arguments, function=function, results=shapes, batch=(), owned=owned)
-
-
-@host_call_p.def_abstract_eval
-def _abstract(*arguments: Any, function: HostFunction, results: Any, batch: tuple[int, ...], owned: Any) -> list[Any]:
-    del arguments, function, owned
-    return [jax.core.ShapedArray((*batch, *shape), dtype) for shape, dtype in results]
-
-
-@host_call_p.def_impl
-def _now(*arguments: Any, function: HostFunction, results: Any, batch: Any, owned: Any) -> list[Any]:
-    del results, batch, owned
-    return [jnp.asarray(result) for result in function(*(np.asarray(argument) for argument in arguments))]
-
-
-def _batched(arguments: Any, axes: Any, **params: Any) -> tuple[list[Any], list[int]]:
-    owned = params["owned"]
-    if owned is not None and axes[owned] is None:
-        raise NotStagedError(
-            "one game under way cannot go on in several ways at once: a Python environment has no copies. Begin an "
-            "episode for each (vmap over keys, equal ones if need be)"
-        )
-    size = next(argument.shape[axis] for argument, axis in zip(arguments, axes, strict=True) if axis is not None)
-    rows = [
-        jnp.broadcast_to(argument, (size, *argument.shape)) if axis is None else jnp.moveaxis(argument, axis, 0)
-        for argument, axis in zip(arguments, axes, strict=True)
-    ]
-    results = host_call_p.bind(*rows, **{**params, "batch": (size, *params["batch"])})
-    return results, [0] * len(results)
-
-
-batching.primitive_batchers[host_call_p] = _batched
-
-
-def _lowered(*_: Any, function: HostFunction, **__: Any) -> Any:
-    raise NotStagedError(
-        f"{function} runs in Python and cannot be part of a compiled program: use make_solver, whose step then loops "
-        "in Python, or wrap the function in gems_jax.stages.staged instead of jax.jit"
-    )
-
-
-mlir.register_lowering(host_call_p, _lowered)
-
-
-def staged(function: Callable[..., Any], static_argnames: Sequence[str] = ()) -> Callable[..., Any]:
-    """`jax.jit(function)`, run as stages of it with the host calls between them; jit itself where there are none."""
-    signature = inspect.signature(function)
-
-    @functools.cache
-    def of_static(fixed: tuple[tuple[str, Any], ...]) -> Any:
-        def traced(given: dict[str, Any]) -> Any:
-            _STAGING.append(1)
-            try:
-                return function(**given, **dict(fixed))
-            finally:
-                _STAGING.pop()
-
-        return jax.jit(traced)
-
-    @functools.wraps(function)
-    def call(*arguments: Any, **keywords: Any) -> Any:
-        given = dict(signature.bind(*arguments, **keywords).arguments)
-        fixed = tuple((name, given.pop(name)) for name in static_argnames if name in given)
-        if any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(given)):
-            return function(*arguments, **keywords)  # a part of what is being traced
-        program = of_static(fixed)
-        traced = program.trace(given)
-        if not _calls_host(traced.jaxpr.jaxpr):
-            return program(given)
-        with session(), jax.debug_key_reuse(False):  # a key that outlives a stage is no key used twice
-            results = _program(_ById(traced.jaxpr))(*jax.tree.leaves(given))
-        return jax.tree.unflatten(jax.tree.structure(traced.out_info), [jnp.asarray(leaf) for leaf in results])
-
-    return call
-
-
-def compiled(static_argnames: Sequence[str] = ()) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """A decorator: `jax.jit`, but `staged` where an argument is a game that is played on the host."""
-
-    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
-        jitted, on_stages = jax.jit(function, static_argnames=static_argnames), staged(function, static_argnames)
-
-        @functools.wraps(function)
-        def call(*arguments: Any, **keywords: Any) -> Any:
-            hosted = any(map(on_host, (*arguments, *keywords.values())))
-            return (on_stages if hosted else jitted)(*arguments, **keywords)
-
-        return call
-
-    return decorate
-
-
-def playing(static_argnames: Sequence[str] = ()) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """A decorator for what plays a game and is called as it is, not compiled: `staged` where the host plays it."""
-
-    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
-        on_stages = staged(function, static_argnames)
-
-        @functools.wraps(function)
-        def call(*arguments: Any, **keywords: Any) -> Any:
-            hosted = any(map(on_host, (*arguments, *keywords.values())))
-            return (on_stages if hosted else function)(*arguments, **keywords)
-
-        return call
-
-    return decorate
-
-
-_STAGING: list[int] = []
-
-
-def staging() -> bool:
-    """Whether a function that will run in stages is being traced."""
-    return bool(_STAGING)
-
-
-def on_host(game: Any) -> bool:
-    """Whether a game is played in Python, and so by `staged` programs only."""
-    return getattr(game, "on_host", False) is True
-
-
-_DEPTH: list[int] = []
-_AT_END: list[Callable[[], None]] = []
-
-
-@contextlib.contextmanager
-def session() -> Iterator[None]:
-    """What host functions hold (games under way) lives until the outermost session ends."""
-    _DEPTH.append(1)
-    try:
-        yield
-    finally:
-        _DEPTH.pop()
-        if not _DEPTH:
-            for finish in _AT_END:
-                finish()
-
-
-def at_session_end(finish: Callable[[], None]) -> None:
-    """Calls `finish` whenever the outermost session ends."""
-    _AT_END.append(finish)
-
-
-# --- the parts of a trace
-
-
-def _calls_host(jaxpr: Any) -> bool:
-    return any(eqn.primitive is host_call_p or any(map(_calls_host, _inner(eqn))) for eqn in jaxpr.eqns)
+def calls_host(jaxpr: Any) -> bool:
+    return any(eqn.primitive is host_call_p or any(map(calls_host, _inner(eqn))) for eqn in jaxpr.eqns)
 
 
 def _inner(eqn: Any) -> Iterator[Any]:
@@ -206,7 +30,7 @@ def _inner(eqn: Any) -> Iterator[Any]:
 
 
 @dataclasses.dataclass(frozen=True)
-class _ById:
+class ById:
     """A trace as a key: itself, not its like."""
 
     closed: Any
@@ -215,7 +39,7 @@ class _ById:
         return id(self.closed)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _ById) and self.closed is other.closed
+        return isinstance(other, ById) and self.closed is other.closed
 
 
 Step = Callable[[list[Any]], Sequence[Any]]  # values in, values out
@@ -259,12 +83,12 @@ class _Program:
 
 
 @functools.lru_cache(maxsize=256)
-def _program(key: _ById) -> _Program:
+def program_of(key: ById) -> _Program:
     return _Program(key.closed)
 
 
 def _is_host(eqn: Any) -> bool:
-    return eqn.primitive is host_call_p or any(map(_calls_host, _inner(eqn)))
+    return eqn.primitive is host_call_p or any(map(calls_host, _inner(eqn)))
 
 
 def _parts(eqns: Sequence[Any]) -> list[list[Any]]:
@@ -307,7 +131,7 @@ def _call(function: HostFunction, **_: Any) -> Callable[..., Sequence[Any]]:
 
 
 def _jit(jaxpr: Any, **_: Any) -> Callable[..., Sequence[Any]]:
-    return _program(_ById(jaxpr))
+    return program_of(ById(jaxpr))
 
 
 def _cond(branches: Sequence[Any], **_: Any) -> Callable[..., Sequence[Any]]:
