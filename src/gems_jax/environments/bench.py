@@ -41,6 +41,12 @@ class Bench:
     def __init__(self, name: str, facts: Facts, max_steps: int, make: Callable[[], Environment]):
         self.name, self.facts, self.max_steps, self.make = name, facts, max_steps, make
         self.environments: dict[int, Environment] = {}
+        self.shapes = {
+            "observation": (facts.num_seats, *facts.observation_shape),
+            "legal": (facts.num_seats, facts.num_actions),
+            "to_move": (facts.num_seats,),
+            "reward": (facts.num_seats,),
+        }
 
     def serve(self, records: np.ndarray, lanes: Iterable[int], progress: Callable[[int], None]) -> None:
         """Does what the records of `lanes` order. EnvironmentFailure when an environment does something wrong."""
@@ -67,14 +73,7 @@ class Bench:
 
     def write(self, record: Any, seen: Seen, seed: int, step: int) -> None:
         """The position into its record, if it is one."""
-        facts = self.facts
-        expected = {
-            "observation": (facts.num_seats, *facts.observation_shape),
-            "legal": (facts.num_seats, facts.num_actions),
-            "to_move": (facts.num_seats,),
-            "reward": (facts.num_seats,),
-        }
-        for field, shape in expected.items():
+        for field, shape in self.shapes.items():
             value = np.asarray(getattr(seen, field))
             if value.shape != shape:
                 what = f"gave {field} of shape {list(value.shape)}, expected {list(shape)}"
@@ -83,20 +82,22 @@ class Bench:
                 raise self.failure(seed, step, f"gave {field} with NaN or infinity in it")
             record[field] = value
         over = bool(seen.terminated or seen.truncated)
-        movers = np.flatnonzero(seen.to_move)
-        if not over and not len(movers):
-            raise self.failure(seed, step, "left nobody to move in a game that is not over")
-        for seat in movers:
-            if not over and not seen.legal[seat].any():
-                raise self.failure(seed, step, f"gave seat {seat} an action mask of zeros: no action is legal")
+        if not over:
+            self.check_movers(seen, seed, step)
         cut = not over and step >= self.max_steps
-        record["terminated"], record["truncated"] = bool(seen.terminated), bool(seen.truncated and not seen.terminated)
-        if cut:
-            record["truncated"] = True
         if over or cut:
             record["to_move"], record["legal"] = False, False
-        record["legal"] &= record["to_move"][:, None]
+        record["terminated"] = seen.terminated
+        record["truncated"] = cut or (seen.truncated and not seen.terminated)
         record["step"], record["order"] = step, NOTHING
+
+    def check_movers(self, seen: Seen, seed: int, step: int) -> None:
+        """Somebody is to move, and whoever is has a legal action."""
+        can = seen.legal.any(axis=1)
+        if not seen.to_move.any():
+            raise self.failure(seed, step, "left nobody to move in a game that is not over")
+        for seat in np.flatnonzero(seen.to_move & ~can):
+            raise self.failure(seed, step, f"gave seat {seat} an action mask of zeros: no action is legal")
 
 
 def _when(step: int) -> str:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import jax
 import jax.numpy as jnp
 
@@ -11,10 +9,11 @@ from gems_jax.estimate import mixture_returns, policy_returns
 from gems_jax.evaluate.certificates import Bounds, mean_bounds
 from gems_jax.population import StackedPolicies
 from gems_jax.roles import View, at, each_population, players_of, rotate
+from gems_jax.stages import compiled
 from gems_jax.types import Array, Game, num_populations
 
 
-@partial(jax.jit, static_argnames=("game", "episodes"))
+@compiled(static_argnames=("game", "episodes"))
 def measure_policies(
     key: Array,
     game: Game,
@@ -42,7 +41,7 @@ def measure_policies(
     return each_population(game, measure, jax.random.split(key, num_populations(game)))
 
 
-@partial(jax.jit, static_argnames=("game", "episodes"))
+@compiled(static_argnames=("game", "episodes"))
 def played_value(
     key: Array, game: Game, opponents: StackedPolicies, sigma: Array, *, delta: float | Array, episodes: int
 ) -> Bounds:

@@ -14,8 +14,6 @@ Where several players share a population, v and f are means over the places that
 
 from __future__ import annotations
 
-from functools import partial
-
 import jax
 import jax.numpy as jnp
 
@@ -24,6 +22,7 @@ from gems_jax.evaluate.certificates import Bounds
 from gems_jax.evaluate.held_out import measure_policies, played_value
 from gems_jax.population import StackedPolicies
 from gems_jax.roles import at
+from gems_jax.stages import compiled
 from gems_jax.types import Array, Game, num_players, num_populations, num_slots, struct
 
 
@@ -40,7 +39,7 @@ class SampledBudget:
     episodes: Array  # [] int32, what was played for it
 
 
-@partial(jax.jit, static_argnames=("game", "episodes"))
+@compiled(static_argnames=("game", "episodes"))
 def sampled_budget(
     key: Array,
     game: Game,

@@ -22,6 +22,7 @@ from gems_jax.oracle import propose
 from gems_jax.phases.meta_game import estimate_values
 from gems_jax.population import Anchors, StackedPolicies, materialise
 from gems_jax.run.why import NOISE, TERMS
+from gems_jax.stages import compiled
 from gems_jax.types import Array, Game, Profile, num_players, stack_policies
 
 FIELDS = ("best_response_gap", "oracle_gap", "newcomer_gain", "meta_regret", "monte_carlo_error")  # as in TERMS, NOISE
@@ -94,7 +95,7 @@ def _budget(
         jax.vmap(lambda own, codes: stack_policies(own.generate, codes))(frozen, pool), frozen.apply
     )
     # v-hat as a round of the run measures it, on episodes of its own
-    measure = jax.jit(estimate_values, static_argnames="game")
+    measure = compiled(static_argnames=("game",))(estimate_values)
     estimate = measure(key_values, game, mixture, jnp.log(sigma), active, config)
     return sampled_budget(
         key_measure, game, anchors=mixture, active=active, sigma=sigma, pool=candidates, chosen=chosen,

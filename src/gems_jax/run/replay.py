@@ -26,6 +26,7 @@ from gems_jax.run.errors import writing
 from gems_jax.run.files import replace_text
 from gems_jax.run.load import LoadedPolicy
 from gems_jax.run.words import Words, legal_actions, words_of
+from gems_jax.stages import on_host
 from gems_jax.types import Array, Game, GameState
 
 
@@ -48,8 +49,9 @@ class Table:
 
     def __init__(self, game: Game):
         self.game = game
-        self.init: Callable[[Array], GameState] = jax.jit(game.init)
-        self.step: Callable[[GameState, Array, Array], GameState] = jax.jit(game.step)
+        hosted = on_host(game)  # Python plays it as it is
+        self.init: Callable[[Array], GameState] = game.init if hosted else jax.jit(game.init)
+        self.step: Callable[[GameState, Array, Array], GameState] = game.step if hosted else jax.jit(game.step)
 
     def advance(self, state: GameState, actions: dict[int, int], key: Array) -> GameState:
         joint = jnp.asarray([actions.get(seat, 0) for seat in range(self.game.num_seats)], jnp.int32)
