@@ -11,6 +11,11 @@
 #   make tag             Simple Tag of MPE                                             (QUICK=1: one seed, 10 minutes)
 #   make hanabi          Hanabi with two players                                       (QUICK=1: one seed, 20 minutes)
 #   make oracle          the oracle's indices on the Shifting Meta bandit              (QUICK=1: one batch of runs)
+#   make cce             joint play as a coarse correlated equilibrium, three games    (QUICK=1: one seed, 20 iterations)
+#   make estimators      estimators of the meta-game at equal episodes                 (QUICK=1: up to three players)
+#   make meta-rules      OMWU, MWU and three schedules on Kuhn poker                   (QUICK=1: 5 iterations)
+#   make rollouts        Kuhn poker: exploitability against the episodes behind a value (QUICK=1: 5 iterations)
+#   make adaptive        fixed and adaptive budgets on Kuhn poker                      (QUICK=1: 5 iterations)
 #   make regret          regret of the meta-strategy beside its bound                  (QUICK=1: fewer steps)
 #   make test            the test suite without the slow set                           (ARGS="-k omwu" goes to pytest)
 #   make test-slow       the slow set
@@ -32,7 +37,7 @@ FULL ?=
 JOBS ?= 2
 export QUICK FULL
 
-.PHONY: help venv dev kuhn kuhn-compare deceptive public-goods connect4 go chess spread tag hanabi oracle regret test test-slow lint format lock clean
+.PHONY: help venv dev kuhn kuhn-compare deceptive public-goods connect4 go chess spread tag hanabi oracle regret cce estimators rollouts adaptive meta-rules test test-slow lint format lock clean
 .DEFAULT_GOAL := help
 
 help:
@@ -52,8 +57,11 @@ deceptive: venv
 public-goods: venv
 	$(PY) -m experiments.run public_goods $(ARGS)
 
-connect4 go chess spread tag hanabi oracle regret: venv
+connect4 go chess spread tag hanabi oracle regret cce estimators rollouts adaptive: venv
 	$(PY) -m experiments.run $@ $(ARGS)
+
+meta-rules: venv
+	$(PY) -m experiments.run meta_rules $(ARGS)
 
 # -- checks ------------------------------------------------------------------------------------------------------
 

@@ -47,8 +47,11 @@ def keep_arms(spec: Experiment, labels: Sequence[str]) -> Experiment:
         return spec
     checks = [dataclasses.replace(c, arms=tuple(arm for arm in c.arms if arm in labels)) for c in spec.checks]
     groups = [(title, tuple(arm for arm in members if arm in labels)) for title, members in spec.groups]
+    numbers = dict(zip((arm.label for arm in spec.arms), spec.against[1], strict=True)) if spec.against else {}
     return dataclasses.replace(
         spec,
+        against=spec.against
+        and (spec.against[0], tuple(numbers[arm.label] for arm in spec.arms if arm.label in labels)),
         groups=tuple((title, members) for title, members in groups if members),
         arms=tuple(arm for arm in spec.arms if arm.label in labels),
         checks=tuple(new for new, old in zip(checks, spec.checks, strict=True) if new.arms or not old.arms),

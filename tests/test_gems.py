@@ -312,8 +312,8 @@ def test_episodes_steps_and_widths_by_hand():
     assert (plain.metrics.gradient_steps == 4).all()
     expected = empirical_bernstein_width(plain.metrics.variances, 6, 0.5)
     np.testing.assert_allclose(plain.metrics.widths, expected, rtol=1e-5)
-    rich = trail("rich").measured(0)  # three meta steps; 2 rounds of the oracle; 2 epochs on the same episodes
-    assert rich.episodes == 3 * (12 + 8) + 16 + 32 + 12 and rich.gradient_steps == 8
+    rich = trail("rich").measured(0)  # three meta steps on joint play alone; 2 rounds of the oracle; 2 epochs
+    assert rich.episodes == 3 * 8 + 16 + 32 + 12 and rich.gradient_steps == 8
 
 
 # --- other kinds of players

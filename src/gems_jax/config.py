@@ -23,6 +23,7 @@ ABOVE_ZERO: Range = (lambda x: 0 < x < math.inf, "a finite number above 0")
 AT_LEAST_ONE: Range = (lambda x: 1 <= x < math.inf, "a finite number, at least 1")
 SHARE: Range = (lambda x: 0 <= x <= 1, "between 0 and 1")
 OPEN_SHARE: Range = (lambda x: 0 < x < 1, "above 0 and below 1")
+THIRD: Range = (lambda x: 0 <= x < 1 / 3, "at least 0 and below 1/3")
 CONFIDENCE: Range = (lambda x: 0 < x <= 1, "above 0 and at most 1")
 CAP: Range = (lambda x: x > 0, "above 0 (infinity for none)")
 
@@ -116,6 +117,13 @@ class GemsConfig(Settings):
     """Previous value of a new anchor in the optimistic update: what the oracle measured, or 0 as printed."""
     mass_floor: float = real(0.01, OPEN_SHARE)
     """Mass of a new anchor when new_mass='floor'."""
+
+    adaptive: bool = choice(False)
+    """Move episodes each iteration to the phase whose error dominates, within what the settings play anyway."""
+    adaptive_rate: float = real(0.5, SHARE)
+    """How far the shares of the phases move in an iteration."""
+    adaptive_floor: float = real(0.1, THIRD)
+    """Share of the episodes that each phase keeps at least."""
 
     # --- generator and policy
     policy: Literal["tabular", "mlp", "film", "conv", "board"] = choice("tabular")

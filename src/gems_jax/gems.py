@@ -11,6 +11,7 @@ import jax.numpy as jnp
 
 from gems_jax import oracle
 from gems_jax.config import GemsConfig
+from gems_jax.phases.adaptive import allot, fixed_counts, next_shares
 from gems_jax.phases.expansion import expand, without
 from gems_jax.phases.meta_game import solve_meta_game
 from gems_jax.phases.response import respond
@@ -34,13 +35,15 @@ def gems_step(state: GemsState, key: Array, game: Game, config: GemsConfig) -> t
     frozen = population_of(state, game, config)
     opponents = materialise(frozen, config.capacity)
 
-    solution = solve_meta_game(key_value, state, opponents, game, config)  # phases 1 and 2
-    found = expand(key_oracle, state, solution, frozen, opponents, game, config)  # phase 3
-    response = respond(key_train, state, found, opponents, game, config)  # phase 4
+    counts = fixed_counts(config) if state.shares is None else allot(state.shares, game, config, state.active)
+    solution = solve_meta_game(key_value, state, opponents, game, config, counts.meta_steps)  # phases 1 and 2
+    found = expand(key_oracle, state, solution, frozen, opponents, game, config, counts.later_rounds)  # phase 3
+    response = respond(key_train, state, found, opponents, game, config, counts.abr_steps)  # phase 4
 
     estimate, trained = solution.estimate, response.metrics
     before = state.step.astype(jnp.float32)
     average = (state.sigma_average * before + solution.sigma) / (before + 1.0)
+    errors = jnp.stack([jnp.mean(part) for part in (solution.regret, found.error, trained.improvement)])
     next_state = GemsState(
         generator=response.params["generator"],
         critic=response.params["critic"],
@@ -54,6 +57,7 @@ def gems_step(state: GemsState, key: Array, game: Game, config: GemsConfig) -> t
         values=found.values,
         mixture_value=estimate.mixture_value,
         step=state.step + 1,
+        shares=None if state.shares is None else next_shares(state.shares, errors, config),
     )
     learned = nbytes((next_state.generator, next_state.critic, next_state.opt_state))
     metrics = GemsMetrics(
@@ -79,9 +83,11 @@ def gems_step(state: GemsState, key: Array, game: Game, config: GemsConfig) -> t
         num_active=jnp.sum(found.active, axis=1, dtype=jnp.int32),
         episodes=solution.episodes + found.episodes + response.episodes,
         env_steps=solution.env_steps + found.env_steps + response.env_steps,
-        gradient_steps=jnp.int32(config.abr_steps * config.abr_epochs * config.abr_minibatches * len(trained.entropy)),
+        gradient_steps=jnp.int32(counts.abr_steps * config.abr_epochs * config.abr_minibatches * len(trained.entropy)),
         parameter_bytes=jnp.float32(learned),
         payoff_bytes=jnp.float32(0.0),
         meta_bytes=jnp.float32(nbytes(next_state) - learned),
+        shares=state.shares,
+        errors=None if state.shares is None else errors,
     )
     return next_state, metrics

@@ -284,6 +284,7 @@ def run_oracle(
     pulls_per_candidate: int,
     rounds: int = 1,
     num_selected: int = 1,
+    later_rounds: Array | None = None,
 ) -> OracleResult:
     """Measure C candidates with C * pulls_per_candidate pulls in all, and pick the best.
 
@@ -295,7 +296,8 @@ def run_oracle(
     remainder); each later round shares as much among the F = max(1, C // 4) candidates that score highest, up to F - 1
     pulls being lost to rounding. Picked are the candidates pulled most often, the highest score first: after equal
     pulls that is the argmax of eq:ucb-jac, and after unequal ones the bonus of a candidate that was hardly measured
-    does not win it a place. C = 0 is legal and picks nothing. key: consumed.
+    does not win it a place. C = 0 is legal and picks nothing. later_rounds: a traced number of them instead of
+    rounds - 1, each as large. key: consumed.
     """
     if not 1 <= rounds <= pulls_per_candidate:
         raise ValueError(
@@ -321,7 +323,13 @@ def run_oracle(
         returns, steps = evaluate(key_evaluate, favoured, pulls_each)
         return (stats.add(favoured, returns), key), steps
 
-    if rounds > 1:
+    def one_more(_: Array, loop: tuple[tuple[Pulls, Array], Array]) -> tuple[tuple[Pulls, Array], Array]:
+        carry, steps = adaptive_round(loop[0], None)
+        return carry, loop[1] + steps
+
+    if later_rounds is not None:
+        (stats, _), env_steps = jax.lax.fori_loop(0, later_rounds, one_more, ((stats, key), env_steps))
+    elif rounds > 1:
         (stats, _), steps = jax.lax.scan(adaptive_round, (stats, key), length=rounds - 1)
         env_steps = env_steps + steps.sum()
     scores = score(key_last, stats)

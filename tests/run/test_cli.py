@@ -65,6 +65,26 @@ def test_eval_and_why(trained: tuple[Path, Outcome]) -> None:
     assert found and float(found[1]) == pytest.approx(logged, abs=2e-6) and "last iteration's before" in first.out
 
 
+@pytest.mark.slow
+def test_eval_by_held_out_episodes(trained: tuple[Path, Outcome]) -> None:
+    """A lower bound with its budget, every term with its kind, and which one to spend on next."""
+    folder, _ = trained
+    done = call("eval", folder / "s0", "--exploiter", 20, "--episodes", 2048, "--confidence", 0.9)
+    assert done.code == 0, done
+    found = re.search(r"exploitability at least ([\d.]+) \(lower bound at 90 %; exploiter of 20 rounds", done.out)
+    exact = re.search(r"seed 0: exploitability ([\d.]+) \(NashConv", done.out)
+    assert found and exact and float(found[1]) <= float(exact[1]), done.out
+    assert re.search(r"budget best response .* at least [\d.]+ \(lower bound at 90 %", done.out)
+    assert re.search(r"budget meta regret .* [\d.]+ to [\d.]+ \(90 % interval; [\d,]+ episodes", done.out)
+    assert re.search(r"why: .*: raise --\w+", done.out)
+
+
+def test_eval_refuses_what_it_cannot_do(trained: tuple[Path, Outcome]) -> None:
+    folder, _ = trained
+    assert_one_line(call("eval", folder, "--exploiter", -1), 2, "must not be negative", "-1")
+    assert_one_line(call("eval", folder, "--confidence", 1.5), 2, "between 0 and 1", "1.5")
+
+
 def test_resume_equals_one_go(trained: tuple[Path, Outcome], tmp_path: Path) -> None:
     """The run cut back to its first iteration and taken up again ends as it did, to the bit."""
     folder, _ = trained

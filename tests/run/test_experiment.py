@@ -236,13 +236,18 @@ def test_checks_of_named_arms_from_below_and_at_the_end() -> None:
 
 def test_arms_may_play_variants_of_the_game(tmp_path: Path) -> None:
     """biased_rps with a win of 9 for one arm: the same play, other gaps; each arm's folder says what it played."""
-    arms = (Arm("plain", method="toy"), Arm("biased", method="toy", options={"c": 9.0}))
+    arms = (
+        Arm("plain", method="toy"),
+        Arm("biased", method="toy", options={"c": 9.0}),
+        Arm("fair", method="toy", game="rock_paper_scissors"),
+    )
     spec = dataclasses.replace(SPEC, game="biased_rps", options={"b": 1.0}, arms=arms, checks=(), iterations=2)
     result, _ = run_quietly(spec, root=tmp_path)
-    plain, biased = (arm.rows["exploitability"] for arm in result.arms)
-    assert (biased > plain).all()
-    played = [arm["options"] for arm in experiment.load_summary(result.folder)["arms"].values()]
-    assert played == [{"b": 1.0}, {"b": 1.0, "c": 9.0}]
+    plain, biased, fair = (arm.rows["exploitability"] for arm in result.arms)
+    assert (biased > plain).all() and (biased > fair).all()
+    played = [(arm["game"], arm["options"]) for arm in experiment.load_summary(result.folder)["arms"].values()]
+    assert played == [("biased_rps", {"b": 1.0}), ("biased_rps", {"b": 1.0, "c": 9.0}), ("rock_paper_scissors", {})]
+    assert json.loads((result.folder / "fair" / "config.json").read_text())["game"] == "rock_paper_scissors"
     assert json.loads((result.folder / "biased" / "config.json").read_text())["options"]["game"]["c"] == 9.0
 
 
@@ -252,7 +257,9 @@ def test_fewer_arms_keep_the_checks_that_are_theirs() -> None:
         Check("gap", at_most=2.0, arms=("loud", "quiet one")),
         Check("gap", 3.0, arms=("loud",)),
     )
-    kept = entry.keep_arms(dataclasses.replace(SPEC, checks=checks), ["quiet one"])
+    numbers = ("loudness", tuple(float(number) for number in range(len(SPEC.arms))))
+    kept = entry.keep_arms(dataclasses.replace(SPEC, checks=checks, against=numbers), ["quiet one"])
+    assert kept.against == ("loudness", (float([arm.label for arm in SPEC.arms].index("quiet one")),))
     assert [arm.label for arm in kept.arms] == ["quiet one"]
     assert [(check.at_most, check.arms) for check in kept.checks] == [(1.0, ()), (2.0, ("quiet one",))]
 

@@ -48,6 +48,20 @@ def test_figures_are_small_images(tmp_path: Path) -> None:
             assert len(image.convert("RGB").getcolors(1 << 16)) > 20  # something is drawn
 
 
+def test_the_headline_against_what_the_arms_differ_in(tmp_path: Path) -> None:
+    """A point for each arm, at its number; the terms beside it; one seed has no band."""
+    figure = figures.dependence(CURVES, "exploitability", "gap", ("episodes", (2, 32)))
+    left, right = figure.axes
+    (x, y), *_ = (line.get_data() for line in left.lines)
+    np.testing.assert_array_equal(x, [2, 32])
+    np.testing.assert_allclose(y, [rows["exploitability"][:, -5:].mean() for rows in CURVES.values()])
+    assert len(left.collections) == 1 and left.get_xlabel() == right.get_xlabel() == "episodes"
+    assert [line.get_label() for line in right.lines][0] == "meta regret" and len(right.lines) == 4
+    one = {arm: {name: values[:1] for name, values in rows.items()} for arm, rows in CURVES.items()}
+    assert not figures.dependence(one, "exploitability", "gap", ("episodes", (2, 32))).axes[0].collections
+    assert "against.png" in [path.name for path in draw(CURVES, tmp_path, against=("episodes", (2, 32)))]
+
+
 def test_only_what_the_rows_hold(tmp_path: Path) -> None:
     plain = {name: CURVES["paper"][name] for name in ("iteration", "seconds", "exploitability")}
     assert [path.name for path in draw({"a": plain}, tmp_path)] == ["exploitability.png"]

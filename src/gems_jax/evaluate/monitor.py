@@ -45,6 +45,8 @@ not hold (a pool, anchors) has no columns. Returns are in the game's own units (
     active_anchors               in all populations together
     entropy, kl, objective, value_loss, gradient_norm, jacobian, max_score
                                  means over populations of what the solver's metrics hold (scores of scaled returns)
+    share_meta, share_oracle, share_abr
+                                 with adaptive budgets: shares of the iteration's episodes
     episodes, env_steps          of this iteration
 """
 
@@ -272,6 +274,9 @@ def training_columns(metrics: PyTree) -> Row:
     scores: Any = getattr(metrics, "scores", None)
     if scores is not None and scores.shape[1]:
         row["max_score"] = scores.max(axis=1).mean()
+    shares: Any = getattr(metrics, "shares", None)
+    if shares is not None:
+        row |= {f"share_{phase}": shares[number] for number, phase in enumerate(("meta", "oracle", "abr"))}
     return row | {name: getattr(metrics, name) for name in ("episodes", "env_steps") if hasattr(metrics, name)}
 
 

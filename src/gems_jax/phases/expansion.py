@@ -11,6 +11,7 @@ from gems_jax import oracle, simplex
 from gems_jax.config import GemsConfig
 from gems_jax.estimate import policy_returns
 from gems_jax.nets import jacobian_norm
+from gems_jax.phases.adaptive import selection_loss
 from gems_jax.phases.meta_game import MetaSolution
 from gems_jax.phases.state import GemsState, jacobian_weight
 from gems_jax.population import Anchors, StackedPolicies, choose_slot
@@ -33,6 +34,7 @@ class Expansion(NamedTuple):
     pool_means: Array
     chosen: Array
     slot: Array  # [P, anchors_per_call], -1 when nothing was added
+    error: Array  # [P], what the oracle's choice is expected to lose against the best of the pool
     episodes: Array
     env_steps: Array
 
@@ -45,8 +47,12 @@ def expand(
     opponents: StackedPolicies,
     game: Game,
     config: GemsConfig,
+    later_rounds: Array | None = None,
 ) -> Expansion:
-    """Phase 3: candidates by mutation and at random, the best by EB-UCB against sigma' joins. key: consumed."""
+    """Phase 3: candidates by mutation and at random, the best by EB-UCB against sigma' joins. key: consumed.
+
+    later_rounds: of the oracle, where their number is traced.
+    """
     log_played = jnp.log(solution.sigma)
 
     def one(views: tuple[View, ...], p: Array | int, own_key: Array) -> Expansion:
@@ -74,6 +80,7 @@ def expand(
             pool_means=jnp.zeros(len(pool)),
             chosen=jnp.int32(-1),
             slot=jnp.full(config.anchors_per_call, -1, jnp.int32),
+            error=jnp.float32(0.0),
             episodes=jnp.int32(0),
             env_steps=jnp.int32(0),
         )
@@ -81,12 +88,13 @@ def expand(
             return base
         verdict = judge_pool(
             key_oracle, views, pool, at(rotate(frozen, p), 0), rotate(opponents, p), rotate(log_played, p),
-            state.step + 1, config,
+            state.step + 1, config, later_rounds,
         )  # fmt: skip
         grown = base._replace(
             scores=verdict.scores,
             pool_means=verdict.stats.mean,
             chosen=verdict.selected[0],
+            error=selection_loss(verdict.stats, verdict.selected[0], solution.best[p]),
             episodes=verdict.episodes,
             env_steps=verdict.env_steps,
         )
@@ -109,6 +117,7 @@ def judge_pool(
     log_sigma: Array,
     time: Array,
     config: GemsConfig,
+    later_rounds: Array | None = None,
 ) -> oracle.OracleResult:
     """Play every candidate of one population against sigma' and score it (eq:ucb-jac). key: consumed."""
     key_play, key_jacobian = jax.random.split(key)
@@ -155,6 +164,7 @@ def judge_pool(
         pulls_per_candidate=config.oracle_opponents,
         rounds=config.oracle_rounds,
         num_selected=config.anchors_per_call,
+        later_rounds=later_rounds if config.oracle_rounds > 1 else None,
     )
 
 

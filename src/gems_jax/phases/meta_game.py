@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
@@ -25,8 +26,22 @@ class MetaSolution(NamedTuple):
     measured_sigma: Array  # [P, K]
     values: Array  # [P, K], after the moving average
     estimate: Estimate
+    best: Array  # [P], what the best anchor was measured to earn, the average over the rounds
+    regret: Array  # [P], how much more that is than what the iterates earned
     episodes: Array
     env_steps: Array
+
+
+class _Totals(NamedTuple):
+    """Over the rounds so far, and what the last one measured."""
+
+    iterates: Array  # [P, K], sum of the mixtures after the updates
+    offered: Array  # [P, K], sum of v-hat
+    earned: Array  # [P], sum of sigma . v-hat
+    episodes: Array
+    env_steps: Array
+    measured: Array  # [P, K], log of the last mixture that was measured
+    estimate: Estimate  # of the last round
 
 
 def estimate_values(
@@ -61,9 +76,18 @@ def estimate_values(
 
 
 def solve_meta_game(
-    key: Array, state: GemsState, opponents: StackedPolicies, game: Game, config: GemsConfig
+    key: Array,
+    state: GemsState,
+    opponents: StackedPolicies,
+    game: Game,
+    config: GemsConfig,
+    steps: int | Array | None = None,
 ) -> MetaSolution:
-    """Phases 1 and 2: `meta_steps` rounds of estimating v-hat on fresh episodes and one OMWU update. key: consumed."""
+    """Phases 1 and 2: `steps` rounds of estimating v-hat on fresh episodes and one OMWU update. key: consumed.
+
+    `steps` is a static number, by default the config's, or a traced one, at least 1.
+    """
+    steps = config.meta_steps if steps is None else steps
 
     def update(carry: tuple[Array, Array, Array], inputs: tuple[Array, Array]) -> tuple[tuple, tuple]:
         log_sigma, previous, number = carry
@@ -89,14 +113,62 @@ def solve_meta_game(
 
     start = jnp.log(jax.vmap(simplex.masked_uniform)(state.active)) if config.meta_restart else state.log_sigma
     carry = (start, state.values, state.step * config.meta_steps + 1)
-    rounds = (jax.random.split(key, config.meta_steps), jnp.arange(config.meta_steps) == 0)
-    (log_sigma, values, _), (measured, iterates, estimates) = jax.lax.scan(update, carry, rounds)
+    if isinstance(steps, int):
+        (log_sigma, values, _), totals = _this_many(update, carry, key, steps)
+    else:
+        (log_sigma, values, _), totals = _any_number(update, carry, key, steps)
+    best = jnp.max(jnp.where(state.active, totals.offered, -jnp.inf), axis=1) / steps
     return MetaSolution(
         log_sigma=log_sigma,
-        sigma=jnp.mean(jnp.exp(iterates), axis=0),
-        measured_sigma=jnp.exp(measured[-1]),
+        sigma=totals.iterates / steps,
+        measured_sigma=jnp.exp(totals.measured),
         values=values,
-        estimate=jax.tree.map(lambda leaf: leaf[-1], estimates),
+        estimate=totals.estimate,
+        best=best,
+        regret=best - totals.earned / steps,
+        episodes=totals.episodes,
+        env_steps=totals.env_steps,
+    )
+
+
+Update = Callable[[tuple, tuple[Array, Array]], tuple[tuple, tuple[Array, Array, Estimate]]]
+
+
+def _earned(log_sigma: Array, estimate: Estimate) -> Array:
+    return jnp.sum(jnp.exp(log_sigma) * estimate.values, axis=-1)
+
+
+def _this_many(update: Update, carry: tuple, key: Array, count: int) -> tuple[tuple, _Totals]:
+    """`count` rounds. key: consumed."""
+    rounds = (jax.random.split(key, count), jnp.arange(count) == 0)
+    carry, (measured, iterates, estimates) = jax.lax.scan(update, carry, rounds)
+    return carry, _Totals(
+        iterates=jnp.sum(jnp.exp(iterates), axis=0),
+        offered=jnp.sum(estimates.values, axis=0),
+        earned=jnp.sum(_earned(measured, estimates), axis=0),
         episodes=jnp.sum(estimates.episodes),
         env_steps=jnp.sum(estimates.env_steps),
+        measured=measured[-1],
+        estimate=jax.tree.map(lambda leaf: leaf[-1], estimates),
     )
+
+
+def _any_number(update: Update, carry: tuple, key: Array, count: Array) -> tuple[tuple, _Totals]:
+    """The same with a traced number of rounds. key: consumed."""
+
+    def one_round(n: Array, loop: tuple[tuple, _Totals]) -> tuple[tuple, _Totals]:
+        carry, totals = loop
+        carry, (measured, following, estimate) = update(carry, (jax.random.fold_in(key, n), n == 0))
+        return carry, _Totals(
+            iterates=totals.iterates + jnp.exp(following),
+            offered=totals.offered + estimate.values,
+            earned=totals.earned + _earned(measured, estimate),
+            episodes=totals.episodes + estimate.episodes,
+            env_steps=totals.env_steps + estimate.env_steps,
+            measured=measured,
+            estimate=estimate,
+        )
+
+    shapes = jax.eval_shape(lambda: _this_many(update, carry, jax.random.key(0), 1)[1])
+    nothing = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
+    return jax.lax.fori_loop(0, count, one_round, (carry, nothing))

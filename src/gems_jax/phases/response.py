@@ -32,9 +32,19 @@ class Response(NamedTuple):
 
 
 def respond(
-    key: Array, state: GemsState, found: Expansion, opponents: StackedPolicies, game: Game, config: GemsConfig
+    key: Array,
+    state: GemsState,
+    found: Expansion,
+    opponents: StackedPolicies,
+    game: Game,
+    config: GemsConfig,
+    steps: int | Array | None = None,
 ) -> Response:
-    """Phase 4, ABR-TR: each population's generator against the others' frozen sigma'. key: consumed."""
+    """Phase 4, ABR-TR: each population's generator against the others' frozen sigma'. key: consumed.
+
+    steps: how many, by default the config's; may be traced.
+    """
+    steps = config.abr_steps if steps is None else steps
     params = {"generator": state.generator, "critic": state.critic}
     opt_state = fresh_optimizer(params, config) if config.reset_optimizer else state.opt_state
     faced = faced_mixture(found.sigma, found.active, config.abr_floor)
@@ -56,7 +66,7 @@ def respond(
         )
         newest, log_sigma = jnp.argmax(found.anchor_id[p]), jnp.log(found.sigma[p])
         task = _Task(source, nets, found.anchors[p], newest, log_sigma, config)
-        return _respond_one(own_key, task, own_params, own_opt_state, found.active[p], state.step + 1)
+        return _respond_one(own_key, task, own_params, own_opt_state, found.active[p], state.step + 1, steps)
 
     merged = each_population(game, one, jax.random.split(key, num_populations(game)))
     return merged._replace(episodes=merged.episodes.sum(), env_steps=merged.env_steps.sum())
@@ -157,7 +167,13 @@ def trust_region(
 
 
 def _respond_one(
-    key: Array, task: _Task, params: dict[str, PyTree], opt_state: dict[str, PyTree], active: Array, time: Array
+    key: Array,
+    task: _Task,
+    params: dict[str, PyTree],
+    opt_state: dict[str, PyTree],
+    active: Array,
+    time: Array,
+    steps: int | Array,
 ) -> Response:
     """ABR-TR of one population. key: consumed."""
     config, learner = task.config, task.source.learner
@@ -171,7 +187,7 @@ def _respond_one(
         learner=learner,
         surrogate=best_response.SURROGATES[config.surrogate],
         penalty=partial(trust_region, task=task, kept=kept, frozen=params, time=time),
-        steps=config.abr_steps,
+        steps=steps,
         epochs=config.abr_epochs,
         learning_rate={
             "generator": task.nets.generator.rates(config.learning_rate / config.slowdown, config.output_rate),

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from gems_jax import best_response, simplex
 from gems_jax.config import GemsConfig
 from gems_jax.nets import Concatenated, Critic, Generator, Hypernetwork, MlpPolicy
+from gems_jax.phases.adaptive import start_shares
 from gems_jax.policies import critic_network, policy_network
 from gems_jax.population import Anchors
 from gems_jax.types import Array, Game, Profile, PyTree, num_populations, struct
@@ -31,6 +32,7 @@ class GemsState:
     values: Array  # [P, K], v-hat of the step before, scaled returns
     mixture_value: Array  # [P]
     step: Array  # [] int32, iterations done
+    shares: Array | None = None  # [3], of the episodes for each phase, with adaptive budgets only
 
 
 @struct
@@ -63,6 +65,8 @@ class GemsMetrics:
     parameter_bytes: Array  # [] float32, of the networks and their optimizers
     payoff_bytes: Array  # [] float32, 0: there is no payoff table
     meta_bytes: Array  # [] float32, of anchors, mixtures and everything else that is carried along
+    shares: Array | None = None  # [3], of the episodes for meta updates, oracle rounds, ABR steps, if adaptive
+    errors: Array | None = None  # [3], what they are moved by
 
 
 class Networks(NamedTuple):
@@ -106,6 +110,7 @@ def init_gems(key: Array, game: Game, config: GemsConfig) -> GemsState:
         values=jnp.zeros_like(sigma),
         mixture_value=jnp.zeros(num),
         step=jnp.int32(0),
+        shares=start_shares(game, config, active) if config.adaptive else None,
     )
 
 

@@ -65,7 +65,9 @@ def run_experiment(
     with locked(folder):
         results: list[ArmResult] = []
         for position, (arm, config, solver) in enumerate(plan.arms, 1):
-            console.say(f"{arm.label} ({position} of {len(plan.arms)}): {arm.method} on {spec.game}, compiled first")
+            console.say(
+                f"{arm.label} ({position} of {len(plan.arms)}): {arm.method} on {arm.game or spec.game}, compiled first"
+            )
             done = _run_arm(plan, arm, config, solver, folder, console)
             if done.stopped_by:
                 return ExperimentResult(folder, tuple(results), (), False, done.exit_code)
@@ -143,7 +145,7 @@ def _arm_directory(plan: Plan, arm: Arm, config: Any, path: Path) -> RunDirector
         return open_run(path)
     spec = plan.spec
     return create_run(
-        game=spec.game,
+        game=arm.game or spec.game,
         method=arm.method,
         config=config,
         seeds=spec.seeds,
@@ -174,6 +176,7 @@ def _finish(plan: Plan, folder: Path, results: Sequence[ArmResult], console: Con
         panels=spec.panels,
         over_time=spec.over_time,
         groups=spec.groups,
+        against=spec.against,
         bounds={column: [b for c in spec.checks if c.column == column for b in c.bounds] for column in spec.panels},
     )
     if spec.groups:

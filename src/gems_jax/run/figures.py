@@ -61,12 +61,14 @@ def draw(
     bounds: Mapping[str, Sequence[tuple[str, float]]] | None = None,
     over_time: bool = False,
     groups: Sequence[tuple[str, Sequence[str]]] = (),
+    against: tuple[str, Sequence[float]] | None = None,
 ) -> list[Path]:
     """Every figure that the rows {arm: {column: [seeds, iterations]}} have the columns for; returns their paths.
 
     headline: a gap, which goes towards zero on a logarithmic axis. panels: columns that get a panel each in
     `outcomes.png`, against iterations or `over_time`; bounds: what they are held against, ("at most", 0.1). groups:
-    (title, arms) that get a panel each for the headline, where there are too many arms for one.
+    (title, arms) that get a panel each for the headline, where there are too many arms for one. against: what the arms
+    differ in, and that number of each.
     """
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
@@ -76,6 +78,8 @@ def draw(
         drawing = league if groups else convergence
         figure = drawing(curves, headline, label, references, **({"groups": groups} if groups else {}))
         drawn.append(save(figure, folder / f"{headline}.png"))
+    if against is not None:
+        drawn.append(save(dependence(curves, headline, convention or headline, against), folder / "against.png"))
     shown = [column for column in panels if any(column in rows for rows in curves.values())]
     if shown:
         drawn.append(save(outcomes(curves, shown, unit, bounds or {}, over_time), folder / "outcomes.png"))
@@ -143,6 +147,45 @@ def league(
     low, high = axes[0].get_ylim()
     _plain_log_ticks(axes[0].yaxis, (1.0,) if high > 1000 * low else (1.0, 2.0, 5.0))
     axes[0].set_ylabel(f"{label} (log scale)")
+    return figure
+
+
+LAST = 5  # iterations at the end that `dependence` takes the mean of: one alone is mostly luck
+
+
+def dependence(curves: Mapping[str, Rows], column: str, label: str, against: tuple[str, Sequence[float]]) -> Any:
+    """The headline at the end against what the arms differ in, and beside it what it is made of."""
+    what, x = against
+    figure, (axes,) = panels_of(1, 2, width=10.0, height=4.4, sharey=True)
+    found = [mean_band(rows[column][:, -LAST:].mean(axis=1, keepdims=True)) for rows in curves.values()]
+    mean, low, high = (np.concatenate(part) for part in zip(*found, strict=True))
+    color = STYLES[0].color
+    axes[0].plot(x, mean, color=color, marker="o", linewidth=1.8)
+    for at, rows in zip(x, curves.values(), strict=True):
+        ends = rows[column][:, -LAST:].mean(axis=1)
+        axes[0].plot(np.full(len(ends), at), ends, linestyle="", marker="_", color=color, alpha=0.6)
+    if not np.isnan(low).any():
+        axes[0].fill_between(x, np.maximum(low, mean / 10), high, color=color, alpha=0.15, linewidth=0)
+    for name, words, shade, marker in (
+        ("budget_meta_regret", "meta regret", STYLES[1].color, "s"),
+        ("budget_best_response", "best-response gap", STYLES[2].color, "^"),
+        ("budget_oracle", "oracle gap", STYLES[3].color, "D"),
+        ("monte_carlo_error", "Monte-Carlo error of a round, max |v̂ − v|", STYLES[6].color, "X"),
+    ):
+        if all(name in rows for rows in curves.values()):
+            ends = [rows[name][:, -LAST:].mean() for rows in curves.values()]
+            axes[1].plot(x, np.maximum(ends, 1e-5), color=shade, marker=marker, label=words, linewidth=1.6)
+    for axis in axes:
+        axis.set_xscale("log")
+        axis.set_yscale("log")
+        axis.set_xticks(x, [f"{at:g}" for at in x], minor=False)
+        axis.set_xticks([], minor=True)
+        axis.set_xlabel(what)
+        axis.grid(True, color="0.9", linewidth=0.6)
+    axes[0].set_ylabel(f"{label}\nmean of the last {LAST} iterations (log scale)")
+    axes[1].set_title("its terms, and the noise beside them", fontsize=10)
+    axes[0].set_title("all seeds, their mean and its 95 % interval", fontsize=10)
+    legend(figure, axes[1])
     return figure
 
 

@@ -23,6 +23,7 @@ class Arm:
     method: str = "gems"
     preset: str | None = None
     config: Any = None  # instead of a preset; None and no preset: the method's default
+    game: str = ""  # instead of the experiment's and its options
     overrides: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     options: Mapping[str, Any] = dataclasses.field(default_factory=dict)  # of the game, over the experiment's
     quick: Mapping[str, Any] = dataclasses.field(default_factory=dict)  # further changes for the quick version
@@ -75,6 +76,8 @@ class Experiment:
     evaluation_every: int = 1  # after the first iteration and every that many
     # (title, arms), where arms compete: a panel and a ranking each
     groups: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    # (what, a number for each arm): a figure of the headline and its causes at the end against that number
+    against: tuple[str, tuple[float, ...]] | None = None
     over_time: bool = False  # panels against minutes instead of iterations
     chunk: int = 1  # iterations per compiled call: more where an iteration takes milliseconds
     quick: Mapping[str, Any] = dataclasses.field(default_factory=dict)  # fields to change for the quick version
@@ -93,12 +96,13 @@ class Plan:
         return self.spec.iterations if arm.iterations is None else arm.iterations
 
     def game_options(self, arm: Arm) -> dict[str, Any]:
-        return {**self.spec.options, **arm.options}
+        return game_options(self.spec, arm)
 
     def identity(self) -> dict[str, Any]:
         """What must be the same for an experiment to go on in its folder."""
         arms = {
             arm.label: {
+                "game": arm.game or self.spec.game,
                 "method": arm.method,
                 "config": resolve(config),
                 "options": resolve(self.game_options(arm)),
@@ -108,6 +112,11 @@ class Plan:
         }
         names = ("name", "game", "options", "seeds", "iterations", "evaluation_episodes", "evaluation_every")
         return {name: resolve(getattr(self.spec, name)) for name in names} | {"arms": arms}
+
+
+def game_options(spec: Experiment, arm: Arm) -> dict[str, Any]:
+    """What the arm's game is made with."""
+    return {**({} if arm.game else spec.options), **arm.options}
 
 
 def make_plan(spec: Experiment, quick: bool = False) -> Plan:
@@ -125,12 +134,15 @@ def make_plan(spec: Experiment, quick: bool = False) -> Plan:
             raise ValueError(
                 f"the group {title!r} names no arms, or other ones than {', '.join(labels)}: got {members}"
             )
+    if spec.against is not None and len(spec.against[1]) != len(labels):
+        raise ValueError(f"against needs a number for each of {', '.join(labels)}: got {spec.against[1]}")
     arms, games = [], {}
     for arm in spec.arms:
-        game = games[arm.label] = make_game(spec.game, **{**spec.options, **arm.options})
+        name = arm.game or spec.game
+        game = games[arm.label] = make_game(name, **game_options(spec, arm))
         if arm.preset is not None and arm.config is not None:
             raise ValueError(f"the arm {arm.label!r} has both a preset and a config: give one of them")
-        config = preset(spec.game, arm.preset) if arm.preset is not None else arm.config
+        config = preset(name, arm.preset) if arm.preset is not None else arm.config
         if config is None and arm.method in DEFAULTS and arm.method != "gems":
             config = DEFAULTS[arm.method]
         changes = {**arm.overrides, **(arm.quick if quick else {})}

@@ -189,7 +189,10 @@ def _pull_counts() -> tuple[str, bool]:
 
 
 def _as_expected(bandit: ShiftingMeta, found: Mapping[str, Played], quick: bool) -> list[tuple[str, bool]]:
-    """The table that others measured by 250 runs: means within 4 standard errors, the middle batch in their span."""
+    """The table that others measured by 250 runs: means within 4 standard errors, spans of batches that overlap.
+
+    Of two times five batches alike the spans lie apart once in 126; that of a single batch says nothing.
+    """
     checks = []
     for name, expected in EXPECTED.items():
         played, bad = found[name], []
@@ -200,9 +203,9 @@ def _as_expected(bandit: ShiftingMeta, found: Mapping[str, Played], quick: bool)
                 if abs(got - number) > error * played.deviation[t - 1] + 0.5:
                     bad.append(f"regret ({column}) {got:.1f} at {t}, known {number}")
         for share, (low, high) in ((0.5, expected.adapt50), (0.9, expected.adapt90)):
-            middle = sorted(played.adapted(bandit.shift, share))[len(played.right) // 2]
-            if not quick and not low <= middle <= high:
-                bad.append(f"{share:.0%} right after {_or_never(middle)} rounds, known {low} to {_or_never(high)}")
+            times = played.adapted(bandit.shift, share)
+            if not quick and (min(times) > high or max(times) < low):
+                bad.append(f"{share:.0%} right after {list(map(_or_never, times))} rounds, known {low} to {high}")
         at_end = float(played.right[:, -1].mean())
         if abs(at_end - expected.last) > error * np.sqrt(expected.last * (1 - expected.last)) + 0.015:
             bad.append(f"share of right picks at the end {at_end:.2f}, known {expected.last}")

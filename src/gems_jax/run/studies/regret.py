@@ -43,12 +43,17 @@ def _pure(phi: PyTree, observation: Array, legal: Array) -> PolicyOutput:
     return PolicyOutput(logits=phi)
 
 
+def pure_policies(players: int, slots: int) -> StackedPolicies:
+    """[players, slots, slots]: anchor i of every player plays action i."""
+    return StackedPolicies(jnp.tile(40.0 * jnp.eye(slots)[None], (players, 1, 1)), _pure)
+
+
 def measured_values(key: Array, payoffs: Array, t: Array, sigma: Array, values: Array) -> Array:
     """v-hat [players, K] as GEMS measures it: every action is an anchor, and each meets a few opponents."""
     del values
     players, slots = sigma.shape
     game = matrix_game(payoffs, return_bounds=(0.0, 1.0), zero_sum=False)
-    policies = StackedPolicies(jnp.tile(40.0 * jnp.eye(slots)[None], (players, 1, 1)), _pure)
+    policies = pure_policies(players, slots)
     estimate = population_values(
         jax.random.fold_in(key, t), game, policies, jnp.log(sigma), jnp.ones(sigma.shape, bool),
         num_opponents=OPPONENTS, episodes=EPISODES, mixture_samples=0,
@@ -157,7 +162,7 @@ def _figure(found: Mapping[Setting, Regret]) -> Any:
                 x = np.concatenate([regret.bound.ravel() for regret in chosen])
                 y = np.concatenate([getattr(regret, name).ravel() for regret in chosen])
                 axis.scatter(
-                    x, np.maximum(y, 1e-5), s=7, color=style.color, marker=style.marker, alpha=0.5, linewidth=0,
+                    x, np.maximum(y, 1e-5), s=10, color=style.color, marker=style.marker, alpha=0.5, linewidth=0,
                     label=f"{words[schedule]}, {'measured' if noisy else 'exact'} values",
                 )  # fmt: skip
             ends = np.array([1e-3, 3.0])

@@ -1,0 +1,135 @@
+"""Which estimator of the meta-game is nearest to the truth at equal episodes?
+
+Random games of n players, every action an anchor, and three mixtures: all alike, any, and one that has settled on an
+anchor. Every estimator plays the same number of episodes. What is measured is E max_i |v-hat_i - v_i|, the Monte-Carlo
+term of eq:omwu-var-bound, as a mean over players, games and repetitions.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from gems_jax.estimate import population_values
+from gems_jax.games.matrix_game import matrix_game
+from gems_jax.importance import shared_values
+from gems_jax.meta.matrix import slot_values
+from gems_jax.population import StackedPolicies
+from gems_jax.run.figures import legend, panels_of, styles_of
+from gems_jax.run.studies.regret import pure_policies
+from gems_jax.run.study import Findings
+from gems_jax.run.summary import Table
+from gems_jax.types import Array
+
+PLAYERS, SLOTS, EPISODES = (2, 3, 4, 5), 4, 960
+GAMES, REPEATS = 20, 10
+ESTIMATORS = {
+    "per anchor": ("per_anchor", 0.0),
+    "per anchor, stratified": ("stratified", 0.0),
+    "importance-weighted": ("importance", 0.0),
+    "importance-weighted, floor 0.1": ("importance", 0.1),
+    "self-normalised": ("self_normalised", 0.0),
+    "self-normalised, floor 0.1": ("self_normalised", 0.1),
+    "self-normalised, floor 0.5": ("self_normalised", 0.5),
+}
+MIXTURES = ("all alike", "any", "settled")
+
+
+def mixtures(key: Array, kind: str, players: int) -> Array:
+    """sigma [players, SLOTS] of a kind. key: consumed."""
+    if kind == "all alike":
+        return jnp.full((players, SLOTS), 1.0 / SLOTS)
+    if kind == "any":
+        return 0.96 * jax.random.dirichlet(key, jnp.ones(SLOTS), (players,)) + 0.04 / SLOTS
+    return jnp.tile(jnp.array([[0.97, *[0.01] * (SLOTS - 1)]]), (players, 1))
+
+
+def estimate(key: Array, payoffs: Array, sigma: Array, estimator: str, floor: float) -> Array:
+    """v-hat [players, SLOTS] from EPISODES episodes. key: consumed."""
+    players, slots = sigma.shape
+    game = matrix_game(payoffs, return_bounds=(0.0, 1.0), zero_sum=False)
+    policies: StackedPolicies = pure_policies(players, slots)
+    active = jnp.ones(sigma.shape, bool)
+    if estimator in ("per_anchor", "stratified"):
+        opponents = EPISODES // (players * slots)
+        found = population_values(
+            key, game, policies, jnp.log(sigma), active,
+            num_opponents=opponents, episodes=1, mixture_samples=0, sampling=estimator,
+        )  # fmt: skip
+    else:
+        found = shared_values(
+            key, game, policies, jnp.log(sigma), active,
+            samples=EPISODES, episodes=1, floor=floor, self_normalised=estimator == "self_normalised",
+        )  # fmt: skip
+    return found.values
+
+
+@partial(jax.jit, static_argnames=("players", "kind", "estimator", "floor"))
+def errors(key: Array, players: int, kind: str, estimator: str, floor: float) -> Array:
+    """max_i |v-hat_i - v_i|, [GAMES, REPEATS, players]. key: consumed."""
+
+    def one_game(own_key: Array) -> Array:
+        key_game, key_sigma, key_play = jax.random.split(own_key, 3)
+        payoffs = jax.random.uniform(key_game, (players, *[SLOTS] * players))
+        sigma = mixtures(key_sigma, kind, players)
+        exact = slot_values(payoffs, sigma)
+
+        def once(play_key: Array) -> Array:
+            return jnp.max(jnp.abs(estimate(play_key, payoffs, sigma, estimator, floor) - exact), axis=1)
+
+        return jax.vmap(once)(jax.random.split(key_play, REPEATS))
+
+    return jax.vmap(one_game)(jax.random.split(key, GAMES))
+
+
+def estimator_study(quick: bool = False) -> Findings:
+    """All estimators on the same games and mixtures."""
+    counts = PLAYERS[:2] if quick else PLAYERS
+    numbers = []
+    for kind in MIXTURES:
+        for players in counts:
+            for label, (estimator, floor) in ESTIMATORS.items():
+                found = np.asarray(errors(jax.random.key(players), players, kind, estimator, floor))
+                error = float(found.mean(axis=(1, 2)).std() / np.sqrt(GAMES))
+                row = {"mixture": kind, "players": players, "estimator": label, "error": float(found.mean())}
+                numbers.append({**row, "standard_error": error})
+    return Findings(_table(numbers, counts), {"estimators": _figure(numbers, counts)}, numbers)
+
+
+def _table(numbers: list[dict[str, Any]], counts: tuple[int, ...]) -> Table:
+    cells = {(row["mixture"], row["estimator"], row["players"]): row["error"] for row in numbers}
+    body: list[tuple[str, ...]] = []
+    sections = []
+    for kind in MIXTURES:
+        body.append((f"mixture: {kind}", *[""] * len(counts)))
+        for label in ESTIMATORS:
+            body.append((f"  {label}", *(f"{cells[kind, label, players]:.4f}" for players in counts)))
+        sections.append(len(body) - 1)
+    caption = (
+        f"E max |v-hat - v| of {EPISODES} episodes in all, payoffs in [0, 1], {SLOTS} anchors per player; {GAMES} "
+        f"games, {REPEATS} times; settled: one anchor has 0.97, the others 0.01 each"
+    )
+    return Table(("", *(f"{players} players" for players in counts)), tuple(body), tuple(sections), caption)
+
+
+def _figure(numbers: list[dict[str, Any]], counts: tuple[int, ...]) -> Any:
+    figure, (axes,) = panels_of(1, len(MIXTURES), width=11.0, height=4.4, sharey=True)
+    for axis, kind in zip(axes, MIXTURES, strict=True):
+        for style, label in zip(styles_of(ESTIMATORS), ESTIMATORS, strict=True):
+            rows = [row for row in numbers if row["mixture"] == kind and row["estimator"] == label]
+            axis.errorbar(
+                counts, [row["error"] for row in rows], yerr=[2 * row["standard_error"] for row in rows], label=label,
+                color=style.color, linestyle=style.line, marker=style.marker, markersize=5, linewidth=1.6, capsize=2,
+            )  # fmt: skip
+        axis.set_title(f"mixture: {kind}", fontsize=10)
+        axis.set_xlabel("players")
+        axis.set_xticks(counts)
+        axis.set_yscale("log")
+        axis.grid(True, color="0.9", linewidth=0.6, which="both")
+    axes[0].set_ylabel(f"E max |v̂ − v|, {EPISODES} episodes in all")
+    legend(figure, axes[0], "bars: two standard errors over games", 4)
+    return figure
