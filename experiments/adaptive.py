@@ -12,7 +12,6 @@ EXPERIMENT = Experiment(
     arms=(
         Arm("fixed", preset="tuned", overrides=FIXED),
         Arm("adaptive", preset="tuned", overrides={**FIXED, "adaptive": True}),
-        Arm("adaptive, slow", preset="tuned", overrides={**FIXED, "adaptive": True, "adaptive_rate": 0.1}),
     ),
     iterations=40,
     seeds=(0, 1, 2, 3, 4),

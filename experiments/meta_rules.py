@@ -18,11 +18,11 @@ EXPERIMENT = Experiment(
     title="Rules and schedules of the meta-strategy on Kuhn poker",
     game="kuhn_poker",
     arms=tuple(Arm(label, preset="tuned", overrides={**SMALL, **own}) for label, own in RULES.items()),
-    iterations=40,
+    iterations=30,
     seeds=(0, 1, 2),
     chunk=10,
     metrics=("exploitability", "exploit_restricted", "cce_gap"),
-    report=(5, 10, 20, 40),
+    report=(5, 10, 20, 30),
     convention="exploitability = NashConv / 2, in chips per game",
     unit="chips per game",
     groups=(
@@ -30,8 +30,8 @@ EXPERIMENT = Experiment(
         ("schedules", ("OMWU, constant", "OMWU, 1 / sqrt(t)", "OMWU, harmonic")),
     ),
     notes=(
-        "All arms have eta_0 = 10. Time goes on over the run: the 1,600th update takes a 40th of the first step with "
-        "1 / sqrt(t), and an 800th with the harmonic schedule (alpha = 0.5).",
+        "All arms have eta_0 = 10. Time goes on over the run: the 1,200th update takes a 35th of the first step with "
+        "1 / sqrt(t), and a 600th with the harmonic schedule (alpha = 0.5).",
     ),
     quick={"iterations": 5, "seeds": (0,), "report": (5,)},
 )

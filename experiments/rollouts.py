@@ -12,11 +12,11 @@ EXPERIMENT = Experiment(
     arms=tuple(
         Arm(f"n m = {count}", preset="tuned", overrides={**SMALL, "num_opponents": count}) for count in EPISODES
     ),
-    iterations=40,
+    iterations=30,
     seeds=(0, 1, 2),
     chunk=10,
     metrics=("exploitability", "budget_meta_regret", "budget_best_response", "monte_carlo_error"),
-    report=(5, 10, 20, 40),
+    report=(5, 10, 20, 30),
     convention="exploitability = NashConv / 2, in chips per game",
     unit="chips per game",
     against=("n m, episodes per anchor and meta update", EPISODES),
