@@ -25,6 +25,7 @@ from gems_jax.environments.base import EnvironmentFailure, Facts, Recipe, make_e
 from gems_jax.environments.bench import NOTHING, RESET, STEP, Bench, record_type
 from gems_jax.environments.worker import GROW, HEAD, PROGRESS, WORK, map_records
 
+_START = 60.0  # seconds that a process may take to start: it imports the environment's library
 __all__ = ["NOTHING", "RESET", "STEP", "Pool", "num_workers"]
 
 
@@ -150,10 +151,11 @@ class Pool:
 
     def _check_progress(self, worker: _Worker) -> None:
         begun, _ = self._progress(worker)
+        limit = self.time_limit if begun else max(self.time_limit, _START)
         if begun != worker.begun:
             worker.begun, worker.since = begun, time.monotonic()
-        elif time.monotonic() - worker.since > self.time_limit:
-            self._fail(f"{self._at(worker)} took more than {self.time_limit:g} s, the time limit")
+        elif time.monotonic() - worker.since > limit:
+            self._fail(f"{self._at(worker)} took more than {limit:g} s, the time limit")
 
     def _at(self, worker: _Worker) -> str:
         begun, lane = self._progress(worker)
