@@ -72,7 +72,7 @@ def test_eval_by_held_out_episodes(trained: tuple[Path, Outcome]) -> None:
     done = call("eval", folder / "s0", "--exploiter", 20, "--episodes", 2048, "--confidence", 0.9)
     assert done.code == 0, done
     found = re.search(r"exploitability at least ([\d.]+) \(lower bound at 90 %; exploiter of 20 rounds", done.out)
-    exact = re.search(r"seed 0: exploitability ([\d.]+) \(NashConv", done.out)
+    exact = re.search(r"seed 0: exploitability ([\d.]+) \(exact\), NashConv", done.out)
     assert found and exact and float(found[1]) <= float(exact[1]), done.out
     assert re.search(r"budget best response .* at least [\d.]+ \(lower bound at 90 %", done.out)
     assert re.search(r"budget meta regret .* [\d.]+ to [\d.]+ \(90 % interval; [\d,]+ episodes", done.out)

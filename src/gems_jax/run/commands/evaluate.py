@@ -159,7 +159,9 @@ def _by_playing(policies: Sequence[Any], arguments: Evaluate) -> None:
 
 
 def _words(gap: float, zero_sum: bool) -> str:
-    return f"exploitability {gap / 2:.6f} (NashConv {gap:.6f})" if zero_sum else f"NashConv {gap:.6f}"
+    from gems_jax.evaluate.certificates import exact
+
+    return f"exploitability {exact(gap / 2)}, NashConv {gap:.6f}" if zero_sum else f"NashConv {exact(gap)}"
 
 
 def _seeds(run: str, seed: int | None) -> Sequence[int | None]:
