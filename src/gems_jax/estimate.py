@@ -16,6 +16,7 @@ from gems_jax import simplex
 from gems_jax.population import StackedPolicies
 from gems_jax.roles import View, at, each_population, players_of, rotate
 from gems_jax.rollout import of_seats, play_episode, play_groups, play_joint
+from gems_jax.stages import on_host
 from gems_jax.types import (
     Apply,
     Array,
@@ -96,12 +97,13 @@ def policy_returns(
     episodes: int,
     sampling: str = "per_anchor",
     common: bool = False,
+    wanted: Array | None = None,
 ) -> tuple[Array, Array]:
     """Scaled returns and lengths [C, n] of C policies (params [C, ...]) against the others' sigma.
 
     Each policy is measured in every place it fills, `views`, so n is their number times num_opponents times episodes.
     opponents and log_sigma count populations as the views do. `sampling` "shared" gives all policies the same
-    opponents; `common` also the same deals and noise. key: consumed.
+    opponents; `common` also the same deals and noise; `wanted` [C]: see `play_groups`. key: consumed.
     """
     if sampling not in OPPONENTS:
         raise ValueError(f"unknown opponent sampling {sampling!r}; known: {', '.join(OPPONENTS)}")
@@ -114,7 +116,9 @@ def policy_returns(
         indices = draw_opponents(key_draw, view, log_sigma, shape, sampling == "stratified")
         if together and not common:
             indices = jnp.broadcast_to(indices, (count, *indices.shape))
-        outcome = play_groups(play_episode, key_play, view, params, apply, opponents, indices, episodes, common)
+        outcome = play_groups(
+            play_episode, key_play, view, params, apply, opponents, indices, episodes, common, wanted=wanted
+        )
         all_returns.append(to_unit(view, player_return(view, 0, outcome.returns)).reshape(count, -1))
         all_lengths.append(outcome.length.reshape(count, -1))
     return jnp.concatenate(all_returns, axis=1), jnp.concatenate(all_lengths, axis=1)
@@ -165,6 +169,7 @@ def population_values(
             episodes=episodes,
             sampling=sampling,
             common=common,
+            wanted=active[p] if on_host(game) else None,
         )
         return returns.mean(axis=1), sample_variance(returns), lengths.sum(axis=1)
 

@@ -27,13 +27,16 @@ class View:
     seats: Array  # [S] int32, the seat of `base` behind each seat of the view
     player_of_seat: tuple[int, ...] = static_field()
     population_of_player: tuple[int, ...] = static_field()
+    wanted: Array | None = None  # [] bool, of games that the host plays: episodes that are not are over when they begin
 
     def __getattr__(self, name: str) -> Any:  # name, num_seats, observation_shape, max_steps, ... are those of the base
-        if name.startswith("__") or name in ("base", "seats"):
+        if name.startswith("__") or name in ("base", "seats", "wanted"):
             raise AttributeError(name)
         return getattr(self.base, name)
 
     def init(self, key: Array) -> GameState:
+        if self.wanted is not None:
+            return self._turned(self.base.begin(key, self.wanted))  # type: ignore[attr-defined]
         return self._turned(self.base.init(key))
 
     def step(self, state: GameState, actions: Array, key: Array) -> GameState:

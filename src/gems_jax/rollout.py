@@ -6,6 +6,7 @@ as (policy, opponent, episode) so that the weights of each policy meet all its e
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -198,19 +199,21 @@ def play_groups(
     episodes: int,
     common: bool = False,
     lanes: tuple[PyTree, ...] = (),
+    wanted: Array | None = None,
 ) -> PyTree:
     """`play` for C policies of player 0, each against N draws of the others, `episodes` times: leaves [C, N, M, ...].
 
     params: [C, ...] as `stack_policies` makes them. opponents: materialised populations [P, K, ...]. indices: [C, N,
     players], whose column 0 is ignored; with `common` [N, players]: all C policies then face the same opponents with
     the same deals and the same sampling noise (common random numbers). lanes: what every episode gets besides, leaves
-    [C, N, M, ...]: `play` is play(key, game, policies, *lanes). key: consumed.
+    [C, N, M, ...]: `play` is play(key, game, policies, *lanes). wanted: [C] bool, False where nobody will look at
+    the episodes: where Python plays, they are not played and come to nothing. key: consumed.
     """
     chex.assert_rank(indices, 2 if common else 3)
     axes = slot_axes(params)
     populations = [at(opponents, p) for p in range(num_populations(game))]
 
-    def against(own: PyTree, index: Array, keys: Array, lanes: tuple[PyTree, ...]) -> PyTree:
+    def against(game: Game, own: PyTree, index: Array, keys: Array, lanes: tuple[PyTree, ...]) -> PyTree:
         policies = tuple(
             Policy(own, apply)
             if other == 0
@@ -219,17 +222,21 @@ def play_groups(
         )
         return jax.vmap(lambda k, lane: play(k, game, policies, *lane))(keys, lanes)
 
-    def over_episodes(own: PyTree, index: Array, keys: Array, lanes: tuple[PyTree, ...]) -> PyTree:
-        return jax.vmap(lambda i, k, lane: against(own, i, k, lane))(index, keys, lanes)
+    def over_episodes(own: PyTree, index: Array, keys: Array, lanes: tuple[PyTree, ...], *wanted: Array) -> PyTree:
+        seen = dataclasses.replace(game, wanted=wanted[0]) if wanted else game  # type: ignore[type-var]
+        return jax.vmap(lambda i, k, lane: against(seen, own, i, k, lane))(index, keys, lanes)
+
+    spared = (wanted,) if wanted is not None and on_host(game) else ()
+    each = (0,) * (1 + len(spared))  # lanes, and who is wanted
 
     if common:
         keys = jax.random.split(key, (len(indices), episodes))
         if on_host(game):  # equal episodes, but an environment for each
             keys = jnp.broadcast_to(keys, (num_slots(params), *keys.shape))
-            return jax.vmap(over_episodes, in_axes=(axes, None, 0, 0))(params, indices, keys, lanes)
+            return jax.vmap(over_episodes, in_axes=(axes, None, 0, *each))(params, indices, keys, lanes, *spared)
         return jax.vmap(over_episodes, in_axes=(axes, None, None, 0))(params, indices, keys, lanes)
     keys = jax.random.split(key, (*indices.shape[:2], episodes))
-    return jax.vmap(over_episodes, in_axes=(axes, 0, 0, 0))(params, indices, keys, lanes)
+    return jax.vmap(over_episodes, in_axes=(axes, 0, 0, *each))(params, indices, keys, lanes, *spared)
 
 
 def play_joint(

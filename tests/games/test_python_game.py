@@ -12,10 +12,13 @@ from gems_jax.evaluate.game_tree import build_tree
 from gems_jax.evaluate.opponents import random_policy
 from gems_jax.evaluate.sampled import random_profile
 from gems_jax.games import make_game, python_game
-from gems_jax.rollout import go_on, play_episode, unroll
+from gems_jax.population import StackedPolicies
+from gems_jax.roles import view
+from gems_jax.rollout import go_on, play_episode, play_groups, unroll
 from gems_jax.stages import NotStagedError, session, staged
 from gems_jax.testing import check_game
 from gems_jax.types import Policy, PolicyOutput, num_players
+from toy_games import constant
 
 IDS = [
     ("pz:connect_four_v3", {}, 16),
@@ -81,6 +84,22 @@ def test_games_that_go_on_are_whole_episodes(workers):
     assert (np.asarray(found.length) == steps).all() and (ended.sum(axis=1) >= 2).all()
     assert not reward[~ended].any() and np.isin(np.abs(reward[ended]), [1, 3, 5, 7, 9, 11, 13, 0]).all()
     assert (np.asarray(found.acted).sum(axis=2) == 1).all()  # somebody moves in every step
+
+
+def test_nobody_plays_what_is_not_wanted(workers):
+    """Of three policies the second is spared; the others' episodes are what they would be anyway."""
+    workers(0)
+    game = make_game("openspiel:kuhn_poker")
+    params, slots = jnp.zeros((3, 2)), StackedPolicies(jnp.zeros((2, 1, 2)), constant)
+    indices, key = jnp.zeros((3, 4, 2), jnp.int32), jax.random.key(0)
+
+    def play(wanted):
+        return play_groups(play_episode, key, view(game, 0), params, constant, slots, indices, 2, wanted=wanted)
+
+    all_of_them, two = (staged(play)(jnp.asarray(wanted)) for wanted in ([True] * 3, [True, False, True]))
+    assert (np.asarray(two.length)[1] == 0).all() and (np.asarray(all_of_them.length) >= 2).all()
+    for other in (0, 2):
+        jax.tree.map(lambda a, b, i=other: np.testing.assert_array_equal(a[i], b[i]), all_of_them, two)
 
 
 def stones(weights, observation, legal):

@@ -9,8 +9,8 @@ import jax
 import numpy as np
 import pytest
 
-from cli import SCRIPT, TINY, call, gems
-from gems_jax import make_game, make_solver
+from cli import _SIZES, SCRIPT, TINY, call, gems
+from gems_jax import GemsConfig, make_game, make_solver
 from gems_jax.evaluate.sampled import sampled_row
 from gems_jax.games import python_game
 from gems_jax.run.driver import run
@@ -85,6 +85,26 @@ def test_a_killed_run_goes_on_to_the_bit(tmp_path, monkeypatch, game):
     assert one.keys() == other.keys() and len(one["iteration"]) == 5
     for name in set(one) - {"seconds", "memory_mb"}:
         np.testing.assert_array_equal(one[name], other[name], err_msg=name)
+
+
+KINDS = [  # teams, one shared population, moves at once, games that go on
+    ("pz:simple_tag_v3", {"continuous_actions": True, "max_cycles": 4}, {}),
+    ("pz:simple_spread_v3", {"teams": False, "shared": True, "max_cycles": 4}, {"common_random_numbers": True}),
+    ("openspiel:goofspiel(num_cards=3)", {}, {"meta_steps": 2, "abr_minibatches": 2}),
+    ("pz:go_v5", {"board_size": 5}, {"abr_segment": 8, "policy": "film"}),
+    ("openspiel:hanabi", {"max_steps": 10}, {"abr_segment": 8}),
+]
+
+
+@pytest.mark.parametrize(("name", "options", "settings"), KINDS, ids=[kind[0] for kind in KINDS])
+def test_gems_plays_games_of_every_kind(name, options, settings):
+    game = make_game(name, **options)
+    sizes = {word.replace("-", "_"): size for word, size in _SIZES.items()}
+    sizes |= {"critic_hidden": (8,), "generator_widths": (8,), "policy": "mlp", "policy_hidden": (8,), **settings}
+    solver = make_solver("gems", game, GemsConfig(**sizes))
+    monitor = make_monitor(game, solver, exact=False, episodes=4, every=1)
+    rows = run(solver, iterations=2, measure=monitor.measure, init_monitor=monitor.init).rows
+    assert all(np.isfinite(values).all() for values in rows.values()) and (rows["env_steps"] > 0).all()
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -2,8 +2,8 @@
 
 `init` and `step` are host calls (`stages.call_host`), so that every function that plays a JAX game plays these too, in
 programs that `stages.staged` runs. A position is a *lane* of a pool, the number of its episode and the step: a game
-under way cannot be copied or gone back to, and the numbers tell when somebody tries. What is chance in it is drawn by a seed from the key of
-`init`; the key of `step` is not used.
+under way cannot be copied or gone back to, and the numbers tell when somebody tries. What is chance in it is drawn by a
+seed from the key of `init`; the key of `step` is not used.
 """
 
 from __future__ import annotations
@@ -89,7 +89,12 @@ class PythonGame(ABC):
 
     def init(self, key: Array) -> GameState:
         """key: consumed."""
-        return GameState(*call_host(Begin(self), self._results(), _seed(key), jnp.bool_(True)))
+        return self.begin(key, jnp.bool_(True))
+
+    def begin(self, key: Array, wanted: Array) -> GameState:
+        """`init`, or a game that is over and was never played, which costs nothing. key: consumed."""
+        start = GameState(*call_host(Begin(self), self._results(), _seed(key), wanted))
+        return dataclasses.replace(start, terminated=~wanted)
 
     def renew(self, state: GameState, key: Array) -> GameState:
         """The state itself, or the start of a new episode where it is finished. key: consumed."""
