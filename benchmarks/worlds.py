@@ -1,11 +1,11 @@
-"""Steps per second of simple_tag, simple_spread and Hanabi: JaxMARL's code, ours, and ours with policies in the loop.
+"""Steps per second of boards, particle worlds and Hanabi: the original, ours, and ours with policies in the loop.
 
-    python -m benchmarks.worlds [--games simple_tag simple_spread hanabi] [--blocks 7]
+    python -m benchmarks.worlds [--games simple_tag simple_spread hanabi connect_four go_9x9 chess] [--blocks 7]
 
-Random legal play in all of the first two; the third is `play_groups`, as `gems_step` plays: 8 generated policies, each
-against 8 others, the same number of episodes in all. Useful steps are counted, not those of finished games. Blocks are
-interleaved; printed are medians, the share of JaxMARL's rate and the compile times. Pin it to one core for rates per
-core (taskset -c 0).
+The originals (JaxMARL; pgx with its auto-reset) and ours play random legal moves. With policies, 8 generated ones play
+each against 8 others: whole episodes, as `gems_step` measures, and games that go on, as it trains where `abr_segment`
+is set. Useful steps are counted, not those of finished games. Blocks are interleaved; printed are medians, the share
+of the original's rate and the compile times. Pin it to one core for rates per core (taskset -c 0).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -22,25 +22,32 @@ import numpy as np
 from gems_jax import make_game
 from gems_jax.config import GemsConfig
 from gems_jax.phases.state import init_gems, population_of
-from gems_jax.population import materialise
+from gems_jax.population import StackedPolicies, materialise
 from gems_jax.roles import at, view
-from gems_jax.rollout import play_episode, play_groups
-from gems_jax.types import Array, Game
+from gems_jax.rollout import Policies, go_on, play_episode, play_groups
+from gems_jax.types import Array, Game, GameState, Trajectory, num_players
 
-IDS = {"simple_tag": "jaxmarl:MPE_simple_tag_v3", "simple_spread": "jaxmarl:MPE_simple_spread_v3", "hanabi": "hanabi"}
-BATCH = {"simple_tag": 4096, "simple_spread": 4096, "hanabi": 1024}
-LENGTH = {"simple_tag": 25, "simple_spread": 25, "hanabi": 20}  # of the raw scans
-HIDDEN = {"simple_tag": (64, 64), "simple_spread": (64, 64), "hanabi": (128, 128)}
 GROUPS = 8
 Program = Callable[[Array], tuple[Array, Array]]
+
+
+class World(NamedTuple):
+    """A game, its original, and how much of it is played in a block."""
+
+    original: Callable[[str], Program]
+    id: str  # of the original
+    batch: int
+    length: int  # of random play by the original and by ours, in steps
+    policies: dict[str, dict[str, Any]]  # settings by name
+    segment: int = 0  # steps of games that go on; 0: whole episodes are all that training plays
 
 
 def of_jaxmarl(name: str) -> Program:
     """Random play by JaxMARL's step_env and legal moves: useful steps, and a sum for which every observation counts."""
     import jaxmarl
 
-    env = jaxmarl.make(IDS[name].removeprefix("jaxmarl:"))
-    batch, hanabi = BATCH[name], name == "hanabi"
+    env = jaxmarl.make(WORLDS[name].id)
+    batch, hanabi = WORLDS[name].batch, name == "hanabi"
 
     def play(key: Array) -> tuple[Array, Array]:
         key_start, key = jax.random.split(key)
@@ -62,15 +69,41 @@ def of_jaxmarl(name: str) -> Program:
             return (after.replace(done=after.done | over), key, steps, used), None
 
         carry = (state, key, jnp.int32(0), jnp.float32(0.0))
-        (_, _, steps, used), _ = jax.lax.scan(advance, carry, None, length=LENGTH[name])
+        (_, _, steps, used), _ = jax.lax.scan(advance, carry, None, length=WORLDS[name].length)
         return steps, used
+
+    return play
+
+
+def of_pgx(name: str) -> Program:
+    """Random play by pgx, with a new game wherever one has ended."""
+    import pgx
+    from pgx.experimental import auto_reset
+
+    env = pgx.make(WORLDS[name].id)  # type: ignore[arg-type]
+    step, batch = auto_reset(env.step, env.init), WORLDS[name].batch
+
+    def play(key: Array) -> tuple[Array, Array]:
+        key_start, key = jax.random.split(key)
+        state = jax.vmap(env.init)(jax.random.split(key_start, batch))
+
+        def advance(carry: tuple, _: None) -> tuple[tuple, None]:
+            state, key, used = carry
+            key, key_act, key_step = jax.random.split(key, 3)
+            legal = state.legal_action_mask
+            chosen = jnp.argmax(jnp.where(legal, jax.random.uniform(key_act, legal.shape), -1.0), axis=-1)
+            after = jax.vmap(step)(state, chosen, jax.random.split(key_step, batch))
+            return (after, key, used + jnp.sum(after.observation, dtype=jnp.float32)), None
+
+        (_, _, used), _ = jax.lax.scan(advance, (state, key, jnp.float32(0.0)), None, length=WORLDS[name].length)
+        return jnp.int32(batch * WORLDS[name].length), used
 
     return play
 
 
 def of_ours(name: str) -> Program:
     """The same of this package's game."""
-    game, batch = make_game(name), BATCH[name]
+    game, batch = make_game(name), WORLDS[name].batch
 
     def play(key: Array) -> tuple[Array, Array]:
         key_start, key = jax.random.split(key)
@@ -84,31 +117,75 @@ def of_ours(name: str) -> Program:
             return (after, key, steps + jnp.sum(~state.done), used + jnp.sum(after.observation)), None
 
         carry = (state, key, jnp.int32(0), jnp.float32(0.0))
-        (_, _, steps, used), _ = jax.lax.scan(advance, carry, None, length=LENGTH[name])
+        (_, _, steps, used), _ = jax.lax.scan(advance, carry, None, length=WORLDS[name].length)
         return steps, used
 
     return play
 
 
-def with_policies(name: str, policy: str) -> Program:
-    """Whole episodes of generated policies (near-uniform, as at the start of a run) against each other."""
+class Match(NamedTuple):
+    """Generated policies, near-uniform as at the start of a run, against each other."""
+
+    game: Game
+    stacked: StackedPolicies
+    indices: Array  # [G, G, players]
+    episodes: int
+
+
+def match(name: str, settings: dict[str, Any]) -> Match:
     game: Game = make_game(name)
-    config = GemsConfig(
-        policy=policy, policy_hidden=HIDDEN[name], generator_scale=0.01, capacity=GROUPS, initial_anchors=GROUPS
-    )
+    config = GemsConfig(generator_scale=0.01, capacity=GROUPS, initial_anchors=GROUPS, **settings)
     start = jax.jit(lambda key: init_gems(key, game, config))(jax.random.key(0))
     stacked = materialise(population_of(start, game, config), GROUPS)
-    own = at(stacked, 0)
-    seat = view(game, 0)
-    players = max(game.player_of_seat) + 1
-    indices = jnp.broadcast_to(jnp.arange(GROUPS)[None, :, None], (GROUPS, GROUPS, players))
-    episodes = BATCH[name] // GROUPS**2
+    indices = jnp.broadcast_to(jnp.arange(GROUPS)[None, :, None], (GROUPS, GROUPS, num_players(game)))
+    return Match(view(game, 0), stacked, indices, max(WORLDS[name].batch // GROUPS**2, 1))
+
+
+def whole_episodes(name: str, settings: dict[str, Any]) -> Program:
+    """As payoffs are measured."""
+    game, stacked, indices, episodes = match(name, settings)
 
     def play(key: Array) -> tuple[Array, Array]:
-        outcome = play_groups(play_episode, key, seat, own.params, stacked.apply, stacked, indices, episodes)
+        own = at(stacked, 0)
+        outcome = play_groups(play_episode, key, game, own.params, stacked.apply, stacked, indices, episodes)
         return jnp.sum(outcome.length), jnp.sum(outcome.returns)
 
     return play
+
+
+def going_on(name: str, settings: dict[str, Any]) -> Program:
+    """As training plays in rounds of `segment` steps: observations, actions and rewards are kept."""
+    game, stacked, indices, episodes = match(name, settings)
+    steps = WORLDS[name].segment
+
+    def on(key: Array, game: Game, players: Policies, state: GameState) -> tuple[GameState, Trajectory]:
+        return go_on(key, game, players, state, steps, (0,))
+
+    def play(key: Array) -> tuple[Array, Array]:
+        key_deal, key_play = jax.random.split(key)
+        own = at(stacked, 0)
+        keys = jax.random.split(key_deal, (GROUPS, GROUPS, episodes))
+        lanes = jax.vmap(jax.vmap(jax.vmap(game.init)))(keys)
+        _, rows = play_groups(on, key_play, game, own.params, stacked.apply, stacked, indices, episodes, lanes=(lanes,))
+        return jnp.int32(keys.size * steps), jnp.sum(rows.observation, dtype=jnp.float32)
+
+    return play
+
+
+MPE = {"mlp": {"policy": "mlp", "policy_hidden": (64, 64)}, "film": {"policy": "film", "policy_hidden": (64, 64)}}
+HANABI = {
+    "mlp": {"policy": "mlp", "policy_hidden": (128, 128)},
+    "film": {"policy": "film", "policy_hidden": (128, 128)},
+}
+FILM, BOARD = {"film": MPE["film"]}, {"board": {"policy": "board", "policy_channels": 16}}
+WORLDS = {
+    "simple_tag": World(of_jaxmarl, "MPE_simple_tag_v3", 4096, 25, MPE),
+    "simple_spread": World(of_jaxmarl, "MPE_simple_spread_v3", 4096, 25, MPE),
+    "hanabi": World(of_jaxmarl, "hanabi", 1024, 20, HANABI, segment=64),
+    "connect_four": World(of_pgx, "connect_four", 4096, 42, FILM, segment=42),
+    "go_9x9": World(of_pgx, "go_9x9", 256, 128, FILM, segment=64),
+    "chess": World(of_pgx, "chess", 64, 128, BOARD, segment=64),
+}
 
 
 def measure(functions: dict[str, Program], blocks: int) -> dict[str, tuple[float, float]]:
@@ -129,17 +206,21 @@ def measure(functions: dict[str, Program], blocks: int) -> dict[str, tuple[float
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--games", nargs="+", default=list(IDS), choices=list(IDS))
+    parser.add_argument("--games", nargs="+", default=list(WORLDS), choices=list(WORLDS))
     parser.add_argument("--blocks", type=int, default=7)
     arguments: Any = parser.parse_args()
     for name in arguments.games:
-        functions = {"JaxMARL": of_jaxmarl(name), "ours": of_ours(name)}
-        functions |= {f"ours, {policy} policies": with_policies(name, policy) for policy in ("mlp", "film")}
+        world = WORLDS[name]
+        functions = {"the original": world.original(name), "ours": of_ours(name)}
+        for policy, settings in world.policies.items():
+            functions[f"whole episodes, {policy}"] = whole_episodes(name, settings)
+            if world.segment:
+                functions[f"games that go on, {policy}"] = going_on(name, settings)
         found = measure(functions, arguments.blocks)
         for label, (rate, seconds) in found.items():
-            share = f"{rate / found['JaxMARL'][0]:5.2f} of JaxMARL"
+            share = f"{rate / found['the original'][0]:5.2f} of the original"
             print(
-                f"{name:<14} {label:<20} {rate / 1e3:8.0f} k steps/s {share}  compiled in {seconds:.1f} s", flush=True
+                f"{name:<13} {label:<22} {rate / 1e3:8.1f} k steps/s {share}  compiled in {seconds:.1f} s", flush=True
             )
 
 

@@ -197,10 +197,26 @@ GO_TUNED = CONNECT_FOUR_TUNED.replace(
     abr_episodes=8,
     abr_epochs=2,
     learning_rate=1e-3,
-    entropy_weight=0.05,
+    critic_learning_rate=5e-4,
+    entropy_weight=0.008,
     entropy_decay=0.0,
 )
-CHESS_TUNED = GO_TUNED.replace(iterations=1000, policy="board", policy_channels=16, generator_scale=0.05)
+# Games of 300 plies, most of them drawn at first: as few as will do for measuring, and advantages that look far ahead.
+CHESS_TUNED = GO_TUNED.replace(
+    iterations=1000,
+    capacity=4,
+    policy="board",
+    policy_channels=16,
+    generator_scale=0.05,
+    num_opponents=4,
+    oracle_opponents=4,
+    mutations=1,
+    randoms=1,
+    abr_steps=16,
+    gae_lambda=0.98,
+    critic_learning_rate=2e-4,
+    entropy_weight=0.005,
+)
 
 # Particle worlds and Hanabi. `paper` is the Kuhn table with T, d_z and k_0 of tab:gems_master_suite.
 MPE_PAPER = PAPER.replace(iterations=100, policy="mlp", policy_hidden=(64,))
@@ -228,6 +244,8 @@ MPE_TUNED = CONNECT_FOUR_TUNED.replace(
     entropy_decay=0.0,
     discount=0.95,
 )
+# The evader learns late: a wider policy, and a generator whose output layer moves no faster than the rest.
+TAG_TUNED = MPE_TUNED.replace(policy_hidden=(64,), output_rate=0.1)
 # One policy for the whole table learns from all hands (the game's option teams=True).
 HANABI_TUNED = CONNECT_FOUR_TUNED.replace(
     iterations=80,
@@ -277,7 +295,7 @@ PYTHON_LEDUC_TUNED = KUHN_TUNED.replace(
 PRESETS: dict[str, dict[str, GemsConfig]] = {
     "pz:connect_four_v3": {"tuned": PYTHON_CONNECT_FOUR_TUNED},
     "openspiel:leduc_poker": {"tuned": PYTHON_LEDUC_TUNED},
-    "simple_tag": {"paper": MPE_PAPER, "tuned": MPE_TUNED},
+    "simple_tag": {"paper": MPE_PAPER, "tuned": TAG_TUNED},
     "simple_spread": {"paper": MPE_PAPER, "tuned": MPE_TUNED},
     "hanabi": {"paper": HANABI_PAPER, "tuned": HANABI_TUNED},
     "chess": {"paper": CHESS_PAPER, "tuned": CHESS_TUNED},
