@@ -11,9 +11,10 @@ import jax
 import numpy as np
 import pytest
 
-from cli import assert_one_line, call
+from cli import SCRIPT, assert_one_line, call
 from gems_jax.environments.base import EnvironmentFailure
 from gems_jax.games import make_game, python_game
+from gems_jax.run.directory import read_status
 from gems_jax.stages import session
 
 COINS = "faulty_envs:Coins"
@@ -29,8 +30,8 @@ SAID = {
 }
 
 
-def children() -> set[int]:
-    """Processes below this one that are workers."""
+def children(of: int | None = None) -> set[int]:
+    """Processes below this one, or another, that are workers."""
     found = set()
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit():
@@ -39,7 +40,7 @@ def children() -> set[int]:
                 parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
             except (OSError, ValueError):
                 continue
-            if b"gems_jax.environments.worker" in line and parent == os.getpid():
+            if b"gems_jax.environments.worker" in line and parent == (of or os.getpid()):
                 found.add(int(folder.name))
     return found
 
@@ -58,6 +59,36 @@ def test_every_fault_is_one_line_and_leaves_no_process(fault):
     done = call("games", "--check", COINS, "--episodes", 2, *options)
     assert_one_line(done, 1, COINS, "step 2 of the episode with seed ", SAID[fault])
     assert not children()
+
+
+TRAIN = ["train", "--method", "random", "--evaluation-episodes", 4, "--evaluation-every", 1, "--no-figures", "--quiet"]
+
+
+def test_a_run_that_meets_a_fault_says_so_and_is_marked(tmp_path):
+    done = call(*TRAIN, COINS, "--run-dir", tmp_path / "run", "--game-option", "fault=raise")
+    assert_one_line(done, 1, "gems train: faulty_envs:Coins: step 2 of the episode with seed ", SAID["raise"])
+    status = read_status(tmp_path / "run")
+    assert status["state"] == "failed" and "the coin rolled off the table" in status["reason"]
+    assert not children()
+
+
+@pytest.mark.slow
+def test_a_worker_of_a_run_that_is_killed(tmp_path):
+    helpers = Path(__file__).parent.parent / "helpers"
+    line = [*TRAIN, COINS, "--run-dir", tmp_path / "run", "--iterations", 1000000]
+    environment = {**os.environ, "GEMS_WORKERS": "2", "PYTHONPATH": str(helpers)}
+    process = subprocess.Popen([str(SCRIPT), *map(str, line)], stderr=subprocess.PIPE, text=True, env=environment)
+    deadline = time.monotonic() + 120
+    rows = tmp_path / "run" / "metrics.csv"
+    while not (rows.exists() and rows.read_text().count("\n") > 3) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    workers = children(process.pid)
+    assert len(workers) == 2
+    os.kill(min(workers), signal.SIGKILL)
+    _, told = process.communicate(timeout=60)
+    assert process.returncode == 1 and told.count("\n") == 1, told
+    assert told.startswith(f"gems train: {COINS}: ") and "the worker process was killed by SIGKILL" in told
+    assert not any(map(_runs, workers))
 
 
 def test_the_seed_that_is_named_is_the_one_that_fails(monkeypatch):
