@@ -180,24 +180,18 @@ class Turns(_Agents):
         return self._position(np.zeros(len(self.agents), np.float32))
 
     def step(self, actions: np.ndarray) -> Seen:
-        env, reward = self.env, np.zeros(len(self.agents), np.float32)
-        env.step(self.action_of(self.agents.index(env.agent_selection), actions))
-        for seat, agent in enumerate(self.agents):
-            reward[seat] = env.rewards.get(agent, 0.0)
-        while env.agents and not self._over() and self._gone(env.agent_selection):  # who has left is stepped over
-            env.step(None)
-        return self._position(reward)
-
-    def _gone(self, agent: str) -> bool:
-        return bool(self.env.terminations.get(agent, False) or self.env.truncations.get(agent, False))
-
-    def _over(self) -> bool:
-        return all(self._gone(agent) for agent in self.env.agents)
+        self.env.step(self.action_of(self.mover, actions))
+        rewards = self.env.rewards
+        return self._position(np.asarray([rewards.get(agent, 0.0) for agent in self.agents], np.float32))
 
     def _position(self, reward: np.ndarray) -> Seen:
-        env = self.env
-        if not env.agents or self._over():
-            cut = any(env.truncations.values()) and not all(env.terminations.values())
+        env = self.env  # wrappers look every attribute up one by one: ask once
+        agents, terminated, truncated = env.agents, env.terminations, env.truncations
+        left = [agent for agent in agents if not (terminated.get(agent, False) or truncated.get(agent, False))]
+        if not left:
+            cut = any(truncated.values()) and not all(terminated.values())
             return self.position({}, [], reward, not cut, cut)
-        seat = self.agents.index(env.agent_selection)
-        return self.position({seat: env.observe(env.agent_selection)}, [seat], reward, False, False)
+        while (agent := env.agent_selection) not in left:  # who has left is stepped over
+            env.step(None)
+        self.mover = self.agents.index(agent)
+        return self.position({self.mover: env.observe(agent)}, [self.mover], reward, False, False)
