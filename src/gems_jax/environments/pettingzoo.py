@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import os
 import pkgutil
+import warnings
 from typing import Any
 
 import numpy as np
@@ -21,6 +23,7 @@ NEEDS = 'needs the extra "pettingzoo": pip install "gems_jax[pettingzoo]"'
 
 def find_module(name: str) -> Any:
     """The module of an environment, as upstream names it. ImportError or ValueError that say what is missing."""
+    os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
     try:
         import pettingzoo  # noqa: F401
     except ImportError as error:
@@ -53,8 +56,13 @@ def make(name: str, **options: Any) -> Environment:
         for part in attribute.split("."):
             own = getattr(own, part)
         return wrap(own(**options))
-    found = find_module(name)
-    return wrap((getattr(found, "parallel_env", None) or found.env)(**options))
+    with warnings.catch_warnings():  # upstream's own, about its spaces and its registry
+        warnings.simplefilter("ignore")
+        found = find_module(name)
+        try:
+            return wrap((getattr(found, "parallel_env", None) or found.env)(**options))
+        except ImportError as error:
+            raise ImportError(f"pz:{name} {NEEDS} ({error})") from error
 
 
 def wrap(made: Any) -> Environment:

@@ -80,4 +80,6 @@ def _check(name: str, pairs: Sequence[str], episodes: int) -> int:
     print(
         f"{name}: sound. {seats}, observations of {shape}, at most {game.max_steps} steps, {episodes} episodes played"
     )
+    if getattr(game, "note", ""):
+        print(f"note: {game.note}")
     return 0
