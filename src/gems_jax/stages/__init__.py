@@ -73,36 +73,30 @@ def staged(function: Callable[..., Any], static_argnames: Sequence[str] = ()) ->
     return call
 
 
-def compiled(static_argnames: Sequence[str] = ()) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+
+def compiled(static_argnames: Sequence[str] = ()) -> Decorator:
     """A decorator: `jax.jit`, but `staged` where an argument is a game that is played on the host."""
-
-    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
-        jitted, on_stages = jax.jit(function, static_argnames=static_argnames), staged(function, static_argnames)
-
-        @functools.wraps(function)
-        def call(*arguments: Any, **keywords: Any) -> Any:
-            hosted = any(map(on_host, (*arguments, *keywords.values())))
-            return (on_stages if hosted else jitted)(*arguments, **keywords)
-
-        return call
-
-    return decorate
+    return lambda function: _by_game(function, static_argnames, jax.jit(function, static_argnames=static_argnames))
 
 
-def playing(static_argnames: Sequence[str] = ()) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def playing(static_argnames: Sequence[str] = ()) -> Decorator:
     """A decorator for what plays a game and is called as it is, not compiled: `staged` where the host plays it."""
+    return lambda function: _by_game(function, static_argnames, function)
 
-    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
-        on_stages = staged(function, static_argnames)
 
-        @functools.wraps(function)
-        def call(*arguments: Any, **keywords: Any) -> Any:
-            hosted = any(map(on_host, (*arguments, *keywords.values())))
-            return (on_stages if hosted else function)(*arguments, **keywords)
+def _by_game(
+    function: Callable[..., Any], static_argnames: Sequence[str], otherwise: Callable[..., Any]
+) -> Callable[..., Any]:
+    on_stages = staged(function, static_argnames)
 
-        return call
+    @functools.wraps(function)
+    def call(*arguments: Any, **keywords: Any) -> Any:
+        hosted = any(map(on_host, (*arguments, *keywords.values())))
+        return (on_stages if hosted else otherwise)(*arguments, **keywords)
 
-    return decorate
+    return call
 
 
 _STAGING: list[int] = []
