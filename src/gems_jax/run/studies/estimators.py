@@ -25,7 +25,7 @@ from gems_jax.run.study import Findings
 from gems_jax.run.summary import Table
 from gems_jax.types import Array
 
-PLAYERS, SLOTS, EPISODES = (2, 3, 4, 5), 4, 960
+PLAYERS, SLOTS, EPISODES = (2, 3, 5), 4, 960
 GAMES, REPEATS = 20, 10
 ESTIMATORS = {
     "per anchor": ("per_anchor", 0.0),
@@ -48,7 +48,7 @@ def mixtures(key: Array, kind: str, players: int) -> Array:
     return jnp.tile(jnp.array([[0.97, *[0.01] * (SLOTS - 1)]]), (players, 1))
 
 
-def estimate(key: Array, payoffs: Array, sigma: Array, estimator: str, floor: float) -> Array:
+def estimate(key: Array, payoffs: Array, sigma: Array, floor: Array, estimator: str) -> Array:
     """v-hat [players, SLOTS] from EPISODES episodes. key: consumed."""
     players, slots = sigma.shape
     game = matrix_game(payoffs, return_bounds=(0.0, 1.0), zero_sum=False)
@@ -68,22 +68,19 @@ def estimate(key: Array, payoffs: Array, sigma: Array, estimator: str, floor: fl
     return found.values
 
 
-@partial(jax.jit, static_argnames=("players", "kind", "estimator", "floor"))
-def errors(key: Array, players: int, kind: str, estimator: str, floor: float) -> Array:
-    """max_i |v-hat_i - v_i|, [GAMES, REPEATS, players]. key: consumed."""
+@partial(jax.jit, static_argnames="estimator")
+def errors(key: Array, payoffs: Array, sigma: Array, floor: Array, estimator: str) -> Array:
+    """max_i |v-hat_i - v_i|, [GAMES, REPEATS, players], of payoffs and sigma [GAMES, ...]. key: consumed."""
 
-    def one_game(own_key: Array) -> Array:
-        key_game, key_sigma, key_play = jax.random.split(own_key, 3)
-        payoffs = jax.random.uniform(key_game, (players, *[SLOTS] * players))
-        sigma = mixtures(key_sigma, kind, players)
+    def one_game(own_key: Array, payoffs: Array, sigma: Array) -> Array:
         exact = slot_values(payoffs, sigma)
 
         def once(play_key: Array) -> Array:
-            return jnp.max(jnp.abs(estimate(play_key, payoffs, sigma, estimator, floor) - exact), axis=1)
+            return jnp.max(jnp.abs(estimate(play_key, payoffs, sigma, floor, estimator) - exact), axis=1)
 
-        return jax.vmap(once)(jax.random.split(key_play, REPEATS))
+        return jax.vmap(once)(jax.random.split(own_key, REPEATS))
 
-    return jax.vmap(one_game)(jax.random.split(key, GAMES))
+    return jax.vmap(one_game)(jax.random.split(key, GAMES), payoffs, sigma)
 
 
 def estimator_study(quick: bool = False) -> Findings:
@@ -92,8 +89,11 @@ def estimator_study(quick: bool = False) -> Findings:
     numbers = []
     for kind in MIXTURES:
         for players in counts:
+            key_games, key_sigma, key_play = jax.random.split(jax.random.key(players), 3)
+            payoffs = jax.random.uniform(key_games, (GAMES, players, *[SLOTS] * players))
+            sigma = jnp.stack([mixtures(key, kind, players) for key in jax.random.split(key_sigma, GAMES)])
             for label, (estimator, floor) in ESTIMATORS.items():
-                found = np.asarray(errors(jax.random.key(players), players, kind, estimator, floor))
+                found = np.asarray(errors(key_play, payoffs, sigma, jnp.float32(floor), estimator))
                 error = float(found.mean(axis=(1, 2)).std() / np.sqrt(GAMES))
                 row = {"mixture": kind, "players": players, "estimator": label, "error": float(found.mean())}
                 numbers.append({**row, "standard_error": error})
