@@ -14,7 +14,7 @@ import contextlib
 import functools
 import inspect
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -73,22 +73,20 @@ def staged(function: Callable[..., Any], static_argnames: Sequence[str] = ()) ->
     return call
 
 
-Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+F = TypeVar("F", bound=Callable[..., Any])
 
 
-def compiled(static_argnames: Sequence[str] = ()) -> Decorator:
+def compiled(static_argnames: Sequence[str] = ()) -> Callable[[F], F]:
     """A decorator: `jax.jit`, but `staged` where an argument is a game that is played on the host."""
     return lambda function: _by_game(function, static_argnames, jax.jit(function, static_argnames=static_argnames))
 
 
-def playing(static_argnames: Sequence[str] = ()) -> Decorator:
+def playing(static_argnames: Sequence[str] = ()) -> Callable[[F], F]:
     """A decorator for what plays a game and is called as it is, not compiled: `staged` where the host plays it."""
     return lambda function: _by_game(function, static_argnames, function)
 
 
-def _by_game(
-    function: Callable[..., Any], static_argnames: Sequence[str], otherwise: Callable[..., Any]
-) -> Callable[..., Any]:
+def _by_game(function: F, static_argnames: Sequence[str], otherwise: Callable[..., Any]) -> F:
     on_stages = staged(function, static_argnames)
 
     @functools.wraps(function)
@@ -96,7 +94,7 @@ def _by_game(
         hosted = any(map(on_host, (*arguments, *keywords.values())))
         return (on_stages if hosted else otherwise)(*arguments, **keywords)
 
-    return call
+    return call  # type: ignore[return-value]
 
 
 _STAGING: list[int] = []
