@@ -55,6 +55,11 @@ PLANTED = {
         "heap, turn = state.inner; TURNS.append(1); heap = heap - len(TURNS) % 2",
         "step 1 is not pure: the same input twice gave different",
     ),
+    "random_later": (
+        "won = jnp.where((left == 0) & ~state.done, 1.0, 0.0)",
+        "won = jnp.where((left == 0) & ~state.done, random.choice([1.0, 0.5, 0.25, 0.125]) + random.random() / 9, 0.0)",
+        "step 1 is not pure: compiled twice, step became two different programs",
+    ),
     "python_branch": (
         "left = jnp.maximum(heap - 1 - actions[turn], 0)",
         "left = heap - 1 - actions[turn] if heap > actions[turn] else jnp.int32(0)",
@@ -115,7 +120,7 @@ def test_the_game_is_sound(write):
 def test_planted_mistakes_are_named(write, mistake):
     line, broken, said = PLANTED[mistake]
     assert NIM.count(line) == 1
-    text = NIM.replace(line, broken).replace("@jax.tree_util", "TURNS = []\n\n\n@jax.tree_util")
+    text = NIM.replace(line, broken).replace("@jax.tree_util", "import random\n\nTURNS = []\n\n\n@jax.tree_util")
     if mistake == "mutable_inner":
         text = text.replace("GameState((heap, turn),", "GameState([heap, turn],")
     name = write(f"own_nim_{mistake}", text)

@@ -72,7 +72,7 @@ def test_a_killed_run_goes_on_to_the_bit(tmp_path, monkeypatch, game):
     folder = tmp_path / "killed"
     process = subprocess.Popen([str(SCRIPT), *map(str, line), "--quiet", "--run-dir", str(folder)])
     deadline = time.monotonic() + 600
-    while not (folder / "checkpoints" / "2").exists() and time.monotonic() < deadline:
+    while not (folder / "checkpoints" / "00000002").exists() and time.monotonic() < deadline:
         assert process.poll() is None
         time.sleep(0.02)
     process.send_signal(signal.SIGKILL)

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.extend import core
 
 from gems_jax.testing.promises import (
     GameError,
@@ -20,6 +21,7 @@ from gems_jax.testing.promises import (
     check_state,
     check_turn,
     check_winners,
+    is_key,
     random_actions,
     require,
     row,
@@ -60,8 +62,11 @@ def _check_identity(game: Game) -> None:
     try:
         equal, hashes = game == twin, (hash(game), hash(game), hash(twin))
     except TypeError as error:
-        raise GameError(f"{game.name}: the game cannot be hashed ({error}): make it a frozen dataclass.") from error
-    require(equal, game, "an exact copy of the game is not equal to it: make it a frozen dataclass.")
+        raise GameError(
+            f"{game.name}: the game cannot be hashed ({error}): it holds something mutable, or hides __hash__. Make "
+            "it a frozen dataclass of numbers, strings and tuples."
+        ) from error
+    require(equal, game, "the hash is wrong: an exact copy of the game is not equal to it. Make it a frozen dataclass.")
     require(
         len(set(hashes)) == 1,
         game,
@@ -111,6 +116,7 @@ def _check_single(game: Game, jit_init: _Init, jit_step: _Step, key: Array, step
         if index == 0:  # once: what runs without jit is slow
             twice = game.step(state, actions, clone(key_step))
             same(game, after, twice, f"{where} is not pure: the same input twice gave different")
+            _check_traces(game, where, jit_step, (state, actions, key_step))
         with telling(game, f"{where}: jit(step)"):
             compiled = jit_step(state, actions, clone(key_step))
         same(game, after, compiled, f"{where}: jit(step) differs from step in")
@@ -156,6 +162,32 @@ def _check_play(game: Game, jit_init: _Init, jit_step: _Step, rows: _Rows, keys:
             break
     check_returns(game, returns)
     check_winners(game, returns, last)
+
+
+def _check_traces(game: Game, where: str, jit_step: Any, arguments: tuple) -> None:
+    """What is drawn or counted in Python is a number of the compiled program: traced twice, it would be two."""
+    with telling(game, f"{where}: jit(step)"):
+        first = jit_step.trace(*arguments).jaxpr
+        second = jax.make_jaxpr(lambda *given: game.step(*given))(*arguments)  # a new function: traces are kept
+    numbers = [[value.tobytes() for value in _numbers(traced)] for traced in (first, second)]
+    require(
+        numbers[0] == numbers[1],
+        game,
+        f"{where} is not pure: compiled twice, step became two different programs. Something is drawn or counted in "
+        "Python; draw from the key, count in GameState.inner.",
+    )
+
+
+def _numbers(closed: Any) -> list[np.ndarray]:
+    """Every number that a trace holds, in order."""
+    found = [np.asarray(value) for value in closed.consts if not is_key(value)]
+    for eqn in closed.jaxpr.eqns:
+        found += [np.asarray(var.val) for var in eqn.invars if isinstance(var, core.Literal)]
+        for value in eqn.params.values():
+            for part in value if isinstance(value, (tuple, list)) else (value,):
+                if isinstance(part, core.ClosedJaxpr):
+                    found += _numbers(part)
+    return found
 
 
 @contextlib.contextmanager
