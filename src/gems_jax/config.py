@@ -257,7 +257,8 @@ class GemsConfig(Settings):
     """Step size of the generator's output layer relative to the rest. Adam moves phi by this times the number of
     features f(z): about 1 / their number moves what a code generates as fast as what all codes share."""
     critic_learning_rate: float = real(1e-3, NON_NEGATIVE)
-    """Step size of the critic's Adam (not printed in the paper)."""
+    """Step size of the critic's Adam (not printed in the paper). Values are in units of the game's return bounds: where
+    returns differ by small parts of those, a critic needs small steps to tell them apart."""
     beta_kl: float = real(0.05, NON_NEGATIVE)
     """Weight of the KL trust region."""
     abr_floor: float = real(0.0, SHARE)
