@@ -246,8 +246,8 @@ MPE_TUNED = CONNECT_FOUR_TUNED.replace(
 )
 # The evader learns late: a wider policy, and a generator whose output layer moves no faster than the rest.
 TAG_TUNED = MPE_TUNED.replace(policy_hidden=(64,), output_rate=0.1)
-# One policy for the whole table learns from all hands (the game's option teams=True). A hint is worth some hundredths of
-# the largest score: a critic that takes large steps does not see it.
+# One policy for the whole table learns from all hands (the game's option teams=True). A hint is worth some hundredths
+# of the largest score: a critic that takes large steps does not see it.
 HANABI_TUNED = CONNECT_FOUR_TUNED.replace(
     iterations=60,
     policy_hidden=(128, 128),
