@@ -13,6 +13,7 @@
 #   make oracle          the oracle's indices on the Shifting Meta bandit              (QUICK=1: one batch of runs)
 #   make cce             joint play as a coarse correlated equilibrium, three games    (QUICK=1: one seed, 20 iterations)
 #   make estimators      estimators of the meta-game at equal episodes                 (QUICK=1: up to three players)
+#   make meta-game       OMWU, MWU, schedules and episodes on random zero-sum games     (QUICK=1: 100 updates)
 #   make meta-rules      OMWU, MWU and three schedules on Kuhn poker                   (QUICK=1: 5 iterations)
 #   make rollouts        Kuhn poker: exploitability against the episodes behind a value (QUICK=1: 5 iterations)
 #   make adaptive        fixed and adaptive budgets on Kuhn poker                      (QUICK=1: 5 iterations)
@@ -37,7 +38,7 @@ FULL ?=
 JOBS ?= 2
 export QUICK FULL
 
-.PHONY: help venv dev kuhn kuhn-compare deceptive public-goods connect4 go chess spread tag hanabi oracle regret cce estimators rollouts adaptive meta-rules test test-slow lint format lock clean
+.PHONY: help venv dev kuhn kuhn-compare deceptive public-goods connect4 go chess spread tag hanabi oracle regret cce estimators rollouts adaptive meta-game meta-rules test test-slow lint format lock clean
 .DEFAULT_GOAL := help
 
 help:
@@ -60,8 +61,8 @@ public-goods: venv
 connect4 go chess spread tag hanabi oracle regret cce estimators rollouts adaptive: venv
 	$(PY) -m experiments.run $@ $(ARGS)
 
-meta-rules: venv
-	$(PY) -m experiments.run meta_rules $(ARGS)
+meta-game meta-rules: venv
+	$(PY) -m experiments.run $(subst -,_,$@) $(ARGS)
 
 # -- checks ------------------------------------------------------------------------------------------------------
 

@@ -48,7 +48,15 @@ def pure_policies(players: int, slots: int) -> StackedPolicies:
     return StackedPolicies(jnp.tile(40.0 * jnp.eye(slots)[None], (players, 1, 1)), _pure)
 
 
-def measured_values(key: Array, payoffs: Array, t: Array, sigma: Array, values: Array) -> Array:
+def measured_values(
+    key: Array,
+    payoffs: Array,
+    t: Array,
+    sigma: Array,
+    values: Array,
+    opponents: int = OPPONENTS,
+    episodes: int = EPISODES,
+) -> Array:
     """v-hat [players, K] as GEMS measures it: every action is an anchor, and each meets a few opponents."""
     del values
     players, slots = sigma.shape
@@ -56,7 +64,7 @@ def measured_values(key: Array, payoffs: Array, t: Array, sigma: Array, values: 
     policies = pure_policies(players, slots)
     estimate = population_values(
         jax.random.fold_in(key, t), game, policies, jnp.log(sigma), jnp.ones(sigma.shape, bool),
-        num_opponents=OPPONENTS, episodes=EPISODES, mixture_samples=0,
+        num_opponents=opponents, episodes=episodes, mixture_samples=0,
     )  # fmt: skip
     return estimate.values
 
