@@ -47,14 +47,16 @@ EXPERIMENT = Experiment(
     seeds=(0, 1, 2),
     chunk=20,
     metrics=("cce_gap", "cce_gap_anchors", "cce_gap_ids", "nash_conv"),
-    report=(1, 10, 50, 200),
-    convention="CCE gap of the run's joint play as it was played, in rewards per game",
+    report=(10, 50, 200),
+    convention="CCE gap of a run's joint play",
     unit="reward per game",
+    groups=tuple((name, (name, f"{name}, shared play")) for name in GAMES),
     checks=(Check("cce_gap", at_most=0.02, at_the_end=True),),
     notes=(
         "Arms without a word weigh each anchor's own episodes; `shared play` weighs joint samples (self-normalised, a "
         "floor of 0.1), as many as the others play once their slots are full.",
-        "The gap averages over the whole run, so the first iterations alone keep it above 1 / T for a while.",
+        "The gap is in rewards per game, of the play as it was played. It averages over the whole run, so the first "
+        "iterations alone keep it above 1 / T for a while.",
         "By anchor id, under the generator of the end, the same play is far from a CCE in Jordan's game: the policies "
         "behind the ids are no longer those that were played.",
     ),

@@ -26,7 +26,7 @@ from gems_jax.run.summary import Table
 from gems_jax.types import Array
 
 PLAYERS, SLOTS, EPISODES = (2, 3, 5), 4, 960
-GAMES, REPEATS = 20, 10
+GAMES, REPEATS = 10, 5
 ESTIMATORS = {
     "per anchor": ("per_anchor", 0.0),
     "per anchor, stratified": ("stratified", 0.0),
