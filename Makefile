@@ -18,6 +18,8 @@
 #   make rollouts        Kuhn poker: exploitability against the episodes behind a value (QUICK=1: 5 iterations)
 #   make adaptive        fixed and adaptive budgets on Kuhn poker                      (QUICK=1: 5 iterations)
 #   make regret          regret of the meta-strategy beside its bound                  (QUICK=1: fewer steps)
+#   make bench           ratios measured side by side, appended to runs/bench/         (half an hour on a quiet machine)
+#   make bench-compare   what has changed since the benchmarks ran before
 #   make test            the test suite without the slow set                           (ARGS="-k omwu" goes to pytest)
 #   make test-slow       the slow set
 #   make lint            ruff and mypy;  make format mends what ruff can mend
@@ -36,9 +38,10 @@ QUICK ?=
 FULL ?=
 # test processes; each compiles for itself, and shares what it compiled through the cache
 JOBS ?= 2
+BENCHMARKS ?= openspiel seeds kuhn_numpy driver_overhead python_workers worlds
 export QUICK FULL
 
-.PHONY: help venv dev kuhn kuhn-compare deceptive public-goods connect4 go chess spread tag hanabi oracle regret cce estimators rollouts adaptive meta-game meta-rules test test-slow lint format lock clean
+.PHONY: help venv dev kuhn kuhn-compare deceptive public-goods connect4 go chess spread tag hanabi oracle regret cce estimators rollouts adaptive meta-game meta-rules bench bench-compare test test-slow lint format lock clean
 .DEFAULT_GOAL := help
 
 help:
@@ -63,6 +66,14 @@ connect4 go chess spread tag hanabi oracle regret cce estimators rollouts adapti
 
 meta-game meta-rules: venv
 	$(PY) -m experiments.run $(subst -,_,$@) $(ARGS)
+
+# -- benchmarks --------------------------------------------------------------------------------------------------
+
+bench: $(VENV)/.stamp-bench
+	@for name in $(BENCHMARKS); do echo "$$name"; $(PY) -m benchmarks.$$name || exit 1; done
+
+bench-compare: venv
+	@$(PY) -m benchmarks.compare $(ARGS)
 
 # -- checks ------------------------------------------------------------------------------------------------------
 
@@ -94,6 +105,10 @@ $(VENV)/.stamp-core: pyproject.toml
 $(VENV)/.stamp-dev: pyproject.toml
 	@.ci/venv "$(VENV)" "$(PYTHON)" ".[dev]"
 	@touch $(VENV)/.stamp-core $@
+
+$(VENV)/.stamp-bench: pyproject.toml
+	@.ci/venv "$(VENV)" "$(PYTHON)" ".[dev,compare]"
+	@touch $(VENV)/.stamp-core $(VENV)/.stamp-dev $@
 
 # The newest versions that resolve on the oldest supported Python; this package and installer tools are left out.
 lock:

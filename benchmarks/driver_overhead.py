@@ -25,6 +25,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from benchmarks.timing import median
 from gems_jax.evaluate.monitor import exact_monitor, plain_monitor
 from gems_jax.games import make_game
 from gems_jax.presets import preset
@@ -102,14 +103,6 @@ class Arms:
         return end - made, sum(inside), made - begin
 
 
-def interval(values: np.ndarray, resamples: int = 10_000) -> tuple[float, float]:
-    """95 % percentile bootstrap of the median."""
-    rng = np.random.default_rng(0)
-    medians = np.median(rng.choice(values, (resamples, values.size)), axis=1)
-    low, high = np.percentile(medians, (2.5, 97.5))
-    return float(low), float(high)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--pairs", type=int, default=9, help="how often each arm runs")
@@ -131,8 +124,9 @@ def main() -> None:
             made.append(making)
             once = seconds - inside if number < 0 else once
     overhead = 100 * (np.asarray(driven[1:]) / np.asarray(bare[1:]) - 1)
-    (low, high), share = interval(overhead), np.asarray(outside[1:])
-    share_low, share_high = interval(share)
+    share = np.asarray(outside[1:])
+    _, _, _, low, high = median("", overhead, "%")
+    _, _, _, share_low, share_high = median("", share, "%")
     print(
         f"driver overhead on {options.iterations} Kuhn iterations ({options.preset}, chunks of {options.chunk}, "
         f"{'no ' * options.no_exact}exact evaluation): {np.median(overhead):.2f} % [{low:.2f}, {high:.2f}], "

@@ -20,6 +20,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from benchmarks.timing import median, ratio, record
 from gems_jax import gems_step, init_gems, make_game, preset
 
 SEEDS = 5
@@ -55,13 +56,6 @@ def numpy_iteration(rng: np.random.Generator, anchors: np.ndarray, sizes: list[t
             returns, _ = play(rng, anchors[pair[0]], anchors[pair[1]])
             played += len(returns)
     return played
-
-
-def ratio_interval(slow: np.ndarray, fast: np.ndarray) -> tuple[float, float, float]:
-    rng = np.random.default_rng(0)
-    draws = rng.integers(0, len(slow), (2000, len(slow)))
-    ratios = np.median(slow[draws], axis=1) / np.median(fast[draws], axis=1)
-    return float(np.median(slow) / np.median(fast)), *np.percentile(ratios, [2.5, 97.5])
 
 
 def main() -> None:
@@ -105,11 +99,9 @@ def main() -> None:
         numpy_iteration(rng, anchors, sizes, SEEDS)
         times["numpy, seeds batched"].append(time.perf_counter() - started)
     print(f"{played} episodes per seed and iteration, {SEEDS} seeds; compile {compile_seconds:.1f} s apart")
-    for name, values in times.items():
-        print(f"  {name:22s} median {1e3 * np.median(values):8.1f} ms")
-    for name in ("numpy", "numpy, seeds batched"):
-        ratio, low, high = ratio_interval(np.asarray(times[name]), np.asarray(times["gems_jax"]))
-        print(f"  {name} / gems_jax = {ratio:.2f}  [95 %: {low:.2f}, {high:.2f}]")
+    seconds = {name: np.asarray(values) for name, values in times.items()}
+    figures = [median(f"an iteration: {name}", 1e3 * values, "ms") for name, values in seconds.items()]
+    record("kuhn_numpy", figures + [ratio(f"{n} / gems_jax", seconds[n], seconds["gems_jax"]) for n in list(times)[1:]])
 
 
 if __name__ == "__main__":

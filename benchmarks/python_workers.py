@@ -4,8 +4,8 @@
 
 By itself: the environment alone in a process of its own, random actions, nothing else. Through the loop: whole episodes
 of `lanes` at a time with a network in every seat, as `gems_step` measures; what a step costs there beyond the
-environment's own time is the loop's overhead (the policy included). Blocks are interleaved; printed are medians, with
-the lowest and the highest.
+environment's own time is the loop's overhead (the policy included). Blocks are interleaved; printed are medians with
+bootstrap intervals.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from collections.abc import Callable
 import jax
 import numpy as np
 
+from benchmarks.timing import median, ratio, record
 from gems_jax import make_game
 from gems_jax.games.python_game import PythonGame
 from gems_jax.nets import MlpPolicy
@@ -71,7 +72,7 @@ def main() -> None:
     game = make_game(arguments.game)
     assert isinstance(game, PythonGame)
     play = episodes(game, arguments.lanes)
-    per_step: dict[str, list[float]] = {"alone": []} | {f"{count} workers": [] for count in arguments.workers}
+    per_step: dict[str, list[float]] = {name: [] for name in ["alone", *(f"{n} workers" for n in arguments.workers)]}
     for block in range(arguments.blocks + 1):
         found = {"alone": alone(game, 500)}
         for count in arguments.workers:
@@ -81,21 +82,16 @@ def main() -> None:
             steps = int(np.asarray(play(jax.random.key(block))).sum())
             found[f"{count} workers"] = (time.perf_counter() - begin) / steps
         if block:  # the first compiles
-            for name, seconds in found.items():
-                per_step[name].append(seconds)
+            for name, taken in found.items():
+                per_step[name].append(taken)
     print(f"{arguments.game}, {arguments.lanes} lanes, {arguments.blocks} blocks, {os.cpu_count()} cores")
-    base = np.median(per_step["alone"])
-    for name, seconds in per_step.items():
-        rates = 1 / np.asarray(seconds)
-        print(
-            f"{name:>10}: {np.median(rates):8.0f} steps/s [{rates.min():.0f}, {rates.max():.0f}], "
-            f"{1e6 * np.median(seconds):6.0f} us a step, of which the environment {1e6 * base:.0f}"
-        )
-    one, *more = (np.asarray(per_step[f"{count} workers"]) for count in arguments.workers)
-    for count, seconds in zip(arguments.workers[1:], more, strict=True):
-        ratio = one / seconds
-        against = f"{count} workers against {arguments.workers[0]}"
-        print(f"{against}: {np.median(ratio):.2f} [{ratio.min():.2f}, {ratio.max():.2f}]")
+    seconds = {name: np.asarray(taken) for name, taken in per_step.items()}
+    figures = [median(f"{arguments.game}: {name}", 1e6 * taken, "us a step") for name, taken in seconds.items()]
+    first, *more = (f"{count} workers" for count in arguments.workers)
+    overhead = seconds[first] - seconds["alone"]
+    figures.append(median(f"{arguments.game}: {first}, beyond the environment's own time", 1e6 * overhead, "us a step"))
+    figures += [ratio(f"{arguments.game}: {name} against {first}", seconds[first], seconds[name]) for name in more]
+    record("python_workers", figures)
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from benchmarks.timing import Figure, interleaved, median, ratio, record
 from gems_jax import make_game
 from gems_jax.config import GemsConfig
 from gems_jax.phases.state import init_gems, population_of
@@ -188,20 +189,25 @@ WORLDS = {
 }
 
 
-def measure(functions: dict[str, Program], blocks: int) -> dict[str, tuple[float, float]]:
-    """name -> (median steps per second, seconds of tracing and compiling); blocks are interleaved."""
-    compiled, seconds, rates = {}, {}, {label: [] for label in functions}  # type: ignore[var-annotated]
-    for label, function in functions.items():
-        start = time.perf_counter()
-        compiled[label] = jax.jit(function).lower(jax.random.key(0)).compile()
-        seconds[label] = time.perf_counter() - start
-        jax.block_until_ready(compiled[label](jax.random.key(0)))
-    for block in range(blocks):
-        for label, program in compiled.items():
-            start = time.perf_counter()
-            steps = int(jax.block_until_ready(program(jax.random.key(block)))[0])
-            rates[label].append(steps / (time.perf_counter() - start))
-    return {label: (float(np.median(rates[label])), seconds[label]) for label in functions}
+def measure(programs: dict[str, Program], blocks: int) -> tuple[dict[str, np.ndarray], dict[str, float]]:
+    """Seconds per useful step [blocks] of every program, and its seconds of tracing and compiling."""
+    compiled: dict[str, Callable[[], Array]] = {}
+    steps: dict[str, list[int]] = {name: [] for name in programs}
+    compiling = {}
+    for name, program in programs.items():
+        begin = time.perf_counter()
+        ready = jax.jit(program).lower(jax.random.key(0)).compile()
+        compiling[name] = time.perf_counter() - begin
+
+        def play(name: str = name, ready: Callable = ready) -> Array:
+            taken, used = ready(jax.random.key(len(steps[name])))
+            steps[name].append(int(taken))
+            return used
+
+        compiled[name] = play
+        play()
+    seconds = interleaved(compiled, blocks)
+    return {name: seconds[name] / np.asarray(steps[name][1:]) for name in programs}, compiling
 
 
 def main() -> None:
@@ -216,12 +222,13 @@ def main() -> None:
             functions[f"whole episodes, {policy}"] = whole_episodes(name, settings)
             if world.segment:
                 functions[f"games that go on, {policy}"] = going_on(name, settings)
-        found = measure(functions, arguments.blocks)
-        for label, (rate, seconds) in found.items():
-            share = f"{rate / found['the original'][0]:5.2f} of the original"
-            print(
-                f"{name:<13} {label:<22} {rate / 1e3:8.1f} k steps/s {share}  compiled in {seconds:.1f} s", flush=True
-            )
+        per_step, compiling = measure(functions, arguments.blocks)
+        figures = []
+        for label, seconds in per_step.items():
+            figures.append(median(f"{name}: {label}", 1e-3 / seconds, "k steps/s"))
+            figures.append(ratio(f"{name}: {label}, share of the original", per_step["the original"], seconds, ""))
+            figures.append(Figure(f"{name}: {label}, compiling", compiling[label], "s"))
+        record(f"worlds, {name}", figures)
 
 
 if __name__ == "__main__":
