@@ -133,6 +133,8 @@ def _figure(numbers: list[dict[str, Any]], counts: tuple[int, ...]) -> Any:
             bottom=1e-3
         )  # all alike and stratified, two players meet every pair: nothing is left but rounding
         axis.grid(True, color="0.9", linewidth=0.6, which="both")
+    # all alike and stratified, two players meet every pair: nothing is left but rounding
+    axes[0].set_ylim(bottom=1e-3)
     axes[0].set_ylabel(f"E max |v̂ − v|, {EPISODES} episodes in all")
     legend(figure, axes[0], "bars: two standard errors over games", 4)
     return figure
