@@ -58,7 +58,7 @@ PRINTED = {
 RANGES = {
     NON_NEGATIVE: (
         "generator_scale eta mutation_scale lambda_jacobian lambda_decay learning_rate critic_learning_rate beta_kl "
-        "value_weight entropy_weight entropy_decay output_rate"
+        "value_weight entropy_weight entropy_decay output_rate learning_rate_decay"
     ),
     ABOVE_ZERO: "temperature alpha",
     AT_LEAST_ONE: "slowdown",

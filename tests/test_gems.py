@@ -287,6 +287,14 @@ def test_slowdown_is_a_smaller_step_size_a_smaller_rate_and_a_heavier_trust_regi
     chex.assert_trees_all_close(slow.after(1), same.after(1), rtol=1e-4, atol=1e-5)
 
 
+def test_annealing_divides_the_rates_by_the_iteration():
+    annealed = trail("plain", learning_rate_decay=1.0, learning_rate=0.04, critic_learning_rate=0.2)
+    halved = trail("plain", learning_rate=0.02, critic_learning_rate=0.1)
+    chex.assert_trees_all_close(annealed.after(0), halved.after(0), rtol=1e-4, atol=1e-5)
+    moved = np.abs(annealed.after(1).generator["base"] - halved.after(1).generator["base"])
+    assert moved.max() > 1e-4  # a third of 0.04 in the second iteration, not a half
+
+
 def test_moving_average_of_the_values():
     smooth = trail("plain", ema=0.25)
     np.testing.assert_allclose(smooth.after(0).values[:, 0], smooth.measured(0).values[:, 0], rtol=1e-6)

@@ -253,6 +253,8 @@ class GemsConfig(Settings):
     """Scale every batch of advantages to mean 0 and deviation 1."""
     learning_rate: float = real(2e-4, NON_NEGATIVE)
     """Step size of the generator's Adam."""
+    learning_rate_decay: float = real(0.0, NON_NEGATIVE)
+    """Annealing: learning_rate / (1 + learning_rate_decay t), and the critic's likewise."""
     output_rate: float = real(1.0, NON_NEGATIVE)
     """Step size of the generator's output layer relative to the rest. Adam moves phi by this times the number of
     features f(z): about 1 / their number moves what a code generates as fast as what all codes share."""

@@ -197,8 +197,8 @@ GO_TUNED = CONNECT_FOUR_TUNED.replace(
     abr_episodes=8,
     abr_epochs=2,
     learning_rate=1e-3,
-    critic_learning_rate=5e-4,
-    entropy_weight=0.008,
+    learning_rate_decay=0.05,
+    entropy_weight=0.01,
     entropy_decay=0.0,
 )
 # Games of 300 plies, most of them drawn at first: as few as will do for measuring, and advantages that look far ahead.
@@ -215,6 +215,7 @@ CHESS_TUNED = GO_TUNED.replace(
     abr_steps=16,
     gae_lambda=0.98,
     critic_learning_rate=2e-4,
+    learning_rate_decay=0.0,
     entropy_weight=0.005,
 )
 

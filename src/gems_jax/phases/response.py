@@ -179,6 +179,7 @@ def _respond_one(
     config, learner = task.config, task.source.learner
     key_protect, key_train, key_rows, key_lanes = jax.random.split(key, 4)
     kept = protect(key_protect, key_rows, task, params, active)
+    slower = config.slowdown * (1.0 + config.learning_rate_decay * time)
     trained, opt_state, metrics = best_response.train(
         key_train,
         params,
@@ -190,8 +191,8 @@ def _respond_one(
         steps=steps,
         epochs=config.abr_epochs,
         learning_rate={
-            "generator": task.nets.generator.rates(config.learning_rate / config.slowdown, config.output_rate),
-            "critic": config.critic_learning_rate / config.slowdown,
+            "generator": task.nets.generator.rates(config.learning_rate / slower, config.output_rate),
+            "critic": config.critic_learning_rate / slower,
         },
         gradient_clip=config.gradient_clip,
         clip=config.ppo_clip,
