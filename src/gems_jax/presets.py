@@ -197,7 +197,6 @@ GO_TUNED = CONNECT_FOUR_TUNED.replace(
     abr_episodes=8,
     abr_epochs=2,
     learning_rate=1e-3,
-    learning_rate_decay=0.05,
     entropy_weight=0.01,
     entropy_decay=0.0,
 )
@@ -215,7 +214,6 @@ CHESS_TUNED = GO_TUNED.replace(
     abr_steps=16,
     gae_lambda=0.98,
     critic_learning_rate=2e-4,
-    learning_rate_decay=0.0,
     entropy_weight=0.005,
 )
 
