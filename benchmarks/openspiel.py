@@ -179,6 +179,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--blocks", type=int, default=7)
     blocks = parser.parse_args().blocks
+    try:
+        import open_spiel.python.algorithms.psro_v2.psro_v2  # noqa: F401
+    except ImportError as missing:
+        raise SystemExit(f'{missing}: OpenSpiel\'s PSRO needs more; pip install "gems_jax[compare]"') from None
     record("openspiel", kuhn(blocks) + leduc(blocks))
 
 
