@@ -42,11 +42,12 @@ class Ours:
 
     def __init__(self, game: Game, method: str, **settings: Any):
         self.game, self.solver = game, make_solver(method, game, **settings)
+        self.step = jax.jit(self.solver.step) if self.solver.jittable else self.solver.step
         self.state = self.solver.init(jax.random.key(0))
         self.count = 0
 
     def advance(self) -> None:
-        self.state, _ = self.solver.step(self.state, jax.random.fold_in(jax.random.key(1), self.count))
+        self.state, _ = self.step(self.state, jax.random.fold_in(jax.random.key(1), self.count))
         self.count += 1
 
     def distance(self) -> float:
@@ -137,7 +138,6 @@ def leduc(blocks: int) -> list[Figure]:
 
     game = make_game("leduc_holdem")
     ours = Ours(game, "cfr_plus")
-    ours.advance = _jitted_advance(ours)  # type: ignore[method-assign]
     count = needed(ours.advance, ours.distance, LEDUC)
     program, compiling = compiled(ours.solver, count)
     theirs = pyspiel.load_game("leduc_poker")
@@ -164,15 +164,6 @@ def leduc(blocks: int) -> list[Figure]:
         median(f"leduc to {LEDUC}: OpenSpiel CFR+ in Python, as many", python, "s"),
         ratio(f"leduc to {LEDUC}: OpenSpiel C++ / ours", seconds["C++"], seconds["ours"]),
     ]
-
-
-def _jitted_advance(ours: Ours) -> Callable[[], None]:
-    step = jax.jit(ours.solver.step)
-
-    def advance() -> None:
-        ours.state, _ = step(ours.state, jax.random.key(0))
-
-    return advance
 
 
 def main() -> None:

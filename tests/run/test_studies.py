@@ -9,7 +9,7 @@ from experiments.results import section
 from experiments.run import known, load
 from gems_jax.run.console import Console
 from gems_jax.run.errors import RunExistsError
-from gems_jax.run.figures import panels_of
+from gems_jax.run.plotting import panels_of
 from gems_jax.run.study import Findings, Study, run_study
 from gems_jax.run.summary import Table
 

@@ -1,7 +1,7 @@
 """OpenSpiel behind the `Game` protocol: `openspiel:<id>`, parameters as OpenSpiel writes them, "go(board_size=9)".
 
-Small games can be evaluated exactly: pyspiel's states are copied, so that
-the tree is walked on the host (`starts`, `branches`).
+Small games can be evaluated exactly: pyspiel's states are copied, so that the tree is walked on the host (`starts`,
+`branches`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from gems_jax.environments.base import Facts, Recipe, Seen
 from gems_jax.environments.openspiel import OpenSpiel, see
 from gems_jax.games.python_game import PythonGame
 from gems_jax.games.sides import Sided, check_sides
-from gems_jax.types import Array, GameState
 
 
 @jax.tree_util.register_static
@@ -72,18 +71,6 @@ class OpenSpielGame(PythonGame, Sided):
     @property
     def player_names(self) -> tuple[str, ...] | None:  # type: ignore[override]
         return Sided.player_names.fget(self) if self.cooperative else None  # type: ignore[attr-defined]
-
-    @property
-    def num_seats(self) -> int:
-        return self.facts.num_seats
-
-    @property
-    def observation_shape(self) -> tuple[int, ...]:
-        return self.facts.observation_shape
-
-    def init(self, key: Array) -> GameState:
-        """key: consumed."""
-        return PythonGame.init(self, key)
 
     def starts(self) -> list[Branch]:
         """Every position before the first move."""

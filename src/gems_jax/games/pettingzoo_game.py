@@ -17,7 +17,6 @@ from gems_jax.environments import pettingzoo
 from gems_jax.environments.base import Facts, Recipe, make_environment
 from gems_jax.games.python_game import PythonGame
 from gems_jax.games.sides import Sided, check_sides
-from gems_jax.types import Array, GameState
 
 USUAL_STEPS = 25  # of a particle world, for which typical returns are declared
 
@@ -145,18 +144,6 @@ class PettingZooGame(PythonGame, Sided):
     def player_names(self) -> tuple[str, ...] | None:  # type: ignore[override]
         """None where players are not told apart by more than their seats: such games are won, drawn or lost."""
         return Sided.player_names.fget(self) if self._rules.side_names else None  # type: ignore[attr-defined]
-
-    @property
-    def num_seats(self) -> int:
-        return self.facts.num_seats
-
-    @property
-    def observation_shape(self) -> tuple[int, ...]:
-        return self.facts.observation_shape
-
-    def init(self, key: Array) -> GameState:
-        """key: consumed."""
-        return PythonGame.init(self, key)
 
 
 @functools.lru_cache(maxsize=64)

@@ -343,7 +343,7 @@ def curves(comparison: Comparison, game: str) -> Any:
     """The metric of one game's groups on every axis: interquartile mean and its band."""
     from matplotlib.figure import Figure
 
-    from gems_jax.run.figures import STYLES
+    from gems_jax.run.plotting import STYLES
 
     here = [each for each in comparison.groups if each.game == game]
     axes_names = _axes(here, comparison.axes)

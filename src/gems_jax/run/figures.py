@@ -1,45 +1,34 @@
 """Figures of an experiment: convergence, error budget, forgetting and diversity. Drawn from logged rows alone.
 
-Arms differ by colour (the Okabe-Ito set, safe for colour-blind readers), line style and marker, the terms of the
-budget by colour and hatching, so that all can be told apart in black and white too. matplotlib is loaded on first use.
+Arms are told apart as in `plotting`, the terms of the budget by colour and hatching.
 """
 
 from __future__ import annotations
 
-import io
-from collections.abc import Mapping, Sequence, Sized
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from gems_jax.run.engine import Rows
 from gems_jax.run.errors import writing
 from gems_jax.run.labels import readable
+from gems_jax.run.plotting import (
+    STYLES,
+    along_iterations,
+    bound_below,
+    draw_curve,
+    halo,
+    legend,
+    of_seeds,
+    panels_of,
+    plain_log_ticks,
+    save,
+    styles_of,
+)
 from gems_jax.run.statistics import mean_band
 
-DPI = 130
-
-
-class Style(NamedTuple):
-    color: str
-    line: Any
-    marker: str
-
-
-STYLES = (
-    Style("#0072B2", "-", "o"),
-    Style("#D55E00", (0, (5, 1.5)), "s"),
-    Style("#009E73", (0, (1, 1)), "^"),
-    Style("#CC79A7", (0, (5, 1, 1, 1)), "D"),
-    Style("#E69F00", (0, (3, 1, 1, 1, 1, 1)), "v"),
-    Style("#56B4E9", (0, (8, 2)), "P"),
-    Style("#000000", (0, (2, 2)), "X"),
-    Style("#8B4513", (0, (6, 1, 1, 1, 1, 1)), "<"),
-    Style("#7F7F7F", (0, (4, 2)), ">"),
-    Style("#5D3A9B", (0, (1, 2)), "*"),
-    Style("#A6761D", (0, (10, 1, 2, 1)), "h"),
-)
 # (column, legend, colour, hatch), from the bottom of the stack to the top
 BUDGET = (
     ("budget_meta_regret", "meta regret: σ is not yet a best mixture of the anchors", "#56B4E9", "..."),
@@ -103,23 +92,23 @@ def convergence(curves: Mapping[str, Rows], column: str, label: str, references:
         axis.set_yscale("log")
         axis.grid(True, which="major", color="0.9", linewidth=0.6)
     low, high = axes[1].get_xlim()
-    _plain_log_ticks(axes[1].xaxis, (1.0,) if high > 50 * low else (1.0, 2.0, 5.0))
-    _bound_below(axes[0], [rows[column] for rows in curves.values() if column in rows], [v for _, v in references])
+    plain_log_ticks(axes[1].xaxis, (1.0,) if high > 50 * low else (1.0, 2.0, 5.0))
+    bound_below(axes[0], [rows[column] for rows in curves.values() if column in rows], [v for _, v in references])
     low, high = axes[0].get_ylim()
-    _plain_log_ticks(axes[0].yaxis, (1.0,) if high > 1000 * low else (1.0, 2.0, 5.0))
+    plain_log_ticks(axes[0].yaxis, (1.0,) if high > 1000 * low else (1.0, 2.0, 5.0))
     for name, value in references:
         for axis in axes:
             axis.axhline(value, color="0.35", linewidth=0.8, linestyle=(0, (1, 3)), zorder=1)
         axes[0].annotate(
             f"{name}: {value:.3g}", (0.99, value), xycoords=("axes fraction", "data"), xytext=(0, 2),
             textcoords="offset points", ha="right", va="bottom", fontsize=7, color="0.2", zorder=5,
-            path_effects=_halo(),
+            path_effects=halo(),
         )  # fmt: skip
     axes[0].set_ylabel(f"{label} (log scale)")
-    _iterations(axes[0])
+    along_iterations(axes[0])
     together = f" all {seeds} seeds together," if seeds > 1 else ""
     axes[1].set_xlabel(f"seconds (log scale),{together} without compilation")
-    legend(figure, axes[0], title=_of_seeds(seeds, ", cut off at the lowest seed"))
+    legend(figure, axes[0], title=of_seeds(seeds, ", cut off at the lowest seed"))
     return figure
 
 
@@ -141,11 +130,11 @@ def league(
         axis.set_yscale("log")
         axis.grid(True, which="major", color="0.9", linewidth=0.6)
         axis.set_title(title, fontsize=10)
-        _iterations(axis)
+        along_iterations(axis)
         axis.legend(loc="upper center", bbox_to_anchor=(0.5, -0.12), ncols=3, fontsize=7, frameon=False)
-    _bound_below(axes[0], [rows[column] for rows in curves.values() if column in rows], [v for _, v in references])
+    bound_below(axes[0], [rows[column] for rows in curves.values() if column in rows], [v for _, v in references])
     low, high = axes[0].get_ylim()
-    _plain_log_ticks(axes[0].yaxis, (1.0,) if high > 1000 * low else (1.0, 2.0, 5.0))
+    plain_log_ticks(axes[0].yaxis, (1.0,) if high > 1000 * low else (1.0, 2.0, 5.0))
     axes[0].set_ylabel(f"{label} (log scale)")
     return figure
 
@@ -222,15 +211,15 @@ def outcomes(
             axis.annotate(
                 f"bar: {word} {bound:g}", (0.99, bound), xycoords=("axes fraction", "data"), xytext=(0, away),
                 textcoords="offset points", ha="right", va=where, fontsize=7, color="0.2", zorder=5,
-                path_effects=_halo(),
+                path_effects=halo(),
             )  # fmt: skip
         if over_time:
             axis.set_xlabel("minutes, evaluation included, compilation apart")
         else:
-            _iterations(axis)
+            along_iterations(axis)
         axis.set_ylabel(f"{readable(column)} ({unit})" if column.startswith("value_") else readable(column))
         axis.grid(True, color="0.9", linewidth=0.6)
-    legend(figure, axes[0], title=_of_seeds(max(len(rows["iteration"]) for rows in curves.values())))
+    legend(figure, axes[0], title=of_seeds(max(len(rows["iteration"]) for rows in curves.values())))
     return figure
 
 
@@ -257,10 +246,10 @@ def error_budget(curves: Mapping[str, Rows], unit: str) -> Any:
             error = f"{rows['monte_carlo_error'].mean():.2g}"
             above[number].text(
                 0.97, 0.95, f"beside the sum, Monte-Carlo error\nof a round, max |v̂ − v|: {error}",
-                transform=above[number].transAxes, ha="right", va="top", fontsize=8, path_effects=_halo(),
+                transform=above[number].transAxes, ha="right", va="top", fontsize=8, path_effects=halo(),
             )  # fmt: skip
         above[number].set_title(arm, fontsize=10)
-        _iterations(below[number])
+        along_iterations(below[number])
     last = max(rows["iteration"].shape[1] for rows in shown.values())
     above[0].set_xlim(1, max(last, 2))
     above[0].set_ylim(bottom=0)
@@ -269,12 +258,6 @@ def error_budget(curves: Mapping[str, Rows], unit: str) -> Any:
     below[0].set_ylabel("share of the sum (%)")
     legend(figure, above[0], "of the mixture σ′ before the generator is trained; means over players and seeds", 2)
     return figure
-
-
-def _iterations(axis: Any) -> None:
-    """Iterations along x: there is no half of one."""
-    axis.set_xlabel("iteration")
-    axis.xaxis.get_major_locator().set_params(integer=True)
 
 
 def _stack(axis: Any, x: np.ndarray, terms: Sequence[np.ndarray]) -> None:
@@ -298,7 +281,7 @@ def forgetting(curves: Mapping[str, Rows], unit: str) -> Any:
         for style, (arm, rows) in zip(styles_of(curves), curves.items(), strict=True):
             if column in rows:
                 draw_curve(axis, rows["iteration"][0], rows[column], style, arm)
-        _iterations(axis)
+        along_iterations(axis)
         axis.set_ylabel(label)
         axis.grid(True, color="0.9", linewidth=0.6)
     axes[0].set_ylim(bottom=0)
@@ -307,95 +290,3 @@ def forgetting(curves: Mapping[str, Rows], unit: str) -> Any:
     axes[2].set_ylim(1.0 - 0.03 * (top - 1.0), top)
     legend(figure, axes[0])
     return figure
-
-
-# --- parts
-
-
-def panels_of(rows: int, columns: int, width: float, height: float, sharey: bool = False) -> tuple[Any, Any]:
-    """A figure of its own, without pyplot's global state, so that no display and no backend is asked for."""
-    from matplotlib import rc_context
-    from matplotlib.figure import Figure
-
-    with rc_context({"font.size": 9, "axes.spines.top": False, "axes.spines.right": False}):
-        figure = Figure(figsize=(width, height), layout="constrained")
-        axes = figure.subplots(rows, columns, sharey="row" if sharey else False, sharex=rows > 1, squeeze=False)
-    return figure, axes
-
-
-def legend(figure: Any, axis: Any, title: str | None = None, columns: int | None = None) -> None:
-    """One legend for all panels, below them."""
-    handles, names = axis.get_legend_handles_labels()
-    figure.legend(
-        handles, names, loc="outside lower center", ncols=columns or min(len(names), 5), fontsize=8, frameon=False,
-        title=title, title_fontsize=8, handlelength=3.5,
-    )  # fmt: skip
-
-
-def _of_seeds(seeds: int, cut: str = "") -> str:
-    """What lines and bands mean."""
-    return (
-        f"thick lines: mean over seeds; bands: its 95 % interval{cut}; thin lines: seeds" if seeds > 1 else "one seed"
-    )
-
-
-def _halo() -> list[Any]:
-    """White around a line or a text, so that it can be read on any ground."""
-    from matplotlib.patheffects import withStroke
-
-    return [withStroke(linewidth=2.5, foreground="white")]
-
-
-def styles_of(curves: Sized) -> list[Style]:
-    """One style for each."""
-    return [STYLES[position % len(STYLES)] for position in range(len(curves))]
-
-
-def draw_curve(
-    axis: Any, x: np.ndarray, values: np.ndarray, style: Style, label: str, log: bool = False, thin: bool = True
-) -> None:
-    """values: [seeds, n]. `thin`: a line for every seed."""
-    mean, low, high = mean_band(values)
-    if len(values) > 1:
-        for seed in values if thin else ():
-            axis.plot(x, seed, color=style.color, linewidth=0.5, alpha=0.35, zorder=2)
-        # A symmetric interval may reach below zero, which a logarithmic axis has no place for.
-        low = np.maximum(low, np.maximum(values.min(axis=0), 1e-12)) if log else low
-        axis.fill_between(x, low, high, color=style.color, alpha=0.15, linewidth=0)
-    axis.plot(
-        x, mean, color=style.color, linestyle=style.line, linewidth=1.8, marker=style.marker, markersize=4,
-        markevery=max(len(x) // 8, 1), label=label, zorder=3,
-    )  # fmt: skip
-
-
-def _bound_below(axis: Any, values: Sequence[np.ndarray], lines: Sequence[float]) -> None:
-    """The lowest seed or reference decides, not the end of a band: that may go down to zero.
-
-    What is less than 1e-5 of the highest is rounding, and not shown.
-    """
-    positive = np.concatenate([*(value[value > 0].ravel() for value in values), np.asarray(lines, float)])
-    if positive.size:
-        axis.set_ylim(max(positive.min() / 1.5, positive.max() * 1e-5), positive.max() * 1.4)
-
-
-def _plain_log_ticks(axis: Any, steps: tuple[float, ...]) -> None:
-    """0.01, 0.02, 0.05, 0.1 instead of powers of ten."""
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
-
-    axis.set_major_locator(LogLocator(subs=steps))
-    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    axis.set_minor_formatter(NullFormatter())
-
-
-def save(figure: Any, path: Path) -> Path:
-    """A PNG with a palette: a third of the size, and no difference to the eye."""
-    from matplotlib import rc_context
-    from PIL import Image
-
-    buffer = io.BytesIO()
-    with rc_context({"hatch.linewidth": 0.5}):
-        figure.savefig(buffer, dpi=DPI, format="png")
-    image = Image.open(buffer).convert("RGB").quantize(256, dither=Image.Dither.NONE)
-    with writing(path):
-        image.save(path, optimize=True)
-    return path

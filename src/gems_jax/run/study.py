@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from gems_jax.run import figures, summary
+from gems_jax.run import plotting, summary
 from gems_jax.run.cache import enable_compilation_cache
 from gems_jax.run.console import Console
 from gems_jax.run.errors import RunExistsError, writing
@@ -60,7 +60,7 @@ def run_study(
     found = study.measure(quick)
     with writing(folder):
         (folder / "figures").mkdir(parents=True, exist_ok=True)
-    drawn = [figures.save(figure, folder / "figures" / f"{name}.png") for name, figure in found.figures.items()]
+    drawn = [plotting.save(figure, folder / "figures" / f"{name}.png") for name, figure in found.figures.items()]
     summary.write_csv(folder / "summary.csv", found.numbers)
     told = [f"check {'holds' if holds else 'FAILED'}: {text}" for text, holds in found.checks]
     console.table(found.table.rich(study.title))

@@ -19,7 +19,7 @@ from gems_jax.games.matrix_game import matrix_game
 from gems_jax.importance import shared_values
 from gems_jax.meta.matrix import slot_values
 from gems_jax.population import StackedPolicies
-from gems_jax.run.figures import legend, panels_of, styles_of
+from gems_jax.run.plotting import legend, panels_of, styles_of
 from gems_jax.run.studies.regret import pure_policies
 from gems_jax.run.study import Findings
 from gems_jax.run.summary import Table

@@ -16,7 +16,7 @@ import numpy as np
 
 from gems_jax.meta.matrix import Iterate, duality_gap, iterate_weights
 from gems_jax.meta.schedules import Schedule, step_size
-from gems_jax.run.figures import STYLES, legend, panels_of
+from gems_jax.run.plotting import STYLES, legend, panels_of
 from gems_jax.run.studies.regret import ALPHA, random_games
 from gems_jax.run.studies.regret import measured_values as measured
 from gems_jax.run.study import Findings

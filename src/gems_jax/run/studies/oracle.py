@@ -16,7 +16,7 @@ import numpy as np
 
 from gems_jax.games.bandit import ShiftingMeta
 from gems_jax.oracle import BanditHistory, Pulls, delta_at, index_scores, play_bandit
-from gems_jax.run.figures import legend, panels_of, styles_of
+from gems_jax.run.plotting import legend, panels_of, styles_of
 from gems_jax.run.study import Findings
 from gems_jax.run.summary import Table
 from gems_jax.types import Array

@@ -15,7 +15,7 @@ from gems_jax.games.matrix_game import matrix_game
 from gems_jax.meta.regret import Regret, measure_regret
 from gems_jax.meta.schedules import Schedule, step_size
 from gems_jax.population import StackedPolicies
-from gems_jax.run.figures import legend, panels_of, styles_of
+from gems_jax.run.plotting import legend, panels_of, styles_of
 from gems_jax.run.study import Findings
 from gems_jax.run.summary import Table
 from gems_jax.types import Array, PolicyOutput, PyTree
