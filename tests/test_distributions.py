@@ -25,6 +25,18 @@ def test_categorical_closed_forms():
     assert distributions.kl(output, output) == pytest.approx(0.0, abs=1e-6)
 
 
+def test_a_trembling_hand_mixes_in_any_legal_action():
+    output = categorical([0.25, 0.5, 0.25], [True, False, True])
+    legal = jnp.asarray([True, False, True])
+    sure = categorical([1.0, 1e-30, 1e-30], legal)
+    for share, expected in [(0.0, [1, 0, 0]), (0.5, [0.75, 0, 0.25]), (1.0, [0.5, 0, 0.5])]:
+        shaken = distributions.tremble(sure, legal, share)
+        np.testing.assert_allclose(jax.nn.softmax(shaken.logits), expected, atol=1e-6)
+    np.testing.assert_allclose(jax.nn.softmax(distributions.tremble(output, legal, 0.3).logits), [0.5, 0, 0.5])
+    with pytest.raises(ValueError, match="abr_tremble=0"):
+        distributions.tremble(PolicyOutput(mean=jnp.zeros(2), log_std=jnp.zeros(2)), legal, 0.1)
+
+
 def test_inverse_cdf_hits_each_action_at_its_quantiles_and_never_an_illegal_one():
     output = categorical([0.25, 0.5, 0.25], [True, False, True])  # renormalised to 1/2, 0, 1/2
     noise = jnp.asarray([0.0, 0.49, 0.51, 1.0 - 2.0**-24])

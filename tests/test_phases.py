@@ -119,6 +119,33 @@ def test_the_share_of_opponents_that_sigma_does_not_choose():
         np.testing.assert_allclose(jnp.exp(faced_mixture(sigma, active, floor)), [expected], rtol=1e-6)
 
 
+def test_opponents_of_the_training_tremble(monkeypatch):
+    """Scissors against rock lose every episode; against a hand that always trembles they lose a third."""
+    config = BY_HAND.replace(abr_anchors=8, abr_opponents=8, abr_episodes=8)
+    state = pure_population(config, [2, 2], [0, 0])
+
+    def train(key, params, opt_state, *, experience, **options):
+        zero = jnp.float32(0.0)
+        earned = jnp.mean(experience(key, params, options["carry"])[0][0].earned)
+        return params, opt_state, TrainMetrics(earned, zero, zero, zero, zero, jnp.int32(0), jnp.int32(0))
+
+    monkeypatch.setattr(best_response, "train", train)
+    known = {name: getattr(state, name) for name in ("anchors", "active", "anchor_id", "sigma")}
+    found = Expansion(**{name: known.get(name) for name in Expansion._fields})
+    opponents = materialise(population_of(state, RPS, config), 2)
+
+    @jax.jit
+    def earned(key, tremble):
+        return respond(key, state, found, opponents, RPS, config.replace(abr_tremble=tremble)).metrics.objective[0]
+
+    low, high = RPS.return_bounds
+    sure, shaken = (float(earned(jax.random.key(1), share)) for share in (0.0, 1.0))
+    rewards = np.asarray([RPS.payoffs[0][2][other] for other in range(3)]) / (high - low)
+    assert sure == pytest.approx(rewards[0], abs=1e-6)
+    assert shaken == pytest.approx(rewards.mean(), abs=0.1)
+    assert abs(shaken - sure) > 0.2
+
+
 def test_profiles_and_temperature():
     plain = trail("plain")
     state = plain.after(4)

@@ -265,6 +265,9 @@ class GemsConfig(Settings):
     """Weight of the KL trust region."""
     abr_floor: float = real(0.0, SHARE)
     """Share of the training's opponents that are drawn from all active anchors alike instead of from sigma."""
+    abr_tremble: float = real(0.0, SHARE)
+    """Probability that an opponent of the training takes any legal action instead of its own: what is learned then
+    covers positions that the population would not bring about, against whoever else plays. Discrete actions only."""
     q_new: float = real(0.25, SHARE)
     """Share of a batch on the newest anchor; the rest follow sigma."""
     gradient_clip: float = real(0.5, CAP)

@@ -13,6 +13,7 @@ import chex
 import distrax
 import jax
 import jax.numpy as jnp
+from jax.typing import ArrayLike
 
 from gems_jax.types import Array, PolicyOutput
 
@@ -59,6 +60,15 @@ def sample(output: PolicyOutput, noise: Array) -> Array:
     # Zero-probability actions repeat the CDF's value and are passed over by `<=`; scaling by the last entry keeps the
     # threshold strictly below it, whatever the rounding.
     return jnp.sum(cdf <= noise * cdf[-1], dtype=jnp.int32)
+
+
+def tremble(output: PolicyOutput, legal: Array, share: ArrayLike) -> PolicyOutput:
+    """The same distribution, but with probability `share` any legal action [A] alike: a trembling hand."""
+    if output.logits is None:
+        raise ValueError("only discrete actions can tremble: got a continuous distribution; set abr_tremble=0")
+    alike = legal / jnp.maximum(jnp.sum(legal), 1)
+    mixed = (1.0 - share) * jax.nn.softmax(output.logits) + share * alike
+    return PolicyOutput(logits=mask_logits(jnp.log(jnp.maximum(mixed, 1e-30)), legal))
 
 
 def log_prob(output: PolicyOutput, action: Array) -> Array:

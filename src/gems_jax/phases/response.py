@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jax.typing import ArrayLike
 
 from gems_jax import best_response, distributions, simplex
 from gems_jax.best_response import TrainMetrics
@@ -55,7 +56,7 @@ def respond(
         source = Source(
             views=views,
             learner=make_learner(nets, config.temperature),
-            opponents=rotate(opponents, p),
+            opponents=trembling(rotate(opponents, p), config.abr_tremble),
             log_sigma=rotate(faced, p),
             num_opponents=config.abr_opponents,
             episodes=config.abr_episodes,
@@ -79,6 +80,17 @@ def faced_mixture(sigma: Array, active: Array, floor: Array | float) -> Array:
     """
     alike = jax.vmap(simplex.masked_uniform)(active & (sigma > 0.0))
     return jnp.log((1.0 - floor) * sigma + floor * alike)
+
+
+def trembling(policies: StackedPolicies, share: ArrayLike) -> StackedPolicies:
+    """The same policies, each of whose actions is with probability `share` any legal one."""
+    if isinstance(share, (int, float)) and not share:
+        return policies
+
+    def apply(phi: PyTree, observation: Array, legal: Array) -> PolicyOutput:
+        return distributions.tremble(policies.apply(phi, observation, legal), legal, share)
+
+    return StackedPolicies(policies.params, apply)
 
 
 def make_learner(nets: Networks, temperature: Array | float) -> Learner:
