@@ -21,7 +21,7 @@ from gems_jax.run import checkpoint, machine
 from gems_jax.run.cache import enable_compilation_cache
 from gems_jax.run.console import Console, Progress
 from gems_jax.run.directory import RunDirectory, extend, identity, log, read_config, write_status
-from gems_jax.run.engine import Engine, Measure, Rows, make_engine
+from gems_jax.run.engine import Engine, Family, Measure, Rows, make_engine
 from gems_jax.run.errors import NonFiniteError, RunError
 from gems_jax.run.files import locked
 from gems_jax.run.rows import Counters, NonFinite, complete_rows, first_nonfinite
@@ -59,7 +59,7 @@ class _Session:
     best: str | None
     highest: bool
     checkpoint_seconds: float
-    allow_nonfinite: Collection[str]
+    allow_nonfinite: Collection[str] | None
     done: int = 0
     saved: int | None = None  # iteration of the newest checkpoint
     saved_at: float = 0.0
@@ -89,7 +89,8 @@ def run(
     highest: bool = False,
     keep: int = 3,
     checkpoint_seconds: float = 10.0,
-    allow_nonfinite: Collection[str] = (),
+    allow_nonfinite: Collection[str] | None = (),
+    family: Family | None = None,
     seed_batch: int | None = None,
     stepwise: bool = False,
     cache: bool = True,
@@ -102,15 +103,17 @@ def run(
     the row whose mean over seeds the progress line shows and whose lowest checkpoint (`highest`: its highest) is kept
     besides the last `keep`. Checkpoints are at least `checkpoint_seconds` apart (0: after every chunk), and one ends
     every run. `seed_batch` limits how many seeds are in memory at once. NaN or infinity in a row (other than
-    `allow_nonfinite`), or NaN in the state, stops the run with NonFiniteError before a checkpoint holds it. `stepwise`
+    `allow_nonfinite`), or NaN in the state, stops the run with NonFiniteError before a checkpoint holds it; with
+    allow_nonfinite=None nothing does. A `family` makes runs that differ in numbers, too: one for each of `seeds`, which
+    may then repeat themselves, with a folder each in `directory`. `stepwise`
     leaves compiled loops after every iteration. `how_to_resume` is what a stopped run says to go on with, by default
     `gems resume` with its folder.
     """
     seeds = tuple(int(seed) for seed in seeds)
-    _check_arguments(iterations, seeds, chunk, directory, checkpoint_seconds, keep)
+    _check_arguments(iterations, seeds, chunk, directory, checkpoint_seconds, keep, family is not None)
     if cache:
         enable_compilation_cache()
-    engine = make_engine(solver, seeds, chunk, measure, init_monitor, seed_batch, stepwise)
+    engine = make_engine(solver, seeds, chunk, measure, init_monitor, seed_batch, stepwise, family)
     session = _Session(
         iterations=iterations,
         seeds=seeds,
@@ -222,7 +225,8 @@ def _loop(session: _Session, engine: Engine, carry: PyTree, chunk: int, stop: St
         begin = time.perf_counter()
         result = advance(carry, session.done, count)
         took = time.perf_counter() - begin
-        bad = first_nonfinite(result, session.allow_nonfinite)
+        allowed = session.allow_nonfinite
+        bad = None if allowed is None else first_nonfinite(result, allowed)
         rows = complete_rows(
             result.rows, session.done, count if bad is None else bad.iterations, took, session.counters
         )
@@ -349,12 +353,13 @@ def _seed_list(seeds: Sequence[int]) -> str:
 
 
 def _check_arguments(
-    iterations: int, seeds: tuple[int, ...], chunk: int, directory: RunDirectory | None, spacing: float, keep: int
-) -> None:
+    iterations: int, seeds: tuple[int, ...], chunk: int, directory: RunDirectory | None, spacing: float, keep: int,
+    repeated: bool,
+) -> None:  # fmt: skip
     for name, value in (("iterations", iterations), ("chunk", chunk), ("keep", keep)):
         if value < 1:
             raise ValueError(f"{name} must be at least 1, got {value}")
-    if not seeds or len(set(seeds)) != len(seeds):
+    if not seeds or (len(set(seeds)) != len(seeds) and not repeated):
         raise ValueError(f"seeds must be one or more different integers, got {seeds}")
     if spacing < 0:
         raise ValueError(f"checkpoint_seconds must be at least 0, got {spacing}")

@@ -1,4 +1,4 @@
-"""How iterations are computed: chunks of a compiled loop, vmapped over seeds, or a Python loop.
+"""How iterations are computed: chunks of a compiled loop, vmapped over seeds, or a Python loop (`python_engine.py`).
 
 Both engines do the same thing to the same carry, `{"state": ..., "monitor": ...}`, and give the same rows. The key of
 iteration i (counted from 1) of a seed is `fold_in(key(seed), i)`, and `fold_in(key(seed), 0)` initialises: nothing
@@ -15,7 +15,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gems_jax.stages import staged
 from gems_jax.types import Array, PyTree, Solver
 
 Row = dict[str, Array]  # one iteration's scalars by name
@@ -29,6 +28,22 @@ class Chunk(NamedTuple):
     carry: PyTree
     rows: Rows
     nan_leaves: list[tuple[int, str]]  # (index of the seed, name of a leaf of the carry that holds NaN)
+
+
+class Parts(NamedTuple):
+    """What a run consists of: a solver, and what measures it."""
+
+    solver: Solver
+    measure: Measure | None
+    init_monitor: Callable[[PyTree], PyTree]
+
+
+class Family(NamedTuple):
+    """Runs of one program that differ in numbers: `member(own)` makes the parts of the run that has the numbers `own`,
+    a slice of `values`, and is called while tracing."""
+
+    member: Callable[[PyTree], Parts]
+    values: PyTree  # a leading axis as long as the seeds: one run for each
 
 
 class Engine(NamedTuple):
@@ -51,17 +66,24 @@ def make_engine(
     init_monitor: Callable[[PyTree], PyTree] | None = None,
     seed_batch: int | None = None,
     stepwise: bool = False,
+    family: Family | None = None,
 ) -> Engine:
     """The compiled engine where the solver is jittable, else the Python one.
 
+    With a `family`, run number i has the i-th seed and the family's i-th numbers; it needs a jittable solver.
     `stepwise` calls the step of a jittable solver from Python as well, on the same carry as the compiled engine: for a
     step that looks at its values, and for going on with it where the compiled engine stopped.
     """
     init_monitor = init_monitor or (lambda state: ())
     if solver.jittable and not stepwise:
-        return _compiled_engine(solver, seeds, chunk, measure, init_monitor, seed_batch)
-    engine = _python_engine(solver, seeds, measure, init_monitor)
-    return _stacked(engine, len(seeds)) if solver.jittable else engine
+        alone = Family(lambda own: Parts(solver, measure, init_monitor), ())
+        return _compiled_engine(family or alone, seeds, chunk, seed_batch)
+    if family is not None:
+        raise ValueError("runs that differ in numbers need a compiled engine: the solver's step must be jittable")
+    from gems_jax.run.python_engine import python_engine, stacked
+
+    engine = python_engine(solver, seeds, measure, init_monitor)
+    return stacked(engine, len(seeds)) if solver.jittable else engine
 
 
 def iteration_row(
@@ -85,68 +107,63 @@ def iteration_row(
     return monitor, row
 
 
-def _compiled_engine(
-    solver: Solver,
-    seeds: Sequence[int],
-    chunk: int,
-    measure: Measure | None,
-    init_monitor: Callable[[PyTree], PyTree],
-    seed_batch: int | None,
-) -> Engine:
-    keys = jnp.stack([jax.random.key(seed) for seed in seeds])
+def _compiled_engine(family: Family, seeds: Sequence[int], chunk: int, seed_batch: int | None) -> Engine:
+    keys, values = jnp.stack([jax.random.key(seed) for seed in seeds]), family.values
 
-    def over_seeds(function: Callable[..., PyTree], *arguments: PyTree) -> PyTree:
+    def over_runs(function: Callable[..., PyTree], *arguments: PyTree) -> PyTree:
         return _map_in_batches(function, arguments, len(seeds), seed_batch or len(seeds))
 
-    def start_one(key: Array) -> PyTree:
-        state = solver.init(jax.random.fold_in(key, 0))
-        carry = {"state": state, "monitor": init_monitor(state)}
+    def start_one(key: Array, own: PyTree) -> PyTree:
+        parts = family.member(own)
+        state = parts.solver.init(jax.random.fold_in(key, 0))
+        carry = {"state": state, "monitor": parts.init_monitor(state)}
         return jax.tree.map(lambda leaf: jnp.asarray(leaf, dtype=jnp.asarray(leaf).dtype), carry)
 
     @jax.jit  # inside another jit this only keeps the trace: the shapes below and the loop share one
-    def iterate(key: Array, carry: PyTree, iteration: Array) -> tuple[PyTree, Row]:
-        state, metrics = solver.step(carry["state"], jax.random.fold_in(key, iteration))
-        monitor, row = iteration_row(measure, carry["monitor"], carry["state"], metrics, state, iteration)
+    def iterate(key: Array, own: PyTree, carry: PyTree, iteration: Array) -> tuple[PyTree, Row]:
+        parts = family.member(own)
+        state, metrics = parts.solver.step(carry["state"], jax.random.fold_in(key, iteration))
+        monitor, row = iteration_row(parts.measure, carry["monitor"], carry["state"], metrics, state, iteration)
         return {"state": state, "monitor": monitor}, row
 
-    def advance_one(key: Array, carry: PyTree, done: Array, count: Array) -> tuple[PyTree, Row, PyTree]:
+    def advance_one(key: Array, own: PyTree, carry: PyTree, done: Array, count: Array) -> tuple[PyTree, Row, PyTree]:
         def body(n: Array, loop: tuple[PyTree, Row]) -> tuple[PyTree, Row]:
-            carry, row = iterate(key, loop[0], done + n + 1)
+            carry, row = iterate(key, own, loop[0], done + n + 1)
             return carry, jax.tree.map(lambda buffer, value: buffer.at[n].set(value), loop[1], row)
 
         # A loop of `count` <= chunk turns instead of a scan of fixed length: one program serves the shorter last
         # chunk and every place where a run is taken up, so these neither compile again nor round differently.
-        _, shapes = jax.eval_shape(iterate, key, carry, done)
+        _, shapes = jax.eval_shape(iterate, key, own, carry, done)
         rows = {name: jnp.zeros((chunk,), shape.dtype) for name, shape in shapes.items()}
         carry, rows = jax.lax.fori_loop(0, count, body, (carry, rows))
-        return carry, rows, jax.tree.map(_has_nan, carry)
+        return carry, rows, jax.tree.map(has_nan, carry)
 
-    def advance_all(keys: Array, carry: PyTree, done: Array, count: Array) -> PyTree:
-        return over_seeds(lambda key, carry: advance_one(key, carry, done, count), keys, carry)
+    def advance_all(keys: Array, values: PyTree, carry: PyTree, done: Array, count: Array) -> PyTree:
+        return over_runs(lambda *one: advance_one(*one, done, count), keys, values, carry)
+
+    def start_all(keys: Array, values: PyTree) -> PyTree:
+        return over_runs(start_one, keys, values)
 
     def start() -> tuple[PyTree, float]:
         begin = time.perf_counter()
-        program = jax.jit(lambda keys: over_seeds(start_one, keys)).lower(keys).compile()
+        program = jax.jit(start_all).lower(keys, values).compile()
         seconds = time.perf_counter() - begin
-        return jax.block_until_ready(program(keys)), seconds
+        return jax.block_until_ready(program(keys, values)), seconds
 
     def compile(carry: PyTree) -> tuple[Callable[[PyTree, int, int], Chunk], float]:
         begin = time.perf_counter()
         zero = jnp.int32(0)
-        program = jax.jit(advance_all, donate_argnums=1).lower(keys, carry, zero, zero).compile()
+        program = jax.jit(advance_all, donate_argnums=2).lower(keys, values, carry, zero, zero).compile()
         seconds = time.perf_counter() - begin
 
         def advance(carry: PyTree, done: int, count: int) -> Chunk:
-            carry, rows, nan = program(keys, carry, jnp.int32(done), jnp.int32(count))
+            carry, rows, nan = program(keys, values, carry, jnp.int32(done), jnp.int32(count))
             host = {name: np.asarray(values)[:, :count] for name, values in rows.items()}
-            return Chunk(jax.block_until_ready(carry), host, _nan_leaves(nan, len(seeds)))
+            return Chunk(jax.block_until_ready(carry), host, nan_leaves(nan, len(seeds)))
 
         return advance, seconds
 
-    def template() -> PyTree:
-        return jax.eval_shape(lambda keys: over_seeds(start_one, keys), keys)
-
-    return Engine(template, start, compile, fixed_shapes=True, compiles=True)
+    return Engine(lambda: jax.eval_shape(start_all, keys, values), start, compile, fixed_shapes=True, compiles=True)
 
 
 def _map_in_batches(function: Callable[..., PyTree], arguments: PyTree, size: int, batch: int) -> PyTree:
@@ -164,80 +181,14 @@ def _map_in_batches(function: Callable[..., PyTree], arguments: PyTree, size: in
     return jax.tree.map(lambda leaf: leaf.reshape(num * batch, *leaf.shape[2:])[:size], results)
 
 
-def _python_engine(
-    solver: Solver, seeds: Sequence[int], measure: Measure | None, init_monitor: Callable[[PyTree], PyTree]
-) -> Engine:
-    keys = [jax.random.key(seed) for seed in seeds]
-    # anew whenever a state grows; staged, for it may play games of Python's
-    measure = None if measure is None else (jax.jit if solver.jittable else staged)(measure)
-
-    def start() -> tuple[PyTree, float]:
-        states = tuple(solver.init(jax.random.fold_in(key, 0)) for key in keys)
-        return {"state": states, "monitor": tuple(init_monitor(state) for state in states)}, 0.0
-
-    def advance(carry: PyTree, done: int, count: int) -> Chunk:
-        states, monitors = list(carry["state"]), list(carry["monitor"])
-        rows: dict[str, list[list[Any]]] = {}
-        for seed, key in enumerate(keys):
-            for iteration in range(done + 1, done + count + 1):
-                before = states[seed]
-                states[seed], metrics = solver.step(before, jax.random.fold_in(key, iteration))
-                monitors[seed], row = iteration_row(
-                    measure, monitors[seed], before, metrics, states[seed], jnp.int32(iteration)
-                )
-                for name, value in row.items():
-                    rows.setdefault(name, [[] for _ in keys])[seed].append(np.asarray(value))
-        carry = {"state": tuple(states), "monitor": tuple(monitors)}
-        nan = [
-            (seed, name)
-            for seed in range(len(keys))
-            for _, name in _nan_leaves(
-                jax.tree.map(lambda leaf: _has_nan(leaf)[None], {part: carry[part][seed] for part in carry}), 1
-            )
-        ]
-        return Chunk(carry, {name: np.asarray(values) for name, values in rows.items()}, nan)
-
-    # What such a solver compiles, it compiles inside its steps: it cannot be told apart here.
-    return Engine(lambda: start()[0], start, lambda carry: (advance, 0.0), fixed_shapes=False)
-
-
-def _stacked(engine: Engine, num_seeds: int) -> Engine:
-    """The Python engine with the states of all seeds stacked, as the compiled engine carries them."""
-
-    def join(carry: PyTree) -> PyTree:
-        return {name: jax.tree.map(lambda *leaves: jnp.stack(leaves), *part) for name, part in carry.items()}
-
-    def split(carry: PyTree) -> PyTree:
-        with jax.debug_key_reuse(False):  # taking keys of a state apart is no use of them, whatever the checker says
-            return {
-                name: tuple(jax.tree.map(lambda leaf, n=n: leaf[n], part) for n in range(num_seeds))
-                for name, part in carry.items()
-            }
-
-    def start() -> tuple[PyTree, float]:
-        carry, seconds = engine.start()
-        return join(carry), seconds
-
-    def compile(carry: PyTree) -> tuple[Callable[[PyTree, int, int], Chunk], float]:
-        advance, seconds = engine.compile(carry)
-
-        def advance_stacked(carry: PyTree, done: int, count: int) -> Chunk:
-            chunk = advance(split(carry), done, count)
-            return chunk._replace(carry=join(chunk.carry))
-
-        return advance_stacked, seconds
-
-    return Engine(lambda: join(engine.template()), start, compile, fixed_shapes=True)
-
-
-def _has_nan(leaf: Any) -> Array:
+def has_nan(leaf: Any) -> Array:
     """NaN only: -inf is how the logarithm of an empty slot's mass looks."""
     if not hasattr(leaf, "dtype") or not jnp.issubdtype(leaf.dtype, jnp.inexact):
         return jnp.asarray(isinstance(leaf, float) and leaf != leaf)
     return jnp.any(jnp.isnan(leaf))
 
 
-def _nan_leaves(nan: PyTree, num_seeds: int) -> list[tuple[int, str]]:
+def nan_leaves(nan: PyTree, num_seeds: int) -> list[tuple[int, str]]:
     """nan: a tree of [seeds] booleans."""
     named = jax.tree_util.tree_flatten_with_path(jax.device_get(nan))[0]
     return [
