@@ -11,11 +11,13 @@ import jax
 
 from gems_jax.baselines.anytime import APSRO, EPSRO, anytime_solver
 from gems_jax.baselines.cfr import TabularConfig, cfr_solver, xfp_solver
+from gems_jax.baselines.fxp import FxpConfig, fxp_solver
 from gems_jax.baselines.neupl import NeuplConfig, neupl_solver
 from gems_jax.baselines.p2sro import P2sroConfig, p2sro_solver
-from gems_jax.baselines.psro import A_PSRO, ALPHA_PSRO, DOUBLE_ORACLE, PsroConfig, psro_solver
+from gems_jax.baselines.psro import A_PSRO, ALPHA_PSRO, DOUBLE_ORACLE, FUSION_PSRO, PsroConfig, psro_solver
 from gems_jax.baselines.random_play import RandomConfig, random_solver
 from gems_jax.baselines.self_play import SelfPlayConfig, self_play_solver
+from gems_jax.baselines.xdo import EDO, PDO, XDO, xdo_solver
 from gems_jax.config import GemsConfig
 from gems_jax.gems import gems_profile, gems_step, init_gems
 from gems_jax.phases.budget import with_budget as gems_with_budget
@@ -45,6 +47,11 @@ DEFAULTS: dict[str, Any] = {
     "epsro": EPSRO,
     "p2sro": P2sroConfig(),
     "neupl": NeuplConfig(),
+    "fusion_psro": FUSION_PSRO,
+    "xdo": XDO,
+    "pdo": PDO,
+    "edo": EDO,
+    "fxp": FxpConfig(),
     "self_play": SelfPlayConfig(),
     "cfr": TabularConfig(),
     "cfr_plus": TabularConfig(),
@@ -76,6 +83,11 @@ _MAKE: dict[str, Callable[[Game, Any], Solver]] = {
     "epsro": anytime_solver,
     "p2sro": p2sro_solver,
     "neupl": neupl_solver,
+    "fusion_psro": psro_solver,
+    "xdo": xdo_solver,
+    "pdo": xdo_solver,
+    "edo": xdo_solver,
+    "fxp": fxp_solver,
     "self_play": self_play_solver,
     "cfr": functools.partial(cfr_solver, plus=False),
     "cfr_plus": functools.partial(cfr_solver, plus=True),

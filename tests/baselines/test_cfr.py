@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from gems_jax import make_game, make_solver, nash_conv
-from gems_jax.baselines.cfr import TabularConfig, behaviour_of_reach, counterfactual_values
+from gems_jax.baselines.cfr import TabularConfig
+from gems_jax.evaluate.counterfactual import behaviour_of_reach, counterfactual_values
 from gems_jax.evaluate.monitor import exact_monitor
 from gems_jax.evaluate.tabular import (
     anchor_values,

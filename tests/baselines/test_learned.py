@@ -15,7 +15,9 @@ from gems_jax.explicit.settings import Learning, learning_of
 from gems_jax.solvers import DEFAULTS
 
 RPS = make_game("rock_paper_scissors")
-EXPLICIT = ("psro", "double_oracle", "alpha_psro", "a_psro", "apsro", "epsro", "p2sro", "neupl")
+EXPLICIT = (
+    "psro", "double_oracle", "alpha_psro", "a_psro", "apsro", "epsro", "p2sro", "neupl", "fusion_psro", "fxp", "xdo",
+)  # fmt: skip
 SMALL = {
     "opponents": 32, "rounds": 12, "entry_episodes": 8, "critic_hidden": (4,), "learning_rate": 0.2,
 }  # fmt: skip
@@ -24,6 +26,7 @@ OWN = {
     "neupl": {"slots": 4, "rows": 2},
     "a_psro": {"ordinary": 0.0},
     "self_play": {"snapshots": 2},
+    "fxp": {"capacity": 8},
 }
 
 
@@ -58,7 +61,7 @@ def test_a_profile_and_honest_counts(method, runs):
         assert 0 <= float(nash_conv(RPS, profile)) <= 2
     for metrics in rows:  # an episode of this game is one step
         assert int(metrics.episodes) == int(metrics.env_steps) > 0 and int(metrics.gradient_steps) > 0
-        assert float(metrics.parameter_bytes) > 0 and int(metrics.tree_walks) == 0
+        assert float(metrics.parameter_bytes) > 0 and int(metrics.tree_walks) == (method == "xdo")
 
 
 @pytest.mark.parametrize("method", [*EXPLICIT, "self_play"])
@@ -66,7 +69,7 @@ def test_every_method_keeps_the_budget(method, runs):
     """1,200 env steps per iteration: the account of four iterations is within a round (and a look ahead) of it."""
     _, state, rows = runs[method]
     total = sum(int(metrics.env_steps) for metrics in rows)
-    lots = {"p2sro": 2, "apsro": 2, "a_psro": 3}.get(method, 1)
+    lots = {"p2sro": 2, "apsro": 2, "fxp": 2, "a_psro": 3}.get(method, 1)
     slack = lots * 2 * 32 + {"a_psro": 400, "p2sro": 400}.get(method, 40)
     assert abs(total - 4 * 1200) <= slack
     np.testing.assert_allclose(float(state.pace.balance), 4 * 1200 - total, atol=1e-3)
@@ -86,6 +89,15 @@ def test_self_play_keeps_the_past(runs):
     np.testing.assert_array_equal(solver.profile(state, "average").sigma, [[0, 0.5, 0.5]] * 2)
     once = state.replace(step=jnp.int32(1))
     np.testing.assert_array_equal(solver.profile(once, "average").sigma, [[0, 1, 0]] * 2)
+
+
+def test_fxp_has_mains_and_counters(runs):
+    """The main goes on from where it was, counters start afresh: they are different policies."""
+    _, state, rows = runs["fxp"]
+    assert rows[-1].num_active.tolist() == [10, 10] and state.store.capacity == 16
+    np.testing.assert_array_equal(state.main.params["policy"], state.store.params[:, 8])
+    np.testing.assert_array_equal(state.counter.params["policy"], state.store.params[:, 9])
+    assert not np.allclose(state.store.params[:, 8], state.store.params[:, 9], atol=1e-2)
 
 
 def test_every_past_policy_is_equally_likely_to_be_kept():

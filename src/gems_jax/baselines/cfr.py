@@ -19,8 +19,9 @@ import jax
 import jax.numpy as jnp
 
 from gems_jax.config import Settings, size
+from gems_jax.evaluate.counterfactual import behaviour_of_reach, cfr_walk
 from gems_jax.evaluate.infosets import tabular_policies
-from gems_jax.evaluate.sequence_form import backward, by_infoset, by_sequence, leaf_gains
+from gems_jax.evaluate.sequence_form import by_infoset
 from gems_jax.evaluate.tabular import GameTree, build_tree, reach, tied_actions, uniform_table
 from gems_jax.types import Array, Game, NotEnumerableError, Profile, PyTree, Solver, num_players, struct
 
@@ -63,38 +64,6 @@ class TabularMetrics:
     env_steps: Array  # [] int32, none
     gradient_steps: Array  # [] int32, none
     state_bytes: Array  # [] float32, of all that is kept from iteration to iteration
-
-
-def behaviour_of_reach(tree: GameTree, weights: Array) -> Array:
-    """The table [I, A] whose reach is proportional to `weights` [I, A]; uniform at sets that are never reached."""
-    total = weights.sum(axis=1, keepdims=True)
-    return jnp.where(total > 0, weights / jnp.where(total > 0, total, 1.0), uniform_table(tree))
-
-
-def regret_matching(tree: GameTree, regrets: Array) -> Array:
-    """The table [I, A] in proportion to positive regrets, uniform where there are none."""
-    return behaviour_of_reach(tree, jnp.where(tree.legal, jnp.maximum(regrets, 0.0), 0.0))
-
-
-def counterfactual_values(tree: GameTree, policy: Array, weights: Array) -> Array:
-    """q(I, a), [I, A], when everybody plays the table `policy` [I, A], whose `reach` is weights [Q]."""
-    gains = leaf_gains(tree, weights[tree.leaf_sequence.T])
-    return by_infoset(tree, backward(tree, by_sequence(tree, gains), policy))
-
-
-def cfr_walk(tree: GameTree, regrets: Array, average: Array, step: Array, plus: bool) -> tuple[Array, Array, Array]:
-    """Iteration `step` (from 1) of CFR or CFR+, every player in turn: the new policy, regrets and average, [I, A]."""
-    weight = 2.0 / (step + 1.0) if plus else 1.0 / step  # of this iteration in the running mean: t, or 1
-    policy = regret_matching(tree, regrets)
-    for player in range(tree.num_players):
-        own = (tree.seat == tree.seats_of(player)[0])[:, None]
-        weights = reach(tree, policy)
-        values = counterfactual_values(tree, policy, weights)
-        moved = regrets + values - (policy * values).sum(axis=1, keepdims=True)
-        regrets = jnp.where(own & tree.legal, jnp.maximum(moved, 0.0) if plus else moved, regrets)
-        average = jnp.where(own, average + (by_infoset(tree, weights) - average) * weight, average)
-        policy = jnp.where(own, regret_matching(tree, regrets), policy)
-    return policy, regrets, average
 
 
 def xfp_walk(tree: GameTree, state: XfpState) -> XfpState:

@@ -8,6 +8,10 @@ payoff table, and solves the meta-game again:
     alpha_psro      alpha-Rank; ordinary responses, as most implementations do. The preference-based response of
                     Muller et al. 2020 is not implemented                                       (Muller et al. 2020)
     a_psro          responses by advantage (`explicit/advantage.py`), a reconstruction               (Hu et al. 2023)
+    fusion_psro     learned responses start from the mixture's average network                     (Lian et al. 2024)
+
+Where learned responses start, and whether they meet the mixture or one opponent, are settings of all of them
+(`explicit/warm_start.py`); exact responses start nowhere.
 
 Responses are exact, or learned (`explicit/ppo.py`), which the same settings then mean: a double oracle that learns is
 PSRO with a linear program, and adds all that it learned.
@@ -41,6 +45,7 @@ from gems_jax.explicit.store import (
     running_mean,
     widen,
 )
+from gems_jax.explicit.warm_start import single_opponent, warm_oracle
 from gems_jax.population import StackedPolicies
 from gems_jax.types import Array, Game, Profile, Solver, nbytes, num_populations, struct
 
@@ -57,6 +62,10 @@ class PsroConfig(AdvantageSettings):
     """How the meta-game is solved: see gems_jax.META_SOLVERS."""
     ties: Literal["robust", "random", "novel", "lowest"] = choice("robust")
     """Exact responses that tie: how one is chosen (see explicit/responses.py)."""
+    start: Literal["fresh", "newest", "fusion", "transfer"] = choice("fresh")
+    """Where a learned response starts (see explicit/warm_start.py)."""
+    target: Literal["mixture", "newest"] = choice("mixture")
+    """Whom responses answer: the others' mixture, or their newest policies (single-opponent best response)."""
     min_gain: float = real(0.0, NON_NEGATIVE)
     """Exact newcomers that gain no more than this over the mixture are not added; 0 adds all."""
 
@@ -64,6 +73,7 @@ class PsroConfig(AdvantageSettings):
 DOUBLE_ORACLE = PsroConfig(meta_solver="nash_lp", min_gain=1e-6)
 ALPHA_PSRO = PsroConfig(meta_solver="alpha_rank")
 A_PSRO = PsroConfig(meta_solver="nash_lp", ordinary=0.5)
+FUSION_PSRO = PsroConfig(start="fusion")
 
 
 @struct
@@ -83,6 +93,9 @@ def psro_solver(game: Game, config: PsroConfig, respond: Respond | None = None) 
         oracle = exact(game, respond or exact_oracle(game, config.ties))
     else:
         oracle = ppo_oracle(game, learning_of(config, game))
+        oracle = oracle if config.start == "fresh" else warm_oracle(oracle, config.start)
+    if config.target == "newest":
+        oracle = single_opponent(oracle)
     if config.ordinary < 1:
         oracle = lookahead_oracle(game, config, oracle)
     least = config.min_gain if config.oracle == "exact" else 0.0

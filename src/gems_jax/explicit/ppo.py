@@ -15,10 +15,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from gems_jax import best_response
-from gems_jax.best_response import SURROGATES, TrainMetrics, fresh_optimizers
+from gems_jax.best_response import SURROGATES, TrainMetrics, fresh_optimizers, no_penalty
 from gems_jax.estimate import return_scale
 from gems_jax.experience import Learner, Source, decision_share
 from gems_jax.explicit.cost import Cost
+from gems_jax.explicit.diversity import sameness
 from gems_jax.explicit.responses import Mixture, Oracle, Response
 from gems_jax.explicit.settings import Learning
 from gems_jax.nets import Critic, PolicyNetwork
@@ -108,6 +109,7 @@ def study(
         learner = plain_learner(networks(game, learning))
         source = source_of(views, learner, learning, rotate(mixture, p), jnp.log(rotate(sigma, p)))
         key_train, key_lanes = jax.random.split(own_key)
+        unlike = sameness(learner, mixture, sigma, p, learning.diversity_weight) if learning.diversity else no_penalty
         params, opt_state, metrics = best_response.train(
             key_train,
             own.params,
@@ -117,6 +119,7 @@ def study(
             steps=rounds,
             carry=source.lanes(key_lanes, 1),
             **train_options(views[0], learning),
+            penalty=unlike,
         )
         return Student(params, opt_state), metrics._replace(carry=())
 

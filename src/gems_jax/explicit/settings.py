@@ -52,6 +52,8 @@ class Learning(Settings):
     """Gradient steps per pass."""
     normalise_advantages: bool = choice(False)
     """Scale every batch of advantages to mean 0 and deviation 1."""
+    diversity: bool = choice(False)
+    """Responses are paid for differing from the policies that their population holds (explicit/diversity.py)."""
     learning_rate: float = real(0.0, NON_NEGATIVE)
     """Step size of the policy's Adam; 0: 0.05 for tables of logits, 0.001 for networks."""
     critic_learning_rate: float = real(0.0, NON_NEGATIVE)
@@ -68,6 +70,8 @@ class Learning(Settings):
     """Weight of the critic's loss."""
     entropy_weight: float = real(0.0, NON_NEGATIVE)
     """Weight of the entropy bonus."""
+    diversity_weight: float = real(0.01, NON_NEGATIVE)
+    """Weight of the bonus of `diversity`, which is between 0 and 1."""
 
     def validate(self) -> Self:
         """Raise ValueError for a field out of range or for fields that do not go together."""

@@ -1,0 +1,51 @@
+"""A diversity bonus: a response earns more where it acts unlike the policies that its population holds already.
+
+    bonus = E over states of play, j ~ sigma [1 - exp(-KL(pi || pi_j))],   in [0, 1)
+
+where sigma is the population's own mixture. Policies are compared as in the policy-space diversity of Yao et al. 2023,
+which takes the least distance to the mixtures of the population; the mean over a few draws, bounded so that
+deterministic policies are not infinitely far from one another, is this project's.
+"""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+from jax.typing import ArrayLike
+
+from gems_jax import distributions
+from gems_jax.best_response import Penalty, masked_mean, outputs_on
+from gems_jax.experience import Experience, Learner
+from gems_jax.population import StackedPolicies
+from gems_jax.types import Array, PyTree
+
+_DRAWS = 4  # policies of the population that a gradient step compares with
+
+
+def difference(left: distributions.PolicyOutput, right: distributions.PolicyOutput) -> Array:
+    """1 - exp(-KL(left || right)), [], of two action distributions."""
+    return 1.0 - jnp.exp(-distributions.kl(left, right))
+
+
+def sameness(
+    learner: Learner, policies: StackedPolicies, sigma: Array, population: Array | int, weight: ArrayLike
+) -> Penalty:
+    """The bonus of a population's learner as a penalty: policies [P, K, ...] and sigma [P, K] are all populations'."""
+    held: StackedPolicies = jax.tree.map(lambda leaf: leaf[population], policies)
+    over = lambda function: jax.vmap(jax.vmap(jax.vmap(jax.vmap(function))))  # noqa: E731
+
+    def of_batch(params: PyTree, batch: Experience, slots: Array) -> Array:
+        mine = outputs_on(learner, params, batch)
+
+        def unlike(slot: Array) -> Array:
+            other = held.select(slot)
+            theirs = over(lambda seen, may: held.apply(other, seen, may))(batch.observation, batch.legal)
+            return masked_mean(over(difference)(mine, theirs), batch.acted)
+
+        return jax.vmap(unlike)(slots).mean()
+
+    def penalty(params: PyTree, batches: list[Experience], key: Array) -> Array:
+        slots = jax.random.categorical(key, jnp.log(sigma[population]), shape=(_DRAWS,))
+        return -jnp.asarray(weight) * jnp.mean(jnp.stack([of_batch(params, batch, slots) for batch in batches]))
+
+    return penalty

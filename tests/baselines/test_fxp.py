@@ -1,0 +1,50 @@
+"""Fictitious Cross-Play: who meets whom, and fictitious play as its exact form."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from gems_jax import make_game, make_solver, nash_conv
+from gems_jax.baselines.fxp import FxpConfig, shares
+
+KUHN = make_game("kuhn_poker")
+
+
+def curve(game, config, iterations):
+    solver = make_solver("fxp", game, config)
+    state, values, rows = solver.init(jax.random.key(0)), [], []
+    for key in jax.random.split(jax.random.key(1), iterations):
+        state, metrics = solver.step(state, key)
+        values.append(float(nash_conv(game, solver.profile(state))))
+        rows.append(metrics)
+    return solver, state, np.array(values), rows
+
+
+def test_shares():
+    """Three mains and two counters: mains in slots 0, 2 and 4."""
+    active = jnp.array([[True] * 5 + [False]])
+    main, counter = shares(active, 0.6)
+    np.testing.assert_allclose(main, [[0.2, 0.2, 0.2, 0.2, 0.2, 0.0]], atol=1e-6)
+    np.testing.assert_allclose(counter, [[1 / 3, 0, 1 / 3, 0, 1 / 3, 0]], atol=1e-6)
+
+
+def test_without_cross_play_it_is_fictitious_play():
+    """Uniform play and the best responses to the average so far: XFP's NashConv, as long as no ties decide."""
+    solver, state, values, rows = curve(KUHN, FxpConfig(eta=1.0, capacity=32), 10)
+    np.testing.assert_allclose(values[0], 0.625, atol=1e-6)
+    assert values[-1] < 0.2 and [metrics.num_active.tolist() for metrics in rows[:2]] == [[4, 4], [6, 6]]
+    masses = np.asarray(solver.profile(state).sigma[0])
+    np.testing.assert_allclose(masses[:22], [1 / 11, 0] * 11, atol=1e-6)
+
+
+def test_exact_counters_are_the_mains():
+    """Both answer uniform play first, and then, whatever eta, the same policies."""
+    _, state, values, _ = curve(KUHN, FxpConfig(eta=0.5, capacity=32), 3)
+    np.testing.assert_array_equal(state.store.params[:, 2:8:2], state.store.params[:, 3:8:2])
+    np.testing.assert_allclose(values[0], 0.625, atol=1e-6)
+
+
+def test_refused_settings():
+    with pytest.raises(ValueError, match="eta must be between 0 and 1: got 2.0"):
+        make_solver("fxp", KUHN, FxpConfig(eta=2.0))
