@@ -1,0 +1,113 @@
+"""How close a step of GEMS comes to the machine's limit: T_floor / T(gems_step) of every native game, by phase.
+
+    python -m benchmarks.fractions [--games kuhn_poker leduc_holdem connect_four ...] [--blocks 5]
+
+T_floor is what the step's env steps would take as random play and nothing else, at the faster of the original's rate
+and ours, plus the learning's floating-point operations at the rate of a large matrix product; all measured in the same
+run, in turns. For the poker games play by one shared MLP stands in for random play. Settings are the `tuned` preset's
+with an anchor in every slot.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from benchmarks.timing import Figure, interleaved, median, record
+from benchmarks.worlds import WORLDS, of_ours
+from gems_jax import init_gems, make_game, preset
+from gems_jax.distributions import draw_noise, sample
+from gems_jax.nets import MlpPolicy
+from gems_jax.run.phase_times import PHASES, TRAINING, all_active, learning_flops, measure_phases
+from gems_jax.types import Array, GameState, PyTree
+
+POKER = ("kuhn_poker", "leduc_holdem")
+GAMES = (*POKER, *WORLDS)
+OPTIONS = {"go_9x9": {"shared": True}, "chess": {"shared": True}, "connect_four": {"shared": True}}  # as their targets
+REACH = {"go_9x9": 0.7, "chess": 0.7, "connect_four": 0.5, "hanabi": 0.5, "simple_tag": 0.4, "simple_spread": 0.4}
+_SIZE = 1024  # of the square matrices whose product gives the matrix rate
+
+
+def shared_mlp(name: str, batch: int = 4096) -> Callable[[Array], tuple[Array, Array]]:
+    """One MLP plays for whoever is to move in `batch` games: useful steps, and a sum for which everything counts."""
+    game = make_game(name)
+    network = MlpPolicy(math.prod(game.observation_shape), game.num_actions, (64, 64), False)
+
+    def act(phi: PyTree, state: GameState, noise: Array) -> Array:
+        mover = jnp.argmax(state.to_move)
+        action = sample(network(phi, state.observation[mover], state.legal[mover]), noise)
+        return jnp.broadcast_to(action, (game.num_seats,))
+
+    def play(key: Array) -> tuple[Array, Array]:
+        key_net, key_deal, key_act, key_step = jax.random.split(key, 4)
+        phi = network.init(key_net)
+        state = jax.vmap(game.init)(jax.random.split(key_deal, batch))
+        steps, used = jnp.int32(0), jnp.zeros(())
+        for noise in draw_noise(key_act, (game.max_steps, batch), game.num_actions, False):
+            steps = steps + jnp.sum(~state.done)
+            actions = jax.vmap(act, in_axes=(None, 0, 0))(phi, state, noise)
+            state = jax.vmap(game.step, in_axes=(0, 0, None))(state, actions, key_step)
+            used = used + jnp.sum(state.reward)
+        return steps, used
+
+    return play
+
+
+def floor_rates(name: str, blocks: int) -> tuple[float, float]:
+    """Env steps per second of the fastest bare play, and floating-point operations per second of a matrix product."""
+    plays = {"shared MLP": shared_mlp(name)} if name in POKER else {
+        "original": WORLDS[name].original(name), "ours": of_ours(name),
+    }  # fmt: skip
+    key = jax.random.key(0)
+    compiled = {label: jax.jit(play).lower(key).compile() for label, play in plays.items()}
+    steps = {label: int(play(key)[0]) for label, play in compiled.items()}
+    square = jnp.ones((_SIZE, _SIZE))
+    product = jax.jit(lambda a: a @ a).lower(square).compile()
+    programs: dict[str, Callable[[], Any]] = {label: (lambda play=play: play(key)) for label, play in compiled.items()}
+    seconds = interleaved(programs | {"product": lambda: product(square)}, max(blocks, 3))
+    rates = [steps[label] / np.median(seconds[label]) for label in steps]
+    return float(max(rates)), 2.0 * _SIZE**3 / float(np.median(seconds["product"]))
+
+
+def fractions(name: str, blocks: int, settings: dict[str, Any]) -> list[Figure]:
+    game, config = make_game(name, **OPTIONS.get(name, {})), preset(name, "tuned").replace(**settings).validate()
+    key_init, key_fill, key_run = jax.random.split(jax.random.key(0), 3)
+    state = jax.jit(lambda k, f: all_active(init_gems(k, game, config), f))(key_init, key_fill)
+    rate, matrix_rate = floor_rates(name, blocks)
+    times = measure_phases(game, config, state, key_run, blocks)
+    learning = learning_flops(game, config, state, key_run) / matrix_rate
+    figures = [
+        Figure(f"{name}: bare play", rate / 1e3, "k steps/s"),
+        Figure(f"{name}: matrix products", matrix_rate / 1e9, "GFLOP/s"),
+    ]
+    total = learning
+    for phase in PHASES:
+        playing = times.env_steps[phase] / rate
+        total += playing
+        floor = playing + (learning if phase == TRAINING else 0.0)
+        figures.append(median(f"{name}: {phase}", times.seconds[phase], "s"))
+        figures.append(median(f"{name}: {phase}, fraction", floor / times.seconds[phase], ""))
+    figures.append(Figure(f"{name}: learning's floor", learning, "s"))
+    figures.append(median(f"{name}: gems_step", times.whole, "s"))
+    figures.append(median(f"{name}: fraction of the step (to reach: {REACH.get(name, 0.5)})", total / times.whole, ""))
+    figures.append(Figure(f"{name}: compiling phases and step, apart", times.compiling, "s"))
+    return figures
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--games", nargs="+", default=list(GAMES), choices=list(GAMES))
+    parser.add_argument("--blocks", type=int, default=5)
+    arguments = parser.parse_args()
+    for name in arguments.games:
+        record(f"fractions, {name}", fractions(name, arguments.blocks, {}))
+
+
+if __name__ == "__main__":
+    main()
