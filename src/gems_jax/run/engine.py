@@ -139,7 +139,7 @@ def _compiled_engine(family: Family, seeds: Sequence[int], chunk: int, seed_batc
         return carry, rows, jax.tree.map(has_nan, carry)
 
     def advance_all(keys: Array, values: PyTree, carry: PyTree, done: Array, count: Array) -> PyTree:
-        return over_runs(lambda *one: advance_one(*one, done, count), keys, values, carry)
+        return over_runs(lambda key, own, carry: advance_one(key, own, carry, done, count), keys, values, carry)
 
     def start_all(keys: Array, values: PyTree) -> PyTree:
         return over_runs(start_one, keys, values)

@@ -50,6 +50,29 @@ def default_settings(method: str) -> Any:
     return DEFAULTS[method]
 
 
+def starting_settings(method: str, name: str, game: Game | None, preset: str) -> tuple[Any, str]:
+    """The settings that a user changes, and the preset they come from ("" for none).
+
+    Of GEMS the preset asked for, else the `tuned` or `paper` one of the game `name`, else the default ones, with a
+    network where the game (None: not known yet) cannot be walked. ValueError for presets that there are not.
+    """
+    from gems_jax.evaluate.game_tree import walkable
+    from gems_jax.presets import PRESETS
+    from gems_jax.presets import preset as named
+
+    base = default_settings(method)
+    if not isinstance(base, GemsConfig):
+        if preset:
+            raise ValueError(f"the method {method} has no presets: got {preset!r}")
+        return base, ""
+    preset = preset or next((each for each in ("tuned", "paper") if each in PRESETS.get(name, {})), "")
+    if preset:
+        return named(name, preset), preset
+    if game is not None and not walkable(game):
+        return base.replace(policy="mlp", policy_hidden=(64, 64)), ""
+    return base, ""
+
+
 def config_of(kind: type, record: Mapping[str, Any]) -> Any:
     """An instance of the config class `kind` from plain JSON data; fields that it lacks keep their defaults."""
     hints = typing.get_type_hints(kind)

@@ -14,6 +14,7 @@ class Command(NamedTuple):
 COMMANDS: dict[str, Command] = {
     "train": Command("train", "train GAME", "solve a game; every setting is a flag"),
     "resume": Command("resume", "resume RUN", "go on with a run that was stopped, or make it longer"),
+    "sweep": Command("sweep", "sweep FILE", "many settings from a TOML file; SLURM and Ray as well"),
     "eval": Command("evaluate", "eval RUN", "exact exploitability; --why names what limits it"),
     "compare": Command("compare", "compare RUN...", "curves and final table of several runs"),
     "replay": Command("replay", "replay RUN", "write games of a trained policy as SVG animations and text"),

@@ -94,7 +94,7 @@ def main(argv: Sequence[str]) -> int:
     _validated(first.settings)
     _check(run)
     game = make(run.game, run.game_option)
-    base, name = _base_settings(run, game, default)
+    base, name = _base_settings(run, game)
     config = _validated(_parse(argv, base).settings) if base != default else first.settings
     return _train(run, game, config, name)
 
@@ -122,7 +122,7 @@ def _help(argv: Sequence[str], base: Any) -> int:
     """Help whose defaults are those of the preset that the rest of the line asks for, where it can be read."""
     try:
         run = _parse([word for word in argv if word not in HELP], base).run
-        base, _ = _base_settings(run, None, base)
+        base, _ = _base_settings(run, None)
     except UsageError:
         pass
     _parse(["--help"], base)  # prints, and leaves
@@ -201,25 +201,14 @@ def make(name: str, pairs: Sequence[str]) -> Any:
         raise UsageError(f"the game {name!r} cannot be made: {type(error).__name__}: {error}") from error
 
 
-def _base_settings(run: Train, game: Any, base: Any) -> tuple[Any, str]:
+def _base_settings(run: Train, game: Any) -> tuple[Any, str]:
     """The settings that the flags change, and the name of the preset they come from ("" for none)."""
-    from gems_jax.config import GemsConfig
-    from gems_jax.evaluate.game_tree import walkable
-    from gems_jax.presets import PRESETS, preset
+    from gems_jax.run.rebuild import starting_settings
 
-    name = run.preset
-    if isinstance(base, GemsConfig):
-        known = PRESETS.get(run.game, {})
-        name = name or next((each for each in ("tuned", "paper") if each in known), "")
-        if name:
-            try:
-                base = preset(run.game, name)
-            except ValueError as error:
-                raise UsageError(str(error)) from None
-        elif game is not None and not walkable(game):
-            base = base.replace(policy="mlp", policy_hidden=(64, 64))
-    elif name:
-        raise UsageError(f"the method {run.method} has no presets: got --preset {name}")
+    try:
+        base, name = starting_settings(run.method, run.game, game, run.preset)
+    except ValueError as error:
+        raise UsageError(str(error)) from None
     if run.quick:
         caps = {key: min(getattr(base, key), cap) for key, cap in QUICK.items() if hasattr(base, key)}
         base = dataclasses.replace(base, **caps)
