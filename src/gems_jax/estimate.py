@@ -72,9 +72,14 @@ def player_return(game: Game, player: int, returns: Array) -> Array:
 def draw_opponents(key: Array, game: Game, log_sigma: Array, shape: tuple[int, ...], stratified: bool) -> Array:
     """Slots [*shape, players], each player's drawn from its population's sigma [P, K]. key: consumed.
 
+    A joint distribution over profiles, log_sigma [K], gives everybody the same slot: populations that hold a profile's
+    policies in one slot (explicit/joint.py) then play profiles.
+
     Stratified draws are systematic along the last axis of `shape`: every slot comes up as often as its mass says, to
     within one, each draw keeps the marginal sigma, and a random order keeps the players' draws independent.
     """
+    if log_sigma.ndim == 1:
+        return jnp.repeat(simplex.sample(key, log_sigma, shape)[..., None], num_players(game), axis=-1)
     columns = []
     for player_key, population in zip(random.split(key, num_players(game)), game.population_of_player, strict=True):
         if stratified:

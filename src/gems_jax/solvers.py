@@ -12,11 +12,13 @@ import jax
 from gems_jax.baselines.anytime import APSRO, EPSRO, anytime_solver
 from gems_jax.baselines.cfr import TabularConfig, cfr_solver, xfp_solver
 from gems_jax.baselines.fxp import FxpConfig, fxp_solver
-from gems_jax.baselines.neupl import NeuplConfig, neupl_solver
+from gems_jax.baselines.jpsro import JpsroConfig, NeuplJpsroConfig, jpsro_solver
+from gems_jax.baselines.neupl import SIMPLEX_NEUPL, NeuplConfig, neupl_solver
 from gems_jax.baselines.p2sro import P2sroConfig, p2sro_solver
 from gems_jax.baselines.psro import A_PSRO, ALPHA_PSRO, DOUBLE_ORACLE, FUSION_PSRO, PsroConfig, psro_solver
 from gems_jax.baselines.random_play import RandomConfig, random_solver
 from gems_jax.baselines.self_play import SelfPlayConfig, self_play_solver
+from gems_jax.baselines.sp_psro import SpPsroConfig, sp_psro_solver
 from gems_jax.baselines.xdo import EDO, PDO, XDO, xdo_solver
 from gems_jax.config import GemsConfig
 from gems_jax.gems import gems_profile, gems_step, init_gems
@@ -47,7 +49,11 @@ DEFAULTS: dict[str, Any] = {
     "epsro": EPSRO,
     "p2sro": P2sroConfig(),
     "neupl": NeuplConfig(),
+    "sp_psro": SpPsroConfig(),
     "fusion_psro": FUSION_PSRO,
+    "simplex_neupl": SIMPLEX_NEUPL,
+    "jpsro": JpsroConfig(),
+    "neupl_jpsro": NeuplJpsroConfig(),
     "xdo": XDO,
     "pdo": PDO,
     "edo": EDO,
@@ -83,7 +89,11 @@ _MAKE: dict[str, Callable[[Game, Any], Solver]] = {
     "epsro": anytime_solver,
     "p2sro": p2sro_solver,
     "neupl": neupl_solver,
+    "sp_psro": sp_psro_solver,
     "fusion_psro": psro_solver,
+    "simplex_neupl": neupl_solver,
+    "jpsro": jpsro_solver,
+    "neupl_jpsro": jpsro_solver,
     "xdo": xdo_solver,
     "pdo": xdo_solver,
     "edo": xdo_solver,

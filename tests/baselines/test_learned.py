@@ -17,6 +17,7 @@ from gems_jax.solvers import DEFAULTS
 RPS = make_game("rock_paper_scissors")
 EXPLICIT = (
     "psro", "double_oracle", "alpha_psro", "a_psro", "apsro", "epsro", "p2sro", "neupl", "fusion_psro", "fxp", "xdo",
+    "sp_psro", "simplex_neupl", "jpsro", "neupl_jpsro",
 )  # fmt: skip
 SMALL = {
     "opponents": 32, "rounds": 12, "entry_episodes": 8, "critic_hidden": (4,), "learning_rate": 0.2,
@@ -24,6 +25,10 @@ SMALL = {
 OWN = {
     "p2sro": {"ticks": 1, "workers": 2, "capacity": 6},  # with the learners eight slots, as the others have
     "neupl": {"slots": 4, "rows": 2},
+    "simplex_neupl": {"slots": 4, "rows": 2},
+    "jpsro": {"capacity": 8},
+    "neupl_jpsro": {"capacity": 8},
+    "sp_psro": {"blocks": 2},
     "a_psro": {"ordinary": 0.0},
     "self_play": {"snapshots": 2},
     "fxp": {"capacity": 8},
@@ -69,7 +74,7 @@ def test_every_method_keeps_the_budget(method, runs):
     """1,200 env steps per iteration: the account of four iterations is within a round (and a look ahead) of it."""
     _, state, rows = runs[method]
     total = sum(int(metrics.env_steps) for metrics in rows)
-    lots = {"p2sro": 2, "apsro": 2, "fxp": 2, "a_psro": 3}.get(method, 1)
+    lots = {"p2sro": 2, "apsro": 2, "fxp": 2, "neupl_jpsro": 2, "a_psro": 3, "sp_psro": 4}.get(method, 1)
     slack = lots * 2 * 32 + {"a_psro": 400, "p2sro": 400}.get(method, 40)
     assert abs(total - 4 * 1200) <= slack
     np.testing.assert_allclose(float(state.pace.balance), 4 * 1200 - total, atol=1e-3)

@@ -7,8 +7,13 @@ import pytest
 
 from gems_jax import make_game, make_solver, nash_conv
 from gems_jax.baselines.neupl import NeuplConfig, train_slots
+from gems_jax.best_response import fresh_optimizers
 from gems_jax.evaluate.tabular import build_tree
+from gems_jax.explicit.conditional import random_rows, row_networks, train_rows
+from gems_jax.explicit.ppo import Student
+from gems_jax.explicit.settings import Learning, learning_of
 from gems_jax.explicit.symmetric import OnePopulation, one_population
+from gems_jax.population import StackedPolicies
 
 KUHN, RPS = make_game("kuhn_poker"), make_game("rock_paper_scissors")
 
@@ -101,3 +106,44 @@ def test_what_is_refused():
     jax.eval_shape(solver.init, jax.random.key(0))
     with pytest.raises(ValueError, match="unknown profile 'best'"):
         solver.profile(solver.init(jax.random.key(0)), "best")
+
+
+# --- any mixture (Simplex-NeuPL)
+
+
+def test_random_rows():
+    """Half of the rows are mixtures of the basis, all of them alike likely; the others stay."""
+    rows = jnp.broadcast_to(jnp.array([0.0, 0.0, 1.0]), (2000, 3))
+    drawn = np.asarray(random_rows(jax.random.key(0), rows, jnp.array([True, True, False]), 0.5))
+    changed = drawn[:, 2] < 0.5
+    np.testing.assert_allclose(drawn.sum(axis=1), 1.0, atol=1e-6)
+    assert abs(changed.mean() - 0.5) < 5 * 0.5 / 2000**0.5 and (drawn[changed, 2] == 0).all()
+    quartiles = np.histogram(drawn[changed, 0], bins=4, range=(0, 1))[0] / changed.sum()
+    np.testing.assert_allclose(quartiles, 0.25, atol=5 * (0.1875 / 1000) ** 0.5)
+
+
+def test_replies_to_any_mixture_of_rock_paper_scissors():
+    """One network, trained on random mixtures of the three: its likeliest action is the best one to each of these."""
+    game = one_population(RPS)
+    learning = learning_of(Learning(opponents=64, critic_hidden=(4,), learning_rate=0.01), game)
+    nets = row_networks(game, learning, 3, (32,))
+    actions = StackedPolicies(jnp.broadcast_to(20.0 * jnp.eye(3)[None, :, None], (1, 3, 2, 3)), nets.generator.policy)
+    key_policy, key_critic, key_train = jax.random.split(jax.random.key(0), 3)
+    params = {"policy": nets.generator.init(key_policy, 1.0), "critic": nets.critic.init(key_critic)}
+    student = Student(params, fresh_optimizers(params, learning.gradient_clip))
+    student, _ = train_rows(
+        key_train, game, learning, jnp.int32(300), nets, 16, student, actions, jnp.eye(3), jnp.ones(3), 1.0,
+        jnp.ones(3, bool),
+    )  # fmt: skip
+    beats = np.array([[0, -1, 1], [1, 0, -1], [-1, 1, 0]])
+    mixtures = np.array(
+        [[1, 0, 0], [0, 1, 0], [0, 0, 1], [0.6, 0.3, 0.1], [0.1, 0.6, 0.3], [0.3, 0.1, 0.6], [0.7, 0, 0.3]]
+    )  # fmt: skip
+    found = [np.asarray(nets.policy(student.params["policy"], jnp.asarray(row))).argmax(axis=-1) for row in mixtures]
+    best = (mixtures @ beats.T).argmax(axis=1)
+    np.testing.assert_array_equal(found, np.stack([best, best], axis=1))  # from either seat
+
+
+def test_tables_answer_no_other_mixture():
+    with pytest.raises(ValueError, match="simplex > 0 trains one network"):
+        make_solver("simplex_neupl", KUHN, NeuplConfig(simplex=0.5))

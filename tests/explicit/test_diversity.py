@@ -15,7 +15,7 @@ def apply(phi, observation, legal):
 
 
 LEARNER = Learner(policy=lambda params, code: params["policy"], value=lambda params, code, seen: 0.0, apply=apply)
-HELD = StackedPolicies(jnp.array([[[0.0, 0.0], [9.0, -9.0]], [[-9.0, 9.0], [0.0, 0.0]]]), apply)  # [P, K, A]
+HELD = StackedPolicies(jnp.array([[0.0, 0.0], [9.0, -9.0]]), apply)  # uniform, and the first action
 
 
 def batch_of(acted):
@@ -27,8 +27,8 @@ def batch_of(acted):
     )  # fmt: skip
 
 
-def bonus(logits, sigma, population=0, weight=1.0):
-    penalty = sameness(LEARNER, HELD, jnp.asarray(sigma), population, weight)
+def bonus(logits, sigma, weight=1.0):
+    penalty = sameness(LEARNER, HELD, jnp.asarray(sigma), weight)
     return -penalty({"policy": jnp.asarray(logits)}, [batch_of([True, True, False])], jax.random.key(0))
 
 
@@ -40,15 +40,12 @@ def test_differences_by_hand():
 
 
 def test_the_bonus_of_a_population():
-    """Population 0 holds a uniform policy and one that takes the first action."""
-    points = [[1.0, 0.0], [0.5, 0.5]], [[0.0, 1.0], [0.5, 0.5]]
-    np.testing.assert_allclose(bonus([0.0, 0.0], points[0]), 0.0, atol=1e-6)
-    np.testing.assert_allclose(bonus([9.0, -9.0], points[1]), 0.0, atol=1e-6)
-    np.testing.assert_allclose(bonus([9.0, -9.0], points[0], weight=3.0), 1.5, atol=1e-4)
-    np.testing.assert_allclose(bonus([-9.0, 9.0], [[0.5, 0.5], [1.0, 0.0]], population=1), 0.0, atol=1e-6)
+    np.testing.assert_allclose(bonus([0.0, 0.0], [1.0, 0.0]), 0.0, atol=1e-6)
+    np.testing.assert_allclose(bonus([9.0, -9.0], [0.0, 1.0]), 0.0, atol=1e-6)
+    np.testing.assert_allclose(bonus([9.0, -9.0], [1.0, 0.0], weight=3.0), 1.5, atol=1e-4)
 
 
 def test_gradients_lead_away():
     """From a hedged policy, away from the one that takes the first action."""
-    slope = jax.grad(lambda logits: bonus(logits, [[0.0, 1.0], [0.5, 0.5]]))(jnp.array([2.0, 0.0]))
+    slope = jax.grad(lambda logits: bonus(logits, [0.0, 1.0]))(jnp.array([2.0, 0.0]))
     assert slope[0] < 0 < slope[1]

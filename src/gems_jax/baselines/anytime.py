@@ -29,10 +29,10 @@ import numpy as np
 
 from gems_jax.config import choice, size
 from gems_jax.evaluate.infosets import tables_of
-from gems_jax.evaluate.restricted import inner_gap, no_regret, opponent_sums, plan_table, solve_restricted
+from gems_jax.evaluate.restricted import inner_gap, no_regret, opponent_sums, plan_table, restricted_equilibrium
 from gems_jax.evaluate.tabular import GameTree, build_tree
 from gems_jax.explicit.budget import Pace, new_pace, rounds_of, settle
-from gems_jax.explicit.contest import ContestSettings, contest
+from gems_jax.explicit.contest import ContestSettings, contest, equal_weights
 from gems_jax.explicit.cost import Cost, ExplicitMetrics, explicit_metrics
 from gems_jax.explicit.ppo import ppo_oracle, training_cost
 from gems_jax.explicit.responses import Mixture, Oracle, exact, exact_oracle, policy_params
@@ -91,20 +91,6 @@ def _approach(
     return sigma, plan, inner_gap(tree, sums, active, sigma, plan)
 
 
-@partial(jax.jit, static_argnames="population")
-def _sums(tree: GameTree, tables: Array, population: int) -> Array:
-    return jax.vmap(lambda table: opponent_sums(tree, table, population))(tables)
-
-
-def _solve_exactly(tree: GameTree, tables: Array, active: Array, population: int) -> tuple[Array, Array, Array]:
-    """The same by the linear program."""
-    sums, slots = _sums(tree, tables, population), np.nonzero(np.asarray(active))[0]
-    masses, reaches = solve_restricted(tree, np.asarray(sums)[slots])
-    sigma = jnp.zeros(active.shape).at[slots].set(jnp.asarray(masses, jnp.float32))
-    plan = jnp.asarray(reaches, jnp.float32)
-    return sigma, plan, inner_gap(tree, sums, active, sigma, plan)
-
-
 class Inner(NamedTuple):
     """The solved games of all populations."""
 
@@ -131,7 +117,7 @@ def solve_exactly(game: Game, config: AnytimeConfig) -> Solve:
                 step_size = jnp.float32(config.step_size)
                 sigma, plan, gap = _approach(tree, *inner, step_size, population, config.inner, config.inner_steps)
             else:
-                sigma, plan, gap = _solve_exactly(tree, *inner, population)
+                sigma, plan, gap = restricted_equilibrium(tree, *inner, population)
             sigmas.append(sigma)
             gaps.append(gap)
             strategies.append(plan_table(tree, plan))
@@ -150,10 +136,11 @@ def solve_by_learning(game: Game, config: AnytimeConfig, oracle: Oracle) -> Solv
     def solve(key: Array, policies: StackedPolicies, active: Array, learner: PyTree, rounds: int) -> Inner:
         key_first, key_play = jax.random.split(key)
         start = learner if config.inherit else oracle.first(key_first)
-        student, sigma, metrics = contest(
-            key_play, game, learning, jnp.int32(rounds), policies, active, start, config.step_size, config.floor
-        )
-        return Inner(sigma, student, 0.0, training_cost(learning, metrics, rounds))
+        student, weights, metrics = contest(
+            key_play, game, learning, jnp.int32(rounds), policies, active, start, config.step_size, config.floor,
+            equal_weights(active),
+        )  # fmt: skip
+        return Inner(weights.average, student, 0.0, training_cost(learning, metrics, rounds))
 
     return solve
 

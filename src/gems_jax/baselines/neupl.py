@@ -12,6 +12,10 @@ A policy is conditioned on its row, not on its number: slots with equal rows are
 are trained. A row of zeros is the sink, the initial policy, never trained. The profile is the Nash mixture of all
 slots. Games with two seats are made symmetric by letting the policies play either.                 (Liu et al. 2022)
 
+Simplex-NeuPL trains the network on *any* mixture besides: a share `simplex` of what is played is against uniform draws
+from the mixtures of the slots, so that it answers every opponent prior, not those of the graph alone.
+                                                                                                    (Liu et al. 2022b)
+
 With exact learners, for enumerable games, a slot is a table that moves a share `rate` towards an exact best response
 in every update, and U is exact. With PPO one network is trained on all rows, as in the original: a generator whose
 code is the row, of the families that GEMS has; opponents are the slots as they stood at the last solution of the graph,
@@ -30,7 +34,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from gems_jax import best_response
-from gems_jax.config import CONFIDENCE, choice, real, size, widths
+from gems_jax.config import CONFIDENCE, SHARE, choice, real, size, widths
 from gems_jax.evaluate.infosets import infoset_policy
 from gems_jax.evaluate.tabular import GameTree, build_tree, tied_actions, uniform_table
 from gems_jax.explicit.budget import Pace, new_pace, rounds_of, settle
@@ -71,8 +75,13 @@ class NeuplConfig(ExplicitSettings):
     """Rows of the graph that a round of learning plays; `opponents` are shared out between them."""
     generator_widths: tuple[int, ...] = widths((32,))
     """Hidden widths of the network that turns a row into a policy."""
+    simplex: float = real(0.0, SHARE)
+    """Share of the rows that are any mixture of the slots instead of one of the graph's (Simplex-NeuPL: 0.5)."""
     rate: float = real(0.2, CONFIDENCE)
     """How far an update moves a slot towards its best response (exact learners)."""
+
+
+SIMPLEX_NEUPL = NeuplConfig(oracle="ppo", simplex=0.5)
 
 
 @struct
@@ -187,10 +196,11 @@ def learned_slots(symmetric: Game, config: NeuplConfig) -> Slots:
 
     def train(key: Array, slots: Conditional, graph: Array, updates: int, rounds: int) -> tuple[Conditional, Cost]:
         del updates
-        trained = jnp.asarray(_different(graph), jnp.float32) * (graph.sum(axis=1) > 0.5)
+        different = jnp.asarray(_different(graph))
         student, metrics = train_rows(
             key, symmetric, learning, jnp.int32(rounds), nets, config.rows, slots.student, policies(slots, graph),
-            graph, trained,
+            graph, jnp.where(graph.sum(axis=1) > 0.5, different, 0.0), config.simplex,
+            different if config.simplex else None,
         )  # fmt: skip
         return Conditional(student, slots.sink), training_cost(learning, metrics, rounds)
 
@@ -205,6 +215,10 @@ def neupl_solver(game: Game, config: NeuplConfig) -> Solver:
     if num_players(game) != 2 or not game.zero_sum:
         raise ValueError(f"neupl is for two-player zero-sum games: {game.name!r} is not one; use psro")
     symmetric, count, config = one_population(game), config.slots, config.for_game(game)
+    if config.oracle == "exact" and config.simplex:
+        raise ValueError(
+            "simplex > 0 trains one network on any mixture, and exact learners are tables: use oracle='ppo'"
+        )
     make = (exact_slots if config.oracle == "exact" else learned_slots)(symmetric, config)
 
     def nash(payoffs: Array) -> tuple[Array, Array]:

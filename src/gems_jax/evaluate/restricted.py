@@ -12,6 +12,8 @@ seat with probability one half, and y covers the sequences of both.
 
 from __future__ import annotations
 
+from functools import partial
+
 import chex
 import jax
 import jax.numpy as jnp
@@ -90,6 +92,20 @@ def solve_restricted(tree: GameTree, sums: np.ndarray) -> tuple[np.ndarray, np.n
     plan = np.zeros(sequences)
     plan[legal] = np.maximum(-solved.ineqlin.marginals, 0.0)
     return sigma / sigma.sum(), plan
+
+
+@partial(jax.jit, static_argnames="population")
+def _all_sums(tree: GameTree, tables: Array, population: int) -> Array:
+    return jax.vmap(lambda table: opponent_sums(tree, table, population))(tables)
+
+
+def restricted_equilibrium(tree: GameTree, tables: Array, active: Array, population: int) -> tuple[Array, Array, Array]:
+    """sigma [K], plan [Q] and the gap [] of the game restricted to the active of `tables` [K, I, A], exactly."""
+    sums, slots = _all_sums(tree, tables, population), np.nonzero(np.asarray(active))[0]
+    masses, reaches = solve_restricted(tree, np.asarray(sums)[slots])
+    sigma = jnp.zeros(active.shape).at[slots].set(jnp.asarray(masses, jnp.float32))
+    plan = jnp.asarray(reaches, jnp.float32)
+    return sigma, plan, inner_gap(tree, sums, active, sigma, plan)
 
 
 def no_regret(

@@ -62,6 +62,7 @@ __all__ = [
     "reach",
     "reply_values",
     "tied_actions",
+    "tied_by_gains",
     "uniform_table",
     "values_against",
 ]
@@ -202,8 +203,13 @@ def tied_actions(tree: GameTree, tables: Array, sigma: Array, tolerance: float |
     rounding does not decide), count as equal. At sets that the others never let happen all legal actions do.
     """
     _check(tree, tables, sigma)
+    return tied_by_gains(tree, mixture_gains(tree, tables, sigma), tolerance)
+
+
+@jax.jit
+def tied_by_gains(tree: GameTree, gains: Array, tolerance: float | Array = 1e-6) -> Array:
+    """The same from leaf gains [players, L], whatever play they come from."""
     _refuse_teams(tree)
-    gains = mixture_gains(tree, tables, sigma)
     values, scale = _action_values(tree, gains), _action_values(tree, jnp.abs(gains))
     slack = tolerance * scale.max(axis=1, keepdims=True)
     return tree.legal & (values >= values.max(axis=1, keepdims=True) - slack)

@@ -40,6 +40,16 @@ def row_networks(game: Game, learning: Learning, slots: int, hidden: tuple[int, 
     return RowNets(Hypernetwork(policy_network(game, learning), slots, hidden), critic_network(game, learning, slots))
 
 
+def random_rows(key: Array, rows: Array, basis: Array, share: Array | float) -> Array:
+    """The rows [n, N], each with probability `share` replaced by a uniform draw from the mixtures of the slots of
+    `basis` [N] bool. key: consumed."""
+    key_coin, key_draw = jax.random.split(key)
+    draws = jax.random.exponential(key_draw, rows.shape) * basis[None]  # a Dirichlet of ones, but for their sum
+    return jnp.where(
+        jax.random.uniform(key_coin, (len(rows), 1)) < share, draws / draws.sum(axis=1, keepdims=True), rows
+    )
+
+
 @compiled(static_argnames=("symmetric", "nets", "rows"))
 def train_rows(
     key: Array,
@@ -52,8 +62,13 @@ def train_rows(
     opponents: StackedPolicies,
     graph: Array,
     trained: Array,
+    anything: Array | float = 0.0,
+    basis: Array | None = None,
 ) -> tuple[Student, TrainMetrics]:
-    """`rounds` rounds on `rows` rows of the graph [N, N] at a time, of those that are `trained` [N]. key: consumed."""
+    """`rounds` rounds on `rows` rows of the graph [N, N] at a time, of those that are `trained` [N]. key: consumed.
+
+    With a `basis` [N] a share `anything` of the rows are any mixtures of its slots instead (`random_rows`).
+    """
     views = tuple(view(symmetric, player) for player in players_of(symmetric, 0))
     learner = Learner(
         policy=lambda params, row: nets.policy(params["policy"], row),
@@ -65,15 +80,19 @@ def train_rows(
 
     def experience(k: Array, params: PyTree, carry: PyTree) -> tuple[list[Experience], PyTree]:
         key_rows, *keys = jax.random.split(k, 1 + len(views))
-        chosen = jax.random.choice(key_rows, len(graph), (rows,), p=trained / trained.sum())
+        if basis is not None:
+            key_rows, key_any = jax.random.split(key_rows)
+        played = graph[jax.random.choice(key_rows, len(graph), (rows,), p=trained / trained.sum())]
+        if basis is not None:
+            played = random_rows(key_any, played, basis, anything)
         batches = []
         for view_key, place in zip(keys, views, strict=True):
             key_draw, key_play = jax.random.split(view_key)
-            mixtures = jnp.log(graph[chosen])[:, None]  # [rows, 1, N]
+            mixtures = jnp.log(played)[:, None]  # [rows, 1, N]
             indices = jax.vmap(lambda q, sigma: draw(q, log_sigma=sigma))(jax.random.split(key_draw, rows), mixtures)
             batches.append(
                 collect_against(
-                    key_play, place, learner, params, graph[chosen], opponents, indices, episodes=learning.episodes,
+                    key_play, place, learner, params, played, opponents, indices, episodes=learning.episodes,
                     discount=learning.discount, decay=learning.gae_lambda,
                 )
             )  # fmt: skip

@@ -42,11 +42,21 @@ class ContestSettings(ExplicitSettings):
 
 
 class Weights(NamedTuple):
-    """The restricted side. [K] each."""
+    """The restricted side. [K] each, or [P, K] of all populations."""
 
     log_weight: Array
     cost: Array  # what the learner earned from each policy lately, in units of the game's returns
     total: Array  # the sum of all mixtures so far
+
+    @property
+    def average(self) -> Array:
+        """The mean of all mixtures so far."""
+        return self.total / self.total.sum(axis=-1, keepdims=True)
+
+
+def equal_weights(active: Array) -> Weights:
+    """Where a contest begins: every active policy alike. active [P, K]."""
+    return Weights(jnp.log(jax.vmap(simplex.masked_uniform)(active)), jnp.zeros(active.shape), jnp.zeros(active.shape))
 
 
 def reweighed(weights: Weights, active: Array, earned: Array, faced: Array, step_size: Array | float) -> Weights:
@@ -70,16 +80,17 @@ def contest(
     student: Student,
     step_size: Array | float,
     floor: Array | float,
-) -> tuple[Student, Array, TrainMetrics]:
+    weights: Weights,
+) -> tuple[Student, Weights, TrainMetrics]:
     """`rounds` rounds of every population's learner against the others' policies, [P, K] active. key: consumed.
 
-    Returns the learners, the average mixture sigma [P, K] of every population against the other's learner, and metrics.
-    Two-player games; rounds are of whole episodes.
+    Every population's mixture against the other's learner goes on from `weights` [P, K]. Returns the learners, the
+    weights, and metrics. Two-player games; rounds are of whole episodes.
     """
     width = return_scale(game)[1]
     shared = num_populations(game) == 1
 
-    def one(views: tuple[View, ...], p: Array | int, own_key: Array) -> tuple[Student, Array, TrainMetrics]:
+    def one(views: tuple[View, ...], p: Array | int, own_key: Array) -> tuple[Student, Weights, TrainMetrics]:
         own = jax.tree.map(lambda leaf: leaf[p], student)
         learner = plain_learner(networks(game, learning))
         held = rotate(active, p)[-1]  # the opponent's population comes last
@@ -101,11 +112,11 @@ def contest(
             experience=experience,
             learner=learner,
             steps=rounds,
-            carry=Weights(jnp.log(alike), jnp.zeros(alike.shape), jnp.zeros(alike.shape)),
+            carry=jax.tree.map(lambda leaf: rotate(leaf, p)[-1], weights),
             **train_options(views[0], learning),
         )
-        return Student(params, opt_state), metrics.carry.total / rounds, metrics._replace(carry=())
+        return Student(params, opt_state), metrics.carry, metrics._replace(carry=())
 
     keys = jax.random.split(stream(key), num_populations(game))
-    students, sigma, metrics = each_population(game, one, keys)
-    return students, sigma if shared else sigma[::-1], metrics
+    students, faced, metrics = each_population(game, one, keys)
+    return students, faced if shared else jax.tree.map(lambda leaf: leaf[::-1], faced), metrics

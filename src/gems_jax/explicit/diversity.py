@@ -27,11 +27,8 @@ def difference(left: distributions.PolicyOutput, right: distributions.PolicyOutp
     return 1.0 - jnp.exp(-distributions.kl(left, right))
 
 
-def sameness(
-    learner: Learner, policies: StackedPolicies, sigma: Array, population: Array | int, weight: ArrayLike
-) -> Penalty:
-    """The bonus of a population's learner as a penalty: policies [P, K, ...] and sigma [P, K] are all populations'."""
-    held: StackedPolicies = jax.tree.map(lambda leaf: leaf[population], policies)
+def sameness(learner: Learner, held: StackedPolicies, sigma: Array, weight: ArrayLike) -> Penalty:
+    """The bonus as a penalty. The learner's population holds [K, ...] policies and plays sigma [K]."""
     over = lambda function: jax.vmap(jax.vmap(jax.vmap(jax.vmap(function))))  # noqa: E731
 
     def of_batch(params: PyTree, batch: Experience, slots: Array) -> Array:
@@ -45,7 +42,7 @@ def sameness(
         return jax.vmap(unlike)(slots).mean()
 
     def penalty(params: PyTree, batches: list[Experience], key: Array) -> Array:
-        slots = jax.random.categorical(key, jnp.log(sigma[population]), shape=(_DRAWS,))
+        slots = jax.random.categorical(key, jnp.log(sigma), shape=(_DRAWS,))
         return -jnp.asarray(weight) * jnp.mean(jnp.stack([of_batch(params, batch, slots) for batch in batches]))
 
     return penalty

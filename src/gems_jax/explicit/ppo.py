@@ -102,14 +102,19 @@ def source_of(
 def study(
     key: Array, game: Game, learning: Learning, rounds: Array, mixture: StackedPolicies, sigma: Array, student: Student
 ) -> tuple[Student, TrainMetrics]:
-    """Every population's learner `rounds` rounds further against the others' sigma [P, K]. key: consumed."""
+    """Every population's learner `rounds` rounds further against the others' sigma [P, K], or joint sigma [K] of
+    profiles. key: consumed."""
+    joint = sigma.ndim == 1
 
     def one(views: tuple[View, ...], p: Array | int, own_key: Array) -> tuple[Student, TrainMetrics]:
         own = jax.tree.map(lambda leaf: leaf[p], student)
         learner = plain_learner(networks(game, learning))
-        source = source_of(views, learner, learning, rotate(mixture, p), jnp.log(rotate(sigma, p)))
+        met = sigma if joint else rotate(sigma, p)
+        source = source_of(views, learner, learning, rotate(mixture, p), jnp.log(met))
         key_train, key_lanes = jax.random.split(own_key)
-        unlike = sameness(learner, mixture, sigma, p, learning.diversity_weight) if learning.diversity else no_penalty
+        held = jax.tree.map(lambda leaf: leaf[p], mixture)
+        own_sigma = sigma if joint else sigma[p]
+        unlike = sameness(learner, held, own_sigma, learning.diversity_weight) if learning.diversity else no_penalty
         params, opt_state, metrics = best_response.train(
             key_train,
             own.params,

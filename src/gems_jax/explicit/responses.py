@@ -185,10 +185,15 @@ def exact_replies(key: Array, game: Game, tables: Array, active: Array, sigma: A
 
     tables [P, K, I, A]; active [P, K], the policies that populations hold; sigma [P, K]; ties as above.
     """
+    return chosen_replies(key, game, tables, active, tied_actions(build_tree(game), tables, sigma), ties)
+
+
+def chosen_replies(key: Array, game: Game, tables: Array, active: Array, tied_best: Array, ties: str) -> Array:
+    """The same where the actions that are best [I, A] are known. key: consumed."""
     if ties not in TIES:
         raise ValueError(f"unknown rule for ties {ties!r}; known: {', '.join(TIES)}")
     tree = build_tree(game)
-    tied, order = np.asarray(tied_actions(tree, tables, sigma)), _preferred(key, tree, tables, active, ties)
+    tied, order = np.asarray(tied_best), _preferred(key, tree, tables, active, ties)
     weights, rows = np.asarray(_reaches(tree, tables)), []
     for population in range(tree.num_populations):
         own = infosets_of(game, population)
