@@ -2,6 +2,7 @@
 #
 #   make kuhn            the Kuhn poker experiment: table and figures under runs/      (QUICK=1: a minute's version)
 #   make kuhn-compare    GEMS, eight baselines and self-play at two equal budgets      (QUICK=1: three minutes)
+#   make kuhn-family     the wider family of methods beside all of these at one budget  (QUICK=1: two minutes)
 #   make deceptive       the Deceptive Messages experiment                             (QUICK=1: two seeds)
 #   make public-goods    the Public Goods experiment, a dilemma and its control        (QUICK=1: two seeds)
 #   make connect4        Connect Four against random play and a tactician              (QUICK=1: one seed, 15 minutes)
@@ -41,7 +42,7 @@ JOBS ?= 2
 BENCHMARKS ?= openspiel seeds kuhn_numpy driver_overhead python_workers worlds
 export QUICK FULL
 
-.PHONY: help venv dev kuhn kuhn-compare deceptive public-goods connect4 go chess spread tag hanabi oracle regret cce estimators rollouts adaptive meta-game meta-rules bench bench-compare test test-slow lint format lock clean
+.PHONY: help venv dev kuhn kuhn-compare kuhn-family deceptive public-goods connect4 go chess spread tag hanabi oracle regret cce estimators rollouts adaptive meta-game meta-rules bench bench-compare test test-slow lint format lock clean
 .DEFAULT_GOAL := help
 
 help:
@@ -64,7 +65,7 @@ public-goods: venv
 connect4 go chess spread tag hanabi oracle regret cce estimators rollouts adaptive: venv
 	$(PY) -m experiments.run $@ $(ARGS)
 
-meta-game meta-rules: venv
+kuhn-family meta-game meta-rules: venv
 	$(PY) -m experiments.run $(subst -,_,$@) $(ARGS)
 
 # -- benchmarks --------------------------------------------------------------------------------------------------

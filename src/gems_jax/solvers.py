@@ -18,7 +18,7 @@ from gems_jax.baselines.p2sro import P2sroConfig, p2sro_solver
 from gems_jax.baselines.psro import A_PSRO, ALPHA_PSRO, DOUBLE_ORACLE, FUSION_PSRO, PsroConfig, psro_solver
 from gems_jax.baselines.random_play import RandomConfig, random_solver
 from gems_jax.baselines.self_play import SelfPlayConfig, self_play_solver
-from gems_jax.baselines.sp_psro import SpPsroConfig, sp_psro_solver
+from gems_jax.baselines.sp_psro import SP_PSRO, sp_psro_solver
 from gems_jax.baselines.xdo import EDO, PDO, XDO, xdo_solver
 from gems_jax.config import GemsConfig
 from gems_jax.gems import gems_profile, gems_step, init_gems
@@ -49,7 +49,7 @@ DEFAULTS: dict[str, Any] = {
     "epsro": EPSRO,
     "p2sro": P2sroConfig(),
     "neupl": NeuplConfig(),
-    "sp_psro": SpPsroConfig(),
+    "sp_psro": SP_PSRO,
     "fusion_psro": FUSION_PSRO,
     "simplex_neupl": SIMPLEX_NEUPL,
     "jpsro": JpsroConfig(),

@@ -332,6 +332,17 @@ def test_kuhn_compare_gives_everybody_the_same() -> None:
         assert [arm.label for arm in spec.arms if arm.method == "gems" and arm.label in labels] == list(labels[:2])
 
 
+def test_kuhn_family_holds_every_method_to_one_budget() -> None:
+    """All of kuhn_compare's arms at its smaller budget, and every other method that learns from episodes."""
+    spec = entry.load("kuhn_family")
+    eight = entry.load("kuhn_compare").groups[0][1]
+    assert [arm.label for arm in spec.arms][: len(eight)] == [label.removesuffix(" 1x") for label in eight]
+    plan = make_plan(entry.keep_arms(spec, [arm.label for arm in spec.arms if arm.method != "gems"]))
+    assert {arm.method for arm, _, _ in plan.arms} == set(solvers.DEFAULTS) - {"gems", "cfr", "cfr_plus", "xfp", "random"}
+    assert all(config.env_steps == 25_750 and config.opponents == 64 for _, config, _ in plan.arms)
+    assert all(getattr(config, "oracle", "ppo") == "ppo" for _, config, _ in plan.arms)
+
+
 @pytest.mark.parametrize("name", ["deceptive", "public_goods"])
 def test_the_small_games_are_thin_specs(name: str) -> None:
     spec = entry.load(name)

@@ -60,6 +60,9 @@ class SpPsroConfig(ContestSettings):
     """Step size of the distillation's Adam."""
 
 
+SP_PSRO = SpPsroConfig(inherit=True)
+
+
 @struct
 class SpPsroState:
     store: Store
