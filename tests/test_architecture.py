@@ -14,7 +14,7 @@ SOURCE = Path(gems_jax.__file__).parent
 MODULES = sorted(SOURCE.rglob("*.py"))
 
 # What each part may import, by top-level name inside gems_jax. A part may import itself (its own package).
-LEAF = {"types", "simplex", "streams", "config", "stages"}
+LEAF = {"types", "simplex", "streams", "config", "stages", "sharding"}
 POPULATION = {*LEAF, "nets", "modulated", "distributions"}
 ROLLOUT = {*POPULATION, "population", "roles"}
 ABOVE_ROLLOUT = {*ROLLOUT, "rollout"}
@@ -26,6 +26,7 @@ ALLOWED = {
     "types": set(),
     "simplex": {"types"},
     "stages": {"types"},
+    "sharding": {"types"},
     "environments": set(),  # and not JAX either, see below
     "streams": {"types"},
     "roles": {*POPULATION, "population"},

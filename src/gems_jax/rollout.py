@@ -17,6 +17,7 @@ import jax.numpy as jnp
 from gems_jax import distributions
 from gems_jax.population import StackedPolicies
 from gems_jax.roles import at
+from gems_jax.sharding import spread
 from gems_jax.stages import on_host
 from gems_jax.types import (
     Apply,
@@ -229,13 +230,14 @@ def play_groups(
     spared = (wanted,) if wanted is not None and on_host(game) else ()
     each = (0,) * (1 + len(spared))  # lanes, and who is wanted
 
+    lanes = spread(lanes, 3)
     if common:
         keys = jax.random.split(key, (len(indices), episodes))
         if on_host(game):  # equal episodes, but an environment for each
             keys = jnp.broadcast_to(keys, (num_slots(params), *keys.shape))
             return jax.vmap(over_episodes, in_axes=(axes, None, 0, *each))(params, indices, keys, lanes, *spared)
-        return jax.vmap(over_episodes, in_axes=(axes, None, None, 0))(params, indices, keys, lanes)
-    keys = jax.random.split(key, (*indices.shape[:2], episodes))
+        return spread(jax.vmap(over_episodes, in_axes=(axes, None, None, 0))(params, indices, keys, lanes), 3)
+    keys = spread(jax.random.split(key, (*indices.shape[:2], episodes)), 3)
     return jax.vmap(over_episodes, in_axes=(axes, 0, 0, *each))(params, indices, keys, lanes, *spared)
 
 
@@ -257,4 +259,4 @@ def play_joint(
         )
         return jax.vmap(lambda k: play(k, game, policies))(keys)
 
-    return jax.vmap(together)(indices, jax.random.split(key, (indices.shape[0], episodes)))
+    return jax.vmap(together)(indices, spread(jax.random.split(key, (indices.shape[0], episodes)), 2))

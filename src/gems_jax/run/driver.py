@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import signal
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
-from gems_jax.run import checkpoint, machine
+from gems_jax.run import checkpoint, distributed, machine
 from gems_jax.run.cache import enable_compilation_cache
 from gems_jax.run.console import Console, Progress
 from gems_jax.run.directory import RunDirectory, extend, identity, log, read_config, write_status
@@ -93,6 +94,7 @@ def run(
     family: Family | None = None,
     seed_batch: int | None = None,
     stepwise: bool = False,
+    mesh: bool = False,
     cache: bool = True,
     how_to_resume: str = "",
 ) -> RunResult:
@@ -106,14 +108,17 @@ def run(
     `allow_nonfinite`), or NaN in the state, stops the run with NonFiniteError before a checkpoint holds it; with
     allow_nonfinite=None nothing does. A `family` makes runs that differ in numbers, too: one for each of `seeds`, which
     may then repeat themselves, with a folder each in `directory`. `stepwise`
-    leaves compiled loops after every iteration. `how_to_resume` is what a stopped run says to go on with, by default
+    leaves compiled loops after every iteration. `mesh` shares seeds and episodes out over all devices, with the same
+    random numbers and, up to rounding, results. `how_to_resume` is what a stopped run says to go on with, by default
     `gems resume` with its folder.
     """
     seeds = tuple(int(seed) for seed in seeds)
     _check_arguments(iterations, seeds, chunk, directory, checkpoint_seconds, keep, family is not None)
     if cache:
         enable_compilation_cache()
-    engine = make_engine(solver, seeds, chunk, measure, init_monitor, seed_batch, stepwise, family)
+    if not distributed.primary():  # it computes, and leaves no trace
+        directory, console = None, None
+    engine = make_engine(solver, seeds, chunk, measure, init_monitor, seed_batch, stepwise, family, mesh)
     session = _Session(
         iterations=iterations,
         seeds=seeds,
@@ -156,6 +161,24 @@ def run(
 
 def _begin(session: _Session, engine: Engine) -> PyTree:
     """The carry to go on from: the newest good checkpoint's, or a fresh one. Says which."""
+    try:
+        found = _found(session, engine)
+    except BaseException:
+        distributed.from_primary(np.int32(-1))
+        raise
+    session.done = int(distributed.from_primary(np.int32(session.done)))
+    if session.done < 0:
+        raise RunError("process 0 could not begin, and says why")
+    if found is not None and not distributed.several():
+        return found.tree
+    carry, seconds = engine.start()
+    session.counters.compile_seconds += seconds
+    return distributed.from_primary(carry if found is None else found.tree) if session.done else carry
+
+
+def _found(session: _Session, engine: Engine) -> checkpoint.Checkpoint | None:
+    """The newest good checkpoint of the directory, whose files are made to agree with it."""
+    found = None
     if session.directory is not None:
         found = _newest_checkpoint(session, session.directory, engine)
         if session.iterations != read_config(session.directory.shared)["iterations"]:
@@ -168,12 +191,9 @@ def _begin(session: _Session, engine: Engine) -> PyTree:
                     f"to compute them again, remove the checkpoints after {rows} from {session.directory.checkpoints}"
                 )
         _write_status(session, "running")
-        if found is not None:
-            return found.tree
-        session.say(f"fresh start: {session.iterations} iterations, seeds {_seed_list(session.seeds)}")
-    carry, seconds = engine.start()
-    session.counters.compile_seconds += seconds
-    return carry
+        if found is None:
+            session.say(f"fresh start: {session.iterations} iterations, seeds {_seed_list(session.seeds)}")
+    return found
 
 
 def _newest_checkpoint(session: _Session, directory: RunDirectory, engine: Engine) -> checkpoint.Checkpoint | None:
@@ -220,7 +240,7 @@ def _loop(session: _Session, engine: Engine, carry: PyTree, chunk: int, stop: St
     advance, seconds = engine.compile(carry)
     session.counters.compile_seconds += seconds
     session.saved_at = time.monotonic()
-    while session.done < session.iterations and stop.signal is None:
+    while session.done < session.iterations and not _asked_to_stop(stop):
         count = min(chunk, session.iterations - session.done)
         begin = time.perf_counter()
         result = advance(carry, session.done, count)
@@ -230,8 +250,9 @@ def _loop(session: _Session, engine: Engine, carry: PyTree, chunk: int, stop: St
         rows = complete_rows(
             result.rows, session.done, count if bad is None else bad.iterations, took, session.counters
         )
-        for writer in session.writers:
-            writer.write(rows)
+        with _others_told():
+            for writer in session.writers:
+                writer.write(rows)
         if session.directory is None:
             session.history.append(rows)
         if bad is not None:
@@ -246,9 +267,28 @@ def _loop(session: _Session, engine: Engine, carry: PyTree, chunk: int, stop: St
             if since >= session.checkpoint_seconds and since >= 10 * session.save_cost * bool(
                 session.checkpoint_seconds
             ):
-                _save(session, carry)
-                _write_status(session, "running")
+                with _others_told():
+                    _save(session, carry)
+                    _write_status(session, "running")
     return carry
+
+
+@contextlib.contextmanager
+def _others_told() -> Iterator[None]:
+    """Of several processes, those that wait for the next chunk stop when this one cannot go on."""
+    try:
+        yield
+    except BaseException:
+        distributed.anywhere(True)
+        raise
+
+
+def _asked_to_stop(stop: StopRequest) -> bool:
+    """Here or, of several processes, in any of them: all stop after the same chunk."""
+    asked = distributed.anywhere(stop.signal is not None)
+    if asked and stop.signal is None:
+        stop.signal = signal.SIGTERM
+    return asked
 
 
 def _end(session: _Session, carry: PyTree, stop: StopRequest, how_to_resume: str) -> None:

@@ -7,6 +7,7 @@ depends on how the iterations were cut into chunks or where a run was taken up a
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -14,7 +15,10 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import Mesh
 
+from gems_jax.compiling import program
+from gems_jax.sharding import SEEDS, gather, placed, play_mesh, replicated
 from gems_jax.types import Array, PyTree, Solver
 
 Row = dict[str, Array]  # one iteration's scalars by name
@@ -67,19 +71,21 @@ def make_engine(
     seed_batch: int | None = None,
     stepwise: bool = False,
     family: Family | None = None,
+    mesh: bool = False,
 ) -> Engine:
     """The compiled engine where the solver is jittable, else the Python one.
 
-    With a `family`, run number i has the i-th seed and the family's i-th numbers; it needs a jittable solver.
+    With a `family`, run number i has the i-th seed and the family's i-th numbers; it needs a jittable solver, as does a
+    `mesh` of all devices that share out the seeds and the episodes.
     `stepwise` calls the step of a jittable solver from Python as well, on the same carry as the compiled engine: for a
     step that looks at its values, and for going on with it where the compiled engine stopped.
     """
     init_monitor = init_monitor or (lambda state: ())
     if solver.jittable and not stepwise:
         alone = Family(lambda own: Parts(solver, measure, init_monitor), ())
-        return _compiled_engine(family or alone, seeds, chunk, seed_batch)
-    if family is not None:
-        raise ValueError("runs that differ in numbers need a compiled engine: the solver's step must be jittable")
+        return _compiled_engine(family or alone, seeds, chunk, seed_batch, mesh)
+    if family is not None or mesh:
+        raise ValueError("a family of runs, or a mesh, needs a compiled engine: the solver's step must be jittable")
     from gems_jax.run.python_engine import python_engine, stacked
 
     engine = python_engine(solver, seeds, measure, init_monitor)
@@ -107,11 +113,17 @@ def iteration_row(
     return monitor, row
 
 
-def _compiled_engine(family: Family, seeds: Sequence[int], chunk: int, seed_batch: int | None) -> Engine:
-    keys, values = jnp.stack([jax.random.key(seed) for seed in seeds]), family.values
+def _compiled_engine(
+    family: Family, seeds: Sequence[int], chunk: int, seed_batch: int | None, spread_out: bool
+) -> Engine:
+    batch = min(seed_batch or len(seeds), len(seeds))
+    mesh = play_mesh(seeds=math.gcd(batch, jax.device_count())) if spread_out else None
+    words = jnp.stack([jax.random.key_data(jax.random.key(seed)) for seed in seeds])
+    words, values = placed((words, family.values), mesh)
 
-    def over_runs(function: Callable[..., PyTree], *arguments: PyTree) -> PyTree:
-        return _map_in_batches(function, arguments, len(seeds), seed_batch or len(seeds))
+    def over_runs(function: Callable[..., PyTree], words: Array, *arguments: PyTree) -> PyTree:
+        arguments = (jax.random.wrap_key_data(words), *arguments)
+        return _map_in_batches(function, arguments, len(seeds), batch, None if mesh is None else SEEDS)
 
     def start_one(key: Array, own: PyTree) -> PyTree:
         parts = family.member(own)
@@ -124,7 +136,7 @@ def _compiled_engine(family: Family, seeds: Sequence[int], chunk: int, seed_batc
         parts = family.member(own)
         state, metrics = parts.solver.step(carry["state"], jax.random.fold_in(key, iteration))
         monitor, row = iteration_row(parts.measure, carry["monitor"], carry["state"], metrics, state, iteration)
-        return {"state": state, "monitor": monitor}, row
+        return gather({"state": state, "monitor": monitor}), row
 
     def advance_one(key: Array, own: PyTree, carry: PyTree, done: Array, count: Array) -> tuple[PyTree, Row, PyTree]:
         def body(n: Array, loop: tuple[PyTree, Row]) -> tuple[PyTree, Row]:
@@ -138,46 +150,58 @@ def _compiled_engine(family: Family, seeds: Sequence[int], chunk: int, seed_batc
         carry, rows = jax.lax.fori_loop(0, count, body, (carry, rows))
         return carry, rows, jax.tree.map(has_nan, carry)
 
-    def advance_all(keys: Array, values: PyTree, carry: PyTree, done: Array, count: Array) -> PyTree:
-        return over_runs(lambda key, own, carry: advance_one(key, own, carry, done, count), keys, values, carry)
+    def advance_all(words: Array, values: PyTree, carry: PyTree, done: Array, count: Array) -> PyTree:
+        return over_runs(lambda key, own, carry: advance_one(key, own, carry, done, count), words, values, carry)
 
-    def start_all(keys: Array, values: PyTree) -> PyTree:
-        return over_runs(start_one, keys, values)
+    def start_all(words: Array, values: PyTree) -> PyTree:
+        return over_runs(start_one, words, values)
 
     def start() -> tuple[PyTree, float]:
         begin = time.perf_counter()
-        program = jax.jit(start_all).lower(keys, values).compile()
+        program = compiled(start_all, mesh, words, values)
         seconds = time.perf_counter() - begin
-        return jax.block_until_ready(program(keys, values)), seconds
+        return jax.block_until_ready(program(words, values)), seconds
 
     def compile(carry: PyTree) -> tuple[Callable[[PyTree, int, int], Chunk], float]:
         begin = time.perf_counter()
-        zero = jnp.int32(0)
-        program = jax.jit(advance_all, donate_argnums=2).lower(keys, values, carry, zero, zero).compile()
+        zero = placed(jnp.int32(0), mesh)
+        program = compiled(advance_all, mesh, words, values, placed(carry, mesh), zero, zero, donate_argnums=2)
         seconds = time.perf_counter() - begin
 
         def advance(carry: PyTree, done: int, count: int) -> Chunk:
-            carry, rows, nan = program(keys, values, carry, jnp.int32(done), jnp.int32(count))
-            host = {name: np.asarray(values)[:, :count] for name, values in rows.items()}
+            counts = placed((jnp.int32(done), jnp.int32(count)), mesh)
+            carry, rows, nan = program(words, values, placed(carry, mesh), *counts)
+            host = {name: np.asarray(column)[:, :count] for name, column in rows.items()}
             return Chunk(jax.block_until_ready(carry), host, nan_leaves(nan, len(seeds)))
 
         return advance, seconds
 
-    return Engine(lambda: jax.eval_shape(start_all, keys, values), start, compile, fixed_shapes=True, compiles=True)
+    return Engine(lambda: jax.eval_shape(start_all, words, values), start, compile, fixed_shapes=True, compiles=True)
 
 
-def _map_in_batches(function: Callable[..., PyTree], arguments: PyTree, size: int, batch: int) -> PyTree:
+def compiled(function: Callable[..., PyTree], mesh: Mesh | None, *arguments: PyTree, **options: Any) -> Any:
+    """The program of one device, or of a mesh, whose results are then whole on every device."""
+    if mesh is None:
+        return program(function, **options).lower(*arguments).compile()
+    with jax.set_mesh(mesh):
+        return program(function, out_shardings=replicated(mesh), **options).lower(*arguments).compile()
+
+
+def _map_in_batches(
+    function: Callable[..., PyTree], arguments: PyTree, size: int, batch: int, axis: str | None = None
+) -> PyTree:
     """vmap over the leading axis, `batch` at a time where memory does not hold all `size`.
 
     As `jax.lax.map(batch_size=...)`, which cannot take the empty arrays that a state may hold. The last batch is
-    filled up with copies, and their results are dropped.
+    filled up with copies, and their results are dropped. axis: of the mesh, that the runs of a batch go along.
     """
+    together = jax.vmap(function, spmd_axis_name=axis)
     if batch >= size:
-        return jax.vmap(function)(*arguments)
+        return together(*arguments)
     num = -(-size // batch)
     index = jnp.arange(num * batch) % size
     batched = jax.tree.map(lambda leaf: leaf[index].reshape(num, batch, *leaf.shape[1:]), arguments)
-    results = jax.lax.map(lambda packed: jax.vmap(function)(*packed), batched)
+    results = jax.lax.map(lambda packed: together(*packed), batched)
     return jax.tree.map(lambda leaf: leaf.reshape(num * batch, *leaf.shape[2:])[:size], results)
 
 

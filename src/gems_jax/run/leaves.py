@@ -116,4 +116,11 @@ def _rebuild(record: dict[str, Any], flat: np.ndarray) -> Any:
 def _checkpointer() -> Any:
     import orbax.checkpoint as ocp
 
-    return ocp.Checkpointer(ocp.PyTreeCheckpointHandler())
+    own = jax.process_index()  # of several processes, who calls this is alone with it: orbax must not wait for others
+    alone = ocp.options.MultiprocessingOptions(
+        primary_host=own, active_processes={own}, barrier_sync_key_prefix=f"process{own}"
+    )
+    options = alone if jax.process_count() > 1 else ocp.options.MultiprocessingOptions()
+    return ocp.Checkpointer(
+        ocp.PyTreeCheckpointHandler(multiprocessing_options=options), multiprocessing_options=options
+    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import traceback
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,7 @@ class Settings:
     checkpoint_seconds: float = 10.0
     keep: int = 3
     seed_batch: int = 0
+    mesh: bool = False
     writers: tuple[str, ...] = ()
 
     @classmethod
@@ -52,16 +53,20 @@ def monitor_of(problem: Problem, settings: Settings) -> Monitor:
 
 def train(
     problem: Problem,
-    directory: RunDirectory,
+    directory: RunDirectory | None,
     settings: Settings,
     monitor: Monitor,
     iterations: int,
     *,
+    seeds: Sequence[int],
     quiet: bool = False,
     figures: bool = True,
 ) -> int:
-    """Bring the run in `directory` to `iterations`, show the table, draw the figures, and return the exit code."""
-    console = Console(quiet=quiet)
+    """Bring the run in `directory` to `iterations`, show the table, draw the figures, and return the exit code.
+
+    The directory is None in a process that only helps to compute.
+    """
+    console = Console(quiet=quiet or directory is None)
     if monitor.note:
         console.say(monitor.note)
     solver, measure = problem.solver, monitor.measure
@@ -71,7 +76,7 @@ def train(
     result = run(
         solver,
         iterations=iterations,
-        seeds=directory.seeds,
+        seeds=seeds,
         chunk=1 if settings.debug else settings.chunk,
         measure=measure,
         init_monitor=monitor.init,
@@ -85,8 +90,9 @@ def train(
         checkpoint_seconds=settings.checkpoint_seconds,
         seed_batch=settings.seed_batch or None,
         stepwise=settings.debug,
+        mesh=settings.mesh,
     )
-    if result.rows and not result.exit_code:
+    if directory is not None and result.rows and not result.exit_code:
         _report(problem, directory, result, console, monitor, figures)
     return result.exit_code
 

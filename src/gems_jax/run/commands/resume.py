@@ -20,6 +20,8 @@ class Resume:
     """Run directory: a seed's folder, or that of a whole batch."""
     iterations: int | None = None
     """Iterations to reach (default: what was planned). More than planned makes the run longer."""
+    distributed: bool = False
+    """Go on in several processes, one started on every host: see `gems train --help`."""
     figures: bool = True
     """Draw the run's figures at its end, where it was measured."""
     quiet: bool = False
@@ -32,6 +34,10 @@ def main(argv: Sequence[str]) -> int:
     arguments = parse(Resume, argv, prog="gems resume")
     if arguments.iterations is not None and arguments.iterations < 1:
         raise UsageError(f"--iterations must be at least 1: got {arguments.iterations}")
+    from gems_jax.run import distributed
+
+    if arguments.distributed:
+        distributed.join()
     from gems_jax.run.directory import open_run, read_config
     from gems_jax.run.load import find, run_folder
     from gems_jax.run.rebuild import rebuild
@@ -41,8 +47,9 @@ def main(argv: Sequence[str]) -> int:
     record = read_config(directory.shared)
     problem = rebuild(record, str(directory.shared))
     settings = Settings.of(record.get("options") or {})
-    settings = dataclasses.replace(settings, debug=arguments.debug)
+    settings = dataclasses.replace(settings, debug=arguments.debug, mesh=settings.mesh or arguments.distributed)
     iterations = arguments.iterations or record["iterations"]
     monitor = monitor_of(problem, settings)
     shown = {"quiet": arguments.quiet, "figures": arguments.figures}
-    return train(problem, directory, settings, monitor, iterations, **shown)
+    written = directory if distributed.primary() else None
+    return train(problem, written, settings, monitor, iterations, seeds=directory.seeds, **shown)

@@ -48,6 +48,11 @@ class Train:
     """How many seeds to run as one batch."""
     seed_batch: int = 0
     """How many seeds are in memory at once (0: all)."""
+    mesh: bool = False
+    """Share seeds, candidates and episodes out over all devices; results stay those of one device, up to rounding."""
+    distributed: bool = False
+    """One program of several processes, the same line started on every host (SLURM, TPU pods, or by the variables
+    JAX_COORDINATOR_ADDRESS, JAX_NUM_PROCESSES, JAX_PROCESS_ID); implies --mesh. Process 0 writes and speaks."""
     run_dir: Path | None = None
     """Folder of the run, which must not hold anything yet (default: runs/GAME/METHOD/TIME-sSEED)."""
     game_option: tuple[str, ...] = ()
@@ -92,6 +97,10 @@ def main(argv: Sequence[str]) -> int:
     first = _parse(argv, default)
     run = first.run
     _validated(first.settings)
+    if run.distributed:
+        from gems_jax.run.distributed import join
+
+        join()
     _check(run)
     game = make(run.game, run.game_option)
     base, name = _base_settings(run, game)
@@ -162,11 +171,20 @@ def _check(run: Train) -> None:
         if importlib.util.find_spec(WRITER_MODULES[writer]) is None:
             module = WRITER_MODULES[writer]
             raise UsageError(f'--writers {writer} needs {module}: pip install "gems_jax[{writer}]"')
-    if run.run_dir is not None and run.run_dir.exists() and not _empty(run.run_dir):
+    if run.mesh and run.debug:
+        raise UsageError("--debug looks at every operation on one device: leave --mesh out")
+    helps = run.distributed and not _primary()
+    if run.run_dir is not None and not helps and run.run_dir.exists() and not _empty(run.run_dir):
         raise UsageError(
             f"{run.run_dir} exists and is not empty; runs are never written over. Choose another folder, or resume it: "
             f"gems resume {run.run_dir}"
         )
+
+
+def _primary() -> bool:
+    from gems_jax.run.distributed import primary
+
+    return primary()
 
 
 def _empty(folder: Path) -> bool:
@@ -242,14 +260,21 @@ def _train(run: Train, game: Any, config: Any, preset: str) -> int:
         checkpoint_seconds=run.checkpoint_seconds,
         keep=run.keep,
         seed_batch=run.seed_batch,
+        mesh=run.mesh or run.distributed,
         writers=run.writers,
     )
+    if settings.mesh and not problem.solver.jittable:
+        raise UsageError(f"--mesh needs a method that is compiled as a whole, {run.method} on {run.game} is not")
     monitor = monitor_of(problem, settings)
+    seeds = range(run.seed, run.seed + run.seeds)
+    shown = {"quiet": run.quiet, "figures": run.figures}
+    if run.distributed and not _primary():
+        return train(problem, None, settings, monitor, config.iterations, seeds=seeds, **shown)
     directory = create_run(
         game=run.game,
         method=run.method,
         config=config,
-        seeds=range(run.seed, run.seed + run.seeds),
+        seeds=seeds,
         iterations=config.iterations,
         path=run.run_dir,
         options={
@@ -259,4 +284,4 @@ def _train(run: Train, game: Any, config: Any, preset: str) -> int:
             **dataclasses.asdict(settings),
         },
     )
-    return train(problem, directory, settings, monitor, config.iterations, quiet=run.quiet, figures=run.figures)
+    return train(problem, directory, settings, monitor, config.iterations, seeds=seeds, **shown)

@@ -1,0 +1,82 @@
+"""Play and runs on a mesh, for processes of their own whose devices are forced or that are several.
+
+    python mesh_runs.py episodes FILE              some episodes of Kuhn poker
+    python mesh_runs.py run GAME MESH SEEDS FILE   two iterations of GEMS; MESH is 0 or 1
+
+Both write what they found as an .npz.
+"""
+
+import os
+import sys
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from gems_jax.config import GemsConfig
+from gems_jax.estimate import policy_returns
+from gems_jax.games import make_game
+from gems_jax.gems import init_gems, population_of
+from gems_jax.population import materialise
+from gems_jax.roles import view
+from gems_jax.run import distributed
+from gems_jax.run.driver import run
+from gems_jax.run.engine import compiled
+from gems_jax.run.measuring import make_monitor
+from gems_jax.sharding import play_mesh
+from gems_jax.solvers import make_solver
+
+SIZES = {
+    "capacity": 4, "initial_anchors": 2, "num_opponents": 4, "episodes": 2, "mixture_samples": 8, "mutations": 4,
+    "randoms": 4, "oracle_opponents": 4, "oracle_episodes": 1, "abr_steps": 2, "abr_anchors": 4, "abr_opponents": 2,
+    "abr_episodes": 1, "kl_opponents": 2, "critic_hidden": (8,), "generator_widths": (8,), "iterations": 2,
+}  # fmt: skip
+GAMES = {
+    "kuhn_poker": ({}, {}),
+    "connect_four": ({}, {"policy": "mlp", "policy_hidden": (8,), "abr_segment": 4, "kl_states": 8}),
+    "simple_tag": ({"max_steps": 5}, {"policy": "mlp", "policy_hidden": (8,)}),
+}
+
+
+def episodes() -> dict[str, np.ndarray]:
+    """4 policies x 16 opponents x 32 episodes: their returns, in how many parts they were, operations per device."""
+    game, config = make_game("kuhn_poker"), GemsConfig(**{**SIZES, "initial_anchors": 4})
+
+    def play(key: jax.Array) -> jax.Array:
+        key_init, key_play = jax.random.split(key)
+        state = init_gems(key_init, game, config)
+        policies = materialise(population_of(state, game, config), config.capacity)
+        own = jax.tree.map(lambda leaf: leaf[0], policies.params)
+        sizes = {"num_opponents": 16, "episodes": 32}
+        return policy_returns(key_play, (view(game, 0),), own, policies.apply, policies, state.log_sigma, **sizes)[0]
+
+    mesh = play_mesh()
+    with jax.set_mesh(mesh):
+        program = jax.jit(play).lower(jax.random.key(0)).compile()
+    returns = program(jax.random.key(0))
+    shape = returns.sharding.shard_shape(returns.shape)
+    whole = compiled(lambda x: x, mesh, returns)(returns)
+    parts = returns.size // int(np.prod(shape))
+    return {"returns": np.asarray(whole), "parts": parts, "flops": program.cost_analysis()["flops"]}
+
+
+def two_iterations(name: str, mesh: bool, seeds: int) -> dict[str, np.ndarray]:
+    options, changes = GAMES[name]
+    game = make_game(name, **options)
+    solver = make_solver("gems", game, GemsConfig(**{**SIZES, **changes}))
+    monitor = make_monitor(game, solver, episodes=16, every=1)
+    done = run(
+        solver, iterations=2, seeds=range(seeds), chunk=2, measure=monitor.measure, init_monitor=monitor.init, mesh=mesh
+    )
+    leaves = {f"state{n}": np.asarray(leaf) for n, leaf in enumerate(jax.tree.leaves(done.state))}
+    rows = {name: values for name, values in done.rows.items() if name not in ("seconds", "memory_mb")}
+    return leaves | rows | {"devices": jnp.asarray(jax.device_count())}
+
+
+if __name__ == "__main__":
+    if "JAX_NUM_PROCESSES" in os.environ:
+        distributed.join()
+    what, *words = sys.argv[1:]
+    np.savez(
+        words[-1], **(episodes() if what == "episodes" else two_iterations(words[0], words[1] == "1", int(words[2])))
+    )
