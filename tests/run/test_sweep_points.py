@@ -115,3 +115,18 @@ def test_the_plan_can_be_shown(tmp_path: Path) -> None:
     assert read_sweep(file).name == "small"
     with pytest.raises(SweepError, match="must be a table"):
         parse_sweep({"name": "x", "game": "kuhn_poker", "grid": 3})
+
+
+SHIPPED = sorted((Path(__file__).parents[2] / "experiments" / "sweeps").glob("*.toml"))
+CLUSTER = {"gpu_box", "slurm_array"}
+
+
+@pytest.mark.parametrize("file", [file for file in SHIPPED if file.stem not in CLUSTER], ids=lambda file: file.stem)
+def test_shipped_sweeps_can_be_planned(file: Path) -> None:
+    assert make_plan(read_sweep(file)).cells
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("file", [file for file in SHIPPED if file.stem in CLUSTER], ids=lambda file: file.stem)
+def test_shipped_sweeps_for_clusters_can_be_planned(file: Path) -> None:
+    assert len(make_plan(read_sweep(file)).cells) > 10 and file.with_suffix(".sh").exists()
