@@ -22,6 +22,7 @@ import numpy as np
 from benchmarks.timing import Figure, interleaved, median, record
 from benchmarks.worlds import WORLDS, of_ours
 from gems_jax import init_gems, make_game, preset
+from gems_jax.compiling import program
 from gems_jax.distributions import draw_noise, sample
 from gems_jax.nets import MlpPolicy
 from gems_jax.run.phase_times import PHASES, TRAINING, all_active, learning_flops, measure_phases
@@ -65,7 +66,7 @@ def floor_rates(name: str, blocks: int) -> tuple[float, float]:
         "original": WORLDS[name].original(name), "ours": of_ours(name),
     }  # fmt: skip
     key = jax.random.key(0)
-    compiled = {label: jax.jit(play).lower(key).compile() for label, play in plays.items()}
+    compiled = {label: program(play).lower(key).compile() for label, play in plays.items()}
     steps = {label: int(play(key)[0]) for label, play in compiled.items()}
     square = jnp.ones((_SIZE, _SIZE))
     product = jax.jit(lambda a: a @ a).lower(square).compile()

@@ -17,6 +17,7 @@ import jax.numpy as jnp
 
 from benchmarks.timing import Figure, interleaved, median, ratio, record
 from gems_jax import GemsState, gems_step, init_gems, make_game, preset
+from gems_jax.compiling import program
 from gems_jax.types import Array
 
 
@@ -36,9 +37,9 @@ def main() -> None:
 
     keys = jax.vmap(jax.random.key)(jnp.arange(options.seeds))
     begin = time.perf_counter()
-    together = jax.jit(jax.vmap(whole)).lower(keys).compile()
+    together = program(jax.vmap(whole)).lower(keys).compile()
     middle = time.perf_counter()
-    alone = jax.jit(whole).lower(keys[0]).compile()
+    alone = program(whole).lower(keys[0]).compile()
     end = time.perf_counter()
 
     def one_after_another() -> list[Any]:

@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from gems_jax.compiling import program
 from gems_jax.config import GemsConfig
 from gems_jax.gems import gems_step
 from gems_jax.phases.expansion import expand
@@ -77,11 +78,11 @@ def measure_phases(game: Game, config: GemsConfig, state: GemsState, key: Array,
     compiled: dict[str, Callable[..., Any]] = {}
     before: Any = None
     inputs: dict[str, Any] = {}
-    for (name, program), own_key in zip(phase_programs(game, config).items(), first, strict=False):
+    for (name, phase), own_key in zip(phase_programs(game, config).items(), first, strict=False):
         inputs[name] = before
-        compiled[name] = jax.jit(program).lower(state, own_key, before).compile()
+        compiled[name] = program(phase).lower(state, own_key, before).compile()
         before = jax.block_until_ready(compiled[name](state, own_key, before))
-    step = jax.jit(lambda state, key: gems_step(state, key, game, config)).lower(state, first[-1]).compile()
+    step = program(lambda state, key: gems_step(state, key, game, config)).lower(state, first[-1]).compile()
     compiling = time.perf_counter() - begin
     seconds: dict[str, list[float]] = {name: [] for name in compiled}
     whole, found = [], {}
@@ -112,7 +113,7 @@ def learning_flops(game: Game, config: GemsConfig, state: GemsState, key: Array)
     return config.abr_epochs * (total(2) - total(1))
 
 
-def _seconds(program: Callable[..., Any], *arguments: Any) -> tuple[float, Any]:
+def _seconds(ready: Callable[..., Any], *arguments: Any) -> tuple[float, Any]:
     begin = time.perf_counter()
-    result = jax.block_until_ready(program(*arguments))
+    result = jax.block_until_ready(ready(*arguments))
     return time.perf_counter() - begin, result
