@@ -100,9 +100,7 @@ class JointMetrics(ExplicitMetrics):
 class Keeping(NamedTuple):
     """How newcomers are kept."""
 
-    first: Callable[
-        [Array, Store], tuple[PyTree, Store]
-    ]  # (key, store) -> what is kept beside the store, and the store
+    first: Callable[[Array, Store], tuple[PyTree, Store]]  # (key, store) -> what is kept besides, and the store
     add: Callable[[Array, PyTree, Store, Response, np.ndarray, JointPlay, int], tuple[PyTree, Store, np.ndarray, Cost]]
     lots: int = 1  # lots of learning per iteration, the newcomers' own included
 
@@ -166,7 +164,8 @@ def jpsro_solver(game: Game, config: JpsroConfig) -> Solver:
         respond = learned_joint_oracle(game, oracle, config.profiles)
     keeping = distilled(game, config) if isinstance(config, NeuplJpsroConfig) else STORED
     least = config.min_gain if config.oracle == "exact" else 0.0
-    known, players = walkable(game), num_players(game)
+    players = num_players(game)
+    known = walkable(game) and players == game.num_seats
 
     def play_of(state: JpsroState) -> JointPlay:
         return JointPlay(StackedPolicies(state.store.params, oracle.network), state.store.active, state.joint)
