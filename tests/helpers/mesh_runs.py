@@ -1,6 +1,6 @@
 """Play and runs on a mesh, for processes of their own whose devices are forced or that are several.
 
-    python mesh_runs.py episodes FILE              some episodes of Kuhn poker
+    python mesh_runs.py episodes FILE              some episodes of Kuhn poker, on all devices and on one
     python mesh_runs.py run GAME MESH SEEDS FILE   two iterations of GEMS; MESH is 0 or 1
 
 Both write what they found as an .npz.
@@ -12,6 +12,12 @@ import sys
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import Mesh
+
+from gems_jax.run import distributed
+
+if "JAX_NUM_PROCESSES" in os.environ:
+    distributed.join()  # before the first import that computes anything
 
 from gems_jax.config import GemsConfig
 from gems_jax.estimate import policy_returns
@@ -19,9 +25,7 @@ from gems_jax.games import make_game
 from gems_jax.gems import init_gems, population_of
 from gems_jax.population import materialise
 from gems_jax.roles import view
-from gems_jax.run import distributed
 from gems_jax.run.driver import run
-from gems_jax.run.engine import compiled
 from gems_jax.run.measuring import make_monitor
 from gems_jax.sharding import play_mesh
 from gems_jax.solvers import make_solver
@@ -50,14 +54,15 @@ def episodes() -> dict[str, np.ndarray]:
         sizes = {"num_opponents": 16, "episodes": 32}
         return policy_returns(key_play, (view(game, 0),), own, policies.apply, policies, state.log_sigma, **sizes)[0]
 
-    mesh = play_mesh()
-    with jax.set_mesh(mesh):
-        program = jax.jit(play).lower(jax.random.key(0)).compile()
-    returns = program(jax.random.key(0))
-    shape = returns.sharding.shard_shape(returns.shape)
-    whole = compiled(lambda x: x, mesh, returns)(returns)
-    parts = returns.size // int(np.prod(shape))
-    return {"returns": np.asarray(whole), "parts": parts, "flops": program.cost_analysis()["flops"]}
+    def on(mesh: Mesh, label: str) -> dict[str, np.ndarray]:
+        with jax.set_mesh(mesh):
+            program = jax.jit(play).lower(jax.random.key(0)).compile()
+        returns = program(jax.random.key(0))
+        parts = returns.size // int(np.prod(returns.sharding.shard_shape(returns.shape)))
+        found = {"returns": np.asarray(returns), "parts": parts, "flops": program.cost_analysis()["flops"]}
+        return {f"{label}_{name}": value for name, value in found.items()}
+
+    return on(play_mesh(), "all") | on(play_mesh(jax.devices()[:1]), "one")
 
 
 def two_iterations(name: str, mesh: bool, seeds: int) -> dict[str, np.ndarray]:
@@ -74,8 +79,6 @@ def two_iterations(name: str, mesh: bool, seeds: int) -> dict[str, np.ndarray]:
 
 
 if __name__ == "__main__":
-    if "JAX_NUM_PROCESSES" in os.environ:
-        distributed.join()
     what, *words = sys.argv[1:]
     np.savez(
         words[-1], **(episodes() if what == "episodes" else two_iterations(words[0], words[1] == "1", int(words[2])))

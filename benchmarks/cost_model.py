@@ -1,0 +1,152 @@
+"""The cost model against measurements: rates from small settings, predictions for larger ones.
+
+    python -m benchmarks.cost_model [--games kuhn_poker connect_four simple_tag] [--blocks 5]
+
+For every game two small settings give the rates: the meta-game's phase and the training's, the latter with no step and
+with some. From these rates alone the seconds of a whole iteration at two other, larger settings are predicted, and then
+measured.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from scipy.optimize import nnls
+
+from benchmarks.timing import Figure, interleaved, median, record
+from gems_jax import gems_step, init_gems, make_game, preset
+from gems_jax.compiling import program
+from gems_jax.config import GemsConfig
+from gems_jax.phases.expansion import Expansion
+from gems_jax.phases.meta_game import solve_meta_game
+from gems_jax.phases.response import respond
+from gems_jax.phases.state import GemsState, population_of
+from gems_jax.population import materialise
+from gems_jax.run.cost_model import Lengths, Work, env_steps, meta_work, seconds, training_work, work
+from gems_jax.run.phase_times import all_active
+from gems_jax.types import Array, Game
+
+STEPS = 4  # of the training, where rates are measured
+
+
+class Case(NamedTuple):
+    """Changes to the preset `tuned`: two settings that rates come from, two that they are tried on."""
+
+    small: tuple[Mapping[str, Any], Mapping[str, Any]]
+    large: tuple[Mapping[str, Any], Mapping[str, Any]]
+
+
+CASES = {
+    "kuhn_poker": Case(
+        small=(
+            {"capacity": 16, "num_opponents": 16, "meta_steps": 20, "abr_opponents": 64, "kl_opponents": 4},
+            {"capacity": 32, "num_opponents": 32, "meta_steps": 20, "abr_opponents": 256, "kl_opponents": 16},
+        ),
+        large=({"meta_steps": 50, "abr_steps": 20}, {}),
+    ),
+    "connect_four": Case(
+        small=(
+            {"capacity": 4, "num_opponents": 8, "abr_opponents": 4, "abr_epochs": 1, "abr_minibatches": 2},
+            {"capacity": 16, "num_opponents": 8, "abr_opponents": 8, "abr_epochs": 2, "kl_opponents": 4},
+        ),
+        large=({}, {"capacity": 32, "abr_opponents": 32, "num_opponents": 32, "abr_steps": 4}),
+    ),
+    "simple_tag": Case(
+        small=(
+            {"capacity": 4, "num_opponents": 8, "abr_opponents": 8, "abr_epochs": 1, "abr_minibatches": 2},
+            {"capacity": 16, "num_opponents": 16, "abr_opponents": 16, "kl_opponents": 4},
+        ),
+        large=({"abr_steps": 16}, {"capacity": 32, "abr_opponents": 64, "abr_steps": 8, "mutations": 16}),
+    ),
+}
+
+
+def full(game: Game, config: GemsConfig) -> GemsState:
+    """A state with an anchor in every slot."""
+    key_init, key_fill = jax.random.split(jax.random.key(0))
+    return jax.jit(lambda k, f: all_active(init_gems(k, game, config), f))(key_init, key_fill)
+
+
+def phases(game: Game, config: GemsConfig) -> list[tuple[Work, Any]]:
+    """(work, compiled) of the meta-game, of the training without a step and with `STEPS` of them."""
+    state, key = full(game, config), jax.random.key(1)
+    lengths = Lengths(game.max_steps, game.max_steps)
+
+    def opponents(state: GemsState) -> Any:
+        return materialise(population_of(state, game, config), config.capacity)
+
+    def meta(state: GemsState, key: Array) -> Any:
+        return solve_meta_game(key, state, opponents(state), game, config)
+
+    def train(state: GemsState, key: Array, steps: Array) -> Any:
+        number = len(state.active)
+        none = {name: jnp.zeros(number) for name in ("pool", "parent", "scores", "pool_means", "chosen", "error")}
+        found = Expansion(
+            state.anchors, state.active, state.anchor_id, state.log_sigma, state.sigma, state.values, **none,
+            slot=jnp.zeros((number, 1), jnp.int32), episodes=jnp.int32(0), env_steps=jnp.int32(0),
+        )  # fmt: skip
+        return respond(key, state, found, opponents(state), game, config, steps)
+
+    solving = program(meta).lower(state, key).compile()
+    training = program(train).lower(state, key, jnp.int32(0)).compile()
+    return [
+        (meta_work(game, config, lengths), lambda: solving(state, key)),
+        (training_work(game, config, 0), lambda: training(state, key, jnp.int32(0))),
+        (training_work(game, config, STEPS), lambda: training(state, key, jnp.int32(STEPS))),
+    ]
+
+
+def fitted(measured: list[tuple[Work, float]]) -> Work:
+    """Rates, none below zero, whose relative errors are smallest."""
+    table = np.asarray([amount for amount, _ in measured])
+    taken = np.asarray([took for _, took in measured])
+    scale = np.maximum(table.max(axis=0), 1e-30)
+    found, _ = nnls(table / scale / taken[:, None], np.ones(len(taken)))
+    return Work(*(found / scale))
+
+
+def check(name: str, blocks: int) -> list[Figure]:
+    game, base = make_game(name), preset(name, "tuned")
+    parts = [part for change in CASES[name].small for part in phases(game, base.replace(**change).validate())]
+    taken = interleaved({str(number): run for number, (_, run) in enumerate(parts)}, blocks)
+    rates = fitted([(amount, float(np.median(taken[str(n)]))) for n, (amount, _) in enumerate(parts)])
+    units = zip(Work._fields, rates, strict=True)
+    figures = [Figure(f"{name}: a unit of {unit}", 1e6 * rate, "us") for unit, rate in units]
+    for number, change in enumerate(CASES[name].large, 1):
+        config = base.replace(**change).validate()
+        state, key = full(game, config), jax.random.key(2)
+        step = (
+            program(lambda state, key, config=config: gems_step(state, key, game, config)).lower(state, key).compile()
+        )
+        metrics = step(state, key)[1]
+        lengths = Lengths(game.max_steps, game.max_steps)
+        expected = seconds(work(game, config, lengths), rates)
+        measured = interleaved({"step": lambda step=step, state=state, key=key: step(state, key)}, blocks)["step"]
+        # how long episodes are is the game's matter: taken from the measured run
+        whole = env_steps(game, config, Lengths(1.0, 1.0), config.capacity)
+        figures += [
+            Figure(f"{name}, size {number}: predicted", expected, "s"),
+            median(f"{name}, size {number}: measured", measured, "s"),
+            Figure(f"{name}, size {number}: predicted / measured", expected / float(np.median(measured)), ""),
+            Figure(f"{name}, size {number}: env steps", float(metrics.env_steps), ""),
+            Figure(f"{name}, size {number}: steps per episode or segment's step", float(metrics.env_steps) / whole, ""),
+        ]
+    return figures
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--games", nargs="+", default=list(CASES), choices=list(CASES))
+    parser.add_argument("--blocks", type=int, default=5)
+    arguments = parser.parse_args()
+    for name in arguments.games:
+        record(f"cost model, {name}", check(name, arguments.blocks))
+
+
+if __name__ == "__main__":
+    main()
