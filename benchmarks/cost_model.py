@@ -1,6 +1,7 @@
 """The cost model against measurements: rates from small settings, predictions for larger ones.
 
     python -m benchmarks.cost_model [--games kuhn_poker connect_four simple_tag] [--blocks 5]
+    python -m benchmarks.cost_model --predict [--seconds 100]      what the full chess run would take elsewhere
 
 For every game two small settings give the rates: the meta-game's phase and the training's, the latter with no step and
 with some. From these rates alone the seconds of a whole iteration at two other, larger settings are predicted, and then
@@ -27,8 +28,19 @@ from gems_jax.phases.meta_game import solve_meta_game
 from gems_jax.phases.response import respond
 from gems_jax.phases.state import GemsState, population_of
 from gems_jax.population import materialise
-from gems_jax.run.cost_model import Lengths, Work, env_steps, meta_work, seconds, training_work, work
+from gems_jax.run.cost_model import (
+    Lengths,
+    Work,
+    env_steps,
+    meta_work,
+    peak_bytes,
+    seconds,
+    traffic,
+    training_work,
+    work,
+)
 from gems_jax.run.phase_times import all_active
+from gems_jax.run.predictions import MACHINES, at_best, carried_over, total
 from gems_jax.types import Array, Game
 
 STEPS = 4  # of the training, where rates are measured
@@ -128,22 +140,52 @@ def check(name: str, blocks: int) -> list[Figure]:
         expected = seconds(work(game, config, lengths), rates)
         measured = interleaved({"step": lambda step=step, state=state, key=key: step(state, key)}, blocks)["step"]
         # how long episodes are is the game's matter: taken from the measured run
+        held = step.memory_analysis()
+        taken_bytes = held.temp_size_in_bytes + held.argument_size_in_bytes + held.output_size_in_bytes
         whole = env_steps(game, config, Lengths(1.0, 1.0), config.capacity)
         figures += [
             Figure(f"{name}, size {number}: predicted", expected, "s"),
             median(f"{name}, size {number}: measured", measured, "s"),
             Figure(f"{name}, size {number}: predicted / measured", expected / float(np.median(measured)), ""),
+            Figure(f"{name}, size {number}: memory, predicted / compiled", peak_bytes(game, config) / taken_bytes, ""),
             Figure(f"{name}, size {number}: env steps", float(metrics.env_steps), ""),
             Figure(f"{name}, size {number}: steps per episode or segment's step", float(metrics.env_steps) / whole, ""),
         ]
     return figures
 
 
+def predict(seconds_here: float) -> None:
+    """Chess with 1,001 anchors for each player, 1,000 iterations; `seconds_here`: of one with the preset `tuned`."""
+    game, tuned = make_game("chess"), preset("chess", "tuned")
+    config, lengths = tuned.replace(capacity=1001), Lengths(300.0, game.max_steps)
+    source, target = np.ones(2**26, np.float32), np.empty(2**26, np.float32)
+    copying = np.median(interleaved({"copy": lambda: np.copyto(target, source)}, 7)["copy"])
+    bandwidth = 2.0 * source.nbytes / float(copying)
+    amount, unit = work(game, config, lengths), traffic(game, config)
+    # seconds here, at as many steps more as the larger run has
+    small = work(game, tuned, lengths)
+    here = seconds_here * (amount.played + amount.recorded) / (small.played + small.recorded)
+    print(f"an iteration: {amount}")
+    print(f"  env steps with all slots in use: {env_steps(game, config, lengths, config.capacity):.3g}")
+    print(
+        f"  {total(amount, unit.flops) / 1e12:.3g} TFLOP, {total(amount, unit.bytes) / 1e12:.3g} TB moved, "
+        f"{peak_bytes(game, config) / 2**30:.3g} GB held; {here:.0f} s on one core, {bandwidth / 1e9:.1f} GB/s"
+    )
+    for machine in MACHINES:
+        low, high = at_best(amount, unit, machine), carried_over(amount, here, bandwidth, machine)
+        hours = [config.iterations * value / 3600 for value in (low, high)]
+        print(f"  {machine.name}: {low:.2g} to {high:.2g} s an iteration, {hours[0]:.2g} to {hours[1]:.2g} hours")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--games", nargs="+", default=list(CASES), choices=list(CASES))
     parser.add_argument("--blocks", type=int, default=5)
+    parser.add_argument("--predict", action="store_true")
+    parser.add_argument("--seconds", type=float, default=100.0, help="of a chess iteration of the preset tuned, here")
     arguments = parser.parse_args()
+    if arguments.predict:
+        return predict(arguments.seconds)
     for name in arguments.games:
         record(f"cost model, {name}", check(name, arguments.blocks))
 

@@ -37,6 +37,15 @@ SWEEP = {  # one value of every other real-valued field, so that all of them are
     "config": SIZES, "grid": {"eta": ETAS}, "list": {name: [getattr(GemsConfig(), name)] for name in FIELDS},
     "run": {"exact": False, "evaluation_episodes": 0, "chunk": 1, "checkpoint_seconds": 0.0},
 }  # fmt: skip
+LIGHT = {  # neither oracle nor training: all that is left is the meta-game
+    "name": "light", "game": "biased_rps", "iterations": 3, "seeds": 2, "metric": "env_steps",
+    "config": {
+        "capacity": 3, "initial_anchors": 3, "mutations": 0, "randoms": 0, "abr_steps": 0, "mixture_samples": 0,
+        "jacobian": "none", "critic_hidden": [4], "generator_widths": [4], "kl_opponents": 1,
+    },
+    "grid": {"eta": [0.1, 0.5, 2.0]},
+    "run": {"exact": False, "evaluation_episodes": 0, "chunk": 1, "checkpoint_seconds": 0.0},
+}  # fmt: skip
 QUICK = {  # no cell of it takes a second
     "name": "walks", "game": "kuhn_poker", "method": "cfr", "seeds": 2, "grid": {"walks": [1, 2], "iterations": [2, 3]},
 }  # fmt: skip
@@ -47,11 +56,10 @@ def prepared(path: Path, record: dict) -> tuple[SweepFolder, SweepPlan]:
     return create_folder(path, file, {}), make_plan(file)
 
 
-@pytest.fixture(scope="module")
-def swept(tmp_path_factory: pytest.TempPathFactory) -> tuple[SweepFolder, SweepPlan, int]:
-    """16 step sizes x 5 seeds in one cell, and how often a step was traced for it."""
-    folder, plan = prepared(tmp_path_factory.mktemp("sweep") / "steps", SWEEP)
-    traces = []
+def computed(path: Path, record: dict) -> tuple[SweepFolder, SweepPlan, int]:
+    """A sweep of one cell, and how often a step was traced for it."""
+    folder, plan = prepared(path, record)
+    traces: list[int] = []
     with pytest.MonkeyPatch.context() as patch:
         import gems_jax.solvers as solvers
 
@@ -61,6 +69,18 @@ def swept(tmp_path_factory: pytest.TempPathFactory) -> tuple[SweepFolder, SweepP
     return folder, plan, len(traces)
 
 
+@pytest.fixture(scope="module")
+def light(tmp_path_factory: pytest.TempPathFactory) -> tuple[SweepFolder, SweepPlan, int]:
+    return computed(tmp_path_factory.mktemp("sweep") / "light", LIGHT)
+
+
+@pytest.fixture(scope="module")
+def swept(tmp_path_factory: pytest.TempPathFactory) -> tuple[SweepFolder, SweepPlan, int]:
+    """16 step sizes x 5 seeds, with every real-valued field traced."""
+    return computed(tmp_path_factory.mktemp("sweep") / "steps", SWEEP)
+
+
+@pytest.mark.slow
 def test_all_step_sizes_and_seeds_are_one_program(swept) -> None:
     folder, plan, traces = swept
     assert len(plan.cells) == 1 and traces == 1
@@ -68,6 +88,7 @@ def test_all_step_sizes_and_seeds_are_one_program(swept) -> None:
     assert not (folder.cell(0) / "work").exists() and folder.status(0)["state"] == "done"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("point", "seed"), [(0, 4), (9, 0), (15, 2)])
 def test_a_member_is_the_same_run_alone(swept, kuhn_gems, point: int, seed: int) -> None:
     folder, plan, _ = swept
@@ -98,27 +119,33 @@ def test_a_member_is_the_same_run_of_the_driver(swept) -> None:
             np.testing.assert_allclose(there, here, atol=1e-5, rtol=1e-5)
 
 
-def test_points_differ_by_what_was_swept(swept) -> None:
-    """The mixture after two updates moves with eta, so no two points are the same run."""
-    folder, _, _ = swept
-    sigmas = [np.asarray(load(folder.point(n), seed=0).profile.sigma) for n in (0, 7, 15)]
-    assert np.abs(sigmas[0] - sigmas[1]).max() > 1e-4 and np.abs(sigmas[1] - sigmas[2]).max() > 1e-4
+def test_a_cell_delivers_its_points_as_ordinary_runs(light) -> None:
+    folder, plan, traces = light
+    assert len(plan.cells) == 1 and traces == 1 and not (folder.cell(0) / "work").exists()
+    assert sorted(path.name for path in (folder.path / "points").iterdir()) == ["0000", "0001", "0002"]
+    record = json.loads((folder.point(1) / "config.json").read_text())
+    assert record["config"]["eta"] == 0.5 and record["options"]["swept"] == {"eta": 0.5}
+    said = call("eval", folder.point(1) / "s1")
+    assert said.code == 0 and "seed 1: exploitability" in said.out, said
 
 
-def test_a_point_is_an_ordinary_run(swept, tmp_path: Path) -> None:
-    folder, _, _ = swept
-    record = json.loads((folder.point(3) / "config.json").read_text())
-    assert record["config"]["eta"] == ETAS[3] and record["options"]["swept"]["eta"] == ETAS[3]
-    said = call("eval", folder.point(3) / "s2")
-    assert said.code == 0 and "seed 2: exploitability" in said.out, said
+def test_a_member_of_a_light_cell_is_the_same_run_alone(light) -> None:
+    folder, plan, _ = light
+    solver = make_solver("gems", make_game("biased_rps"), plan.configs[2])
+    alone = run(solver, iterations=3, seeds=(0, 1), chunk=3)
+    for seed in (0, 1):
+        sigma = load(folder.point(2), seed=seed).profile.sigma
+        np.testing.assert_allclose(sigma, alone.state.sigma[seed], atol=1e-5)
+        others = [load(folder.point(n), seed=seed).profile.sigma for n in (0, 1)]
+        assert all(np.abs(np.asarray(sigma) - np.asarray(other)).max() > 1e-3 for other in others)  # eta matters
 
 
-def test_memory_decides_how_many_runs_are_computed_at_once(swept) -> None:
-    _, plan, _ = swept
+def test_memory_decides_how_many_runs_are_computed_at_once(light) -> None:
+    _, plan, _ = light
     one = bytes_of_run(plan, plan.cells[0])
     assert runs_at_once(plan, plan.cells[0], 80) is None
     for fit, batch in ((79, 40), (33, 27), (1, 1)):
-        limited = {**SWEEP, "run": {"memory_gb": (fit + 0.5) * one / 2**30}}
+        limited = {**LIGHT, "run": {"memory_gb": (fit + 0.5) * one / 2**30}}
         assert runs_at_once(make_plan(parse_sweep(limited)), plan.cells[0], 80) == batch
 
 
