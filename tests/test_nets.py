@@ -1,12 +1,16 @@
 """Generators, their Jacobians, and the policy networks they fill."""
 
+import dataclasses
+
 import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from gems_jax.nets import Concatenated, Critic, Hypernetwork, MlpPolicy, TabularPolicy, jacobian_norm
+from gems_jax import GemsConfig, make_game
+from gems_jax.gems import networks
+from gems_jax.nets import Concatenated, Critic, HalfPolicy, Hypernetwork, MlpPolicy, TabularPolicy, jacobian_norm
 
 LEGAL = jnp.asarray([True, True, False])
 POLICY = MlpPolicy(observation_size=4, num_actions=3, hidden=(5,))
@@ -115,3 +119,24 @@ def test_continuous_head_and_critic():
     assert output.logits is None and output.mean.shape == (3,) and output.log_std.shape == (3,)
     for critic in (Critic((2, 2, 3), 2, (8,)), Critic((2, 2, 3), 2, (8,), channels=4)):
         assert critic(critic.init(jax.random.key(0)), jnp.ones((2, 2, 3)), jnp.ones(2)).shape == ()
+
+
+def test_bfloat16_is_near_float32_and_only_inside():
+    network, critic = MlpPolicy(5, 3, (16,)), Critic((5,), 2, (16,))
+    phi, params = network.init(jax.random.key(0)), critic.init(jax.random.key(1))
+    phi = jax.tree.map(lambda leaf: leaf + 0.3, phi)
+    seen, legal, z = jnp.linspace(-1.0, 1.0, 5), jnp.asarray([True, True, False]), jnp.ones(2)
+    exact, rounded = (each(phi, seen, legal).logits for each in (network, HalfPolicy(network)))
+    np.testing.assert_allclose(rounded[:2], exact[:2], rtol=0.02, atol=0.02)
+    assert rounded.dtype == jnp.float32 and not np.array_equal(rounded, exact)
+    assert jax.nn.softmax(rounded)[2] == 0.0
+    half = dataclasses.replace(critic, half=True)
+    assert half(params, seen, z).dtype == jnp.float32
+    np.testing.assert_allclose(half(params, seen, z), critic(params, seen, z), atol=0.02)
+    gradients = jax.grad(lambda p: HalfPolicy(network)(p, seen, legal).logits[0])(phi)
+    assert {leaf.dtype for leaf in jax.tree.leaves(gradients)} == {jnp.dtype("float32")}
+    config = GemsConfig(policy="mlp", policy_hidden=(8,), precision="bfloat16")
+    nets = networks(make_game("biased_rps", a=1, b=2, c=3), config)
+    assert isinstance(nets.generator.policy, HalfPolicy) and nets.critic.half
+    with pytest.raises(ValueError, match="hypernetwork"):
+        config.replace(generator="concatenated").validate()

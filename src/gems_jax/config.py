@@ -144,6 +144,9 @@ class GemsConfig(Settings):
     """Features to which the critic first reduces each square of a board; 0 takes the observation as it is."""
     critic_kernel: int = size(1)
     """Side of the patch of squares that those features are of."""
+    precision: Literal["float32", "bfloat16"] = choice("float32")
+    """What hidden layers of policies (but tables) and critics compute in; parameters and outputs stay float32. Half of
+    the bytes on accelerators; a CPU gains nothing."""
     latent_dim: int = size(8)
     """d_z, the dimension of a latent code."""
     temperature: float = real(1.0, ABOVE_ZERO)
@@ -310,6 +313,10 @@ class GemsConfig(Settings):
         if self.policy in ("film", "conv") and not self.policy_hidden:
             raise ValueError(
                 f"policy={self.policy!r} modulates hidden layers: got policy_hidden=(), set for example (64, 64)"
+            )
+        if self.generator == "concatenated" and self.precision != "float32":
+            raise ValueError(
+                f"precision={self.precision!r} needs generator='hypernetwork': got generator='concatenated'"
             )
         if self.generator == "concatenated" and (self.policy != "mlp" or not self.policy_hidden):
             raise ValueError(

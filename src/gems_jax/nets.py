@@ -79,6 +79,28 @@ class MlpPolicy:
         return {**phi, "head": jax.tree.map(lambda weight: weight / temperature, phi["head"])}
 
 
+def in_bfloat16(tree: PyTree) -> PyTree:
+    """The same with float32 arrays rounded."""
+    return jax.tree.map(lambda leaf: leaf.astype(jnp.bfloat16) if leaf.dtype == jnp.float32 else leaf, tree)
+
+
+@dataclasses.dataclass(frozen=True)
+class HalfPolicy:
+    """A network that computes in bfloat16: its parameters and its outputs are float32."""
+
+    network: PolicyNetwork
+
+    def init(self, key: Array) -> PyTree:
+        return self.network.init(key)
+
+    def __call__(self, phi: PyTree, observation: Array, legal: Array) -> PolicyOutput:
+        output = self.network(in_bfloat16(phi), in_bfloat16(observation), legal)
+        return jax.tree.map(lambda leaf: leaf.astype(jnp.float32), output)
+
+    def temper(self, phi: PyTree, temperature: Array | float) -> PyTree:
+        return self.network.temper(phi, temperature)
+
+
 class TabularPolicy:
     """One row of logits per information set: phi is [I, A], and the observation is looked up in a table.
 
@@ -299,6 +321,7 @@ class Critic:
     hidden: tuple[int, ...] = (64, 64)
     channels: int = 0
     kernel: int = 1
+    half: bool = False  # compute in bfloat16
 
     def _module(self) -> nn.Module:
         if self.channels:
@@ -314,5 +337,8 @@ class Critic:
         return self._module().init(key, *inputs)["params"]
 
     def __call__(self, params: PyTree, observation: Array, z: Array) -> Array:
-        output: Array = self._module().apply({"params": params}, *self._inputs(observation, z))  # type: ignore
-        return output[0]
+        inputs = self._inputs(observation, z)
+        if self.half:
+            params, inputs = in_bfloat16((params, inputs))
+        output: Array = self._module().apply({"params": params}, *inputs)  # type: ignore
+        return output[0].astype(jnp.float32)

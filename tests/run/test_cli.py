@@ -258,6 +258,12 @@ def test_version_and_no_arguments() -> None:
         ("eval .", [". is not a run directory"]),
         ("games --check hex", ["Unknown game 'hex'"]),
         ("games --episodes 0 --check biased_rps", ["--episodes must be at least 1"]),
+        ("plan biased_rps --minutes 0", ["--minutes must be above 0"]),
+        ("plan biased_rps --iterations -1", ["--iterations must be at least 0"]),
+        ("plan kuhn_poker --preset no", ["no preset 'no'"]),
+        ("profile nowhere", ["no run at nowhere"]),
+        ("profile leduc", ["give a run directory"]),
+        ("profile nowhere --repeats 0", ["--repeats must be at least 1"]),
         ("doctor --verbose", ["unknown flag --verbose"]),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import NamedTuple
 
 import jax
@@ -9,7 +10,7 @@ import jax.numpy as jnp
 
 from gems_jax import best_response, simplex
 from gems_jax.config import GemsConfig
-from gems_jax.nets import Concatenated, Critic, Generator, Hypernetwork, MlpPolicy
+from gems_jax.nets import Concatenated, Critic, Generator, HalfPolicy, Hypernetwork, MlpPolicy
 from gems_jax.phases.adaptive import start_shares
 from gems_jax.policies import critic_network, policy_network
 from gems_jax.population import Anchors
@@ -82,8 +83,10 @@ def networks(game: Game, config: GemsConfig) -> Networks:
         assert isinstance(policy, MlpPolicy)  # config.validate() has said so
         generator = Concatenated(policy, config.latent_dim)
     else:
-        generator = Hypernetwork(policy, config.latent_dim, config.generator_widths)
-    return Networks(generator, critic_network(game, config, config.latent_dim))
+        half = config.precision == "bfloat16" and config.policy != "tabular"
+        generator = Hypernetwork(HalfPolicy(policy) if half else policy, config.latent_dim, config.generator_widths)
+    critic = critic_network(game, config, config.latent_dim)
+    return Networks(generator, dataclasses.replace(critic, half=config.precision == "bfloat16"))
 
 
 def init_gems(key: Array, game: Game, config: GemsConfig) -> GemsState:

@@ -15,7 +15,7 @@ import functools
 import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -264,7 +264,20 @@ def _load_file(path: Path, seed: int | None) -> LoadedPolicy:
     return _policy(problem, profile, record["seed"], record["iteration"], str(path), record.get("last_row", {}))
 
 
-def _load_run(path: Path, seed: int | None, which: str, at: str | int, say: Callable[[str], None]) -> LoadedPolicy:
+class RunState(NamedTuple):
+    """A seed of a run as it stands: what it solves, and its solver's state after `iteration`."""
+
+    problem: Problem
+    state: PyTree
+    seed: int
+    iteration: int
+    folder: Path
+
+
+def load_state(
+    path: Path, seed: int | None = None, at: str | int = "last", say: Callable[[str], None] = lambda text: None
+) -> RunState:
+    """A checkpoint of a run directory, as `load` finds it."""
     run = open_run(run_folder(path))
     own = read_config(run_folder(path)).get("seed")
     wanted = seed if seed is not None else own if own is not None else run.seeds[0]
@@ -284,9 +297,14 @@ def _load_run(path: Path, seed: int | None, which: str, at: str | int, say: Call
     )
     assert found is not None
     index = run.seeds.index(wanted)
-    profile = problem.solver.profile(_state_of(found.tree["state"], index, problem.solver.jittable), which=which)
-    row = _last_row(run.members[index], found.iteration)
-    return _policy(problem, profile, wanted, found.iteration, str(run.members[index]), row)
+    state = _state_of(found.tree["state"], index, problem.solver.jittable)
+    return RunState(problem, state, wanted, found.iteration, run.members[index])
+
+
+def _load_run(path: Path, seed: int | None, which: str, at: str | int, say: Callable[[str], None]) -> LoadedPolicy:
+    problem, state, wanted, iteration, folder = load_state(path, seed, at, say)
+    profile = problem.solver.profile(state, which=which)
+    return _policy(problem, profile, wanted, iteration, str(folder), _last_row(folder, iteration))
 
 
 def _wanted(folder: Path, at: str | int) -> tuple[int, ...] | None:

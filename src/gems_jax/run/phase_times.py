@@ -37,21 +37,23 @@ class PhaseTimes(NamedTuple):
 
 
 def phase_programs(game: Game, config: GemsConfig) -> dict[str, Callable[..., Any]]:
-    """Pure functions (state, key, what the phase before it found) -> what this one finds."""
+    """Pure functions (state, key, what the phase before it found[, steps]) -> what this one finds.
 
-    def meta(state: GemsState, key: Array, before: None) -> Any:
+    steps: of the meta-strategy or of the training, by default the config's; may be traced.
+    """
+
+    def meta(state: GemsState, key: Array, before: None, steps: int | Array | None = None) -> Any:
         del before
-        return solve_meta_game(
-            key, state, materialise(population_of(state, game, config), config.capacity), game, config
-        )
+        opponents = materialise(population_of(state, game, config), config.capacity)
+        return solve_meta_game(key, state, opponents, game, config, steps)
 
     def oracle(state: GemsState, key: Array, before: Any) -> Any:
         frozen = population_of(state, game, config)
         return expand(key, state, before, frozen, materialise(frozen, config.capacity), game, config)
 
-    def training(state: GemsState, key: Array, before: Any) -> Any:
+    def training(state: GemsState, key: Array, before: Any, steps: int | Array | None = None) -> Any:
         opponents = materialise(population_of(state, game, config), config.capacity)
-        return respond(key, state, before, opponents, game, config)
+        return respond(key, state, before, opponents, game, config, steps)
 
     return {META: meta, ORACLE: oracle, TRAINING: training}
 
@@ -88,9 +90,9 @@ def measure_phases(game: Game, config: GemsConfig, state: GemsState, key: Array,
     whole, found = [], {}
     for turn in turns:
         for own_key, (name, ready) in zip(turn, compiled.items(), strict=False):
-            taken, found[name] = _seconds(ready, state, own_key, inputs[name])
+            taken, found[name] = seconds_of(ready, state, own_key, inputs[name])
             seconds[name].append(taken)
-        whole.append(_seconds(step, state, turn[-1])[0])
+        whole.append(seconds_of(step, state, turn[-1])[0])
     return PhaseTimes(
         seconds={name: np.asarray(values) for name, values in seconds.items()},
         whole=np.asarray(whole),
@@ -113,7 +115,8 @@ def learning_flops(game: Game, config: GemsConfig, state: GemsState, key: Array)
     return config.abr_epochs * (total(2) - total(1))
 
 
-def _seconds(ready: Callable[..., Any], *arguments: Any) -> tuple[float, Any]:
+def seconds_of(ready: Callable[..., Any], *arguments: Any) -> tuple[float, Any]:
+    """Of one call, and its result, arrays waited for."""
     begin = time.perf_counter()
     result = jax.block_until_ready(ready(*arguments))
     return time.perf_counter() - begin, result

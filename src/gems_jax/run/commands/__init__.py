@@ -20,6 +20,8 @@ COMMANDS: dict[str, Command] = {
     "replay": Command("replay", "replay RUN", "write games of a trained policy as SVG animations and text"),
     "play": Command("play", "play RUN", "play against a trained policy in the terminal"),
     "export": Command("export", "export RUN", "the trained policy as one safetensors file"),
+    "profile": Command("profile", "profile RUN", "where an iteration's time goes: a phase table and a trace"),
+    "plan": Command("plan", "plan GAME --minutes M", "settings that fit the time on this machine"),
     "games": Command("games", "games", "list the games; --check NAME examines one"),
     "doctor": Command("doctor", "doctor", "versions, devices, extras, cache: for a bug report"),
 }
