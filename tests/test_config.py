@@ -62,7 +62,7 @@ RANGES = {
     ),
     ABOVE_ZERO: "temperature alpha",
     AT_LEAST_ONE: "slowdown",
-    SHARE: "ema q_new abr_floor discount gae_lambda sigma_floor adaptive_rate",
+    SHARE: "ema q_new abr_floor abr_tremble discount gae_lambda sigma_floor adaptive_rate",
     THIRD: "adaptive_floor",
     OPEN_SHARE: "mass_floor ppo_clip",
     CONFIDENCE: "delta",
