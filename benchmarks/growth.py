@@ -15,6 +15,7 @@ import dataclasses
 import gc
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -96,7 +97,9 @@ def psro_of(policies: int) -> tuple[Callable[[], Any], int]:
 
 
 def over_anchors(sizes: list[int], blocks: int) -> list[Figure]:
-    figures, medians = [], {"gems": [], "psro": []}
+    figures: list[Figure] = []
+    medians: dict[str, list[float]] = {"gems": [], "psro": []}
+    states: dict[str, list[float]] = {"gems": [], "psro": []}
     for size in sizes:
         made = {"gems": gems_of(size), "psro": psro_of(size)}
         for run, _ in made.values():
@@ -107,32 +110,38 @@ def over_anchors(sizes: list[int], blocks: int) -> list[Figure]:
             figures.append(median(f"{size} policies: an iteration of {name}", 1e3 * seconds[name], "ms"))
             figures.append(Figure(f"{size} policies: state of {name}", size_bytes / 1e3, "kB"))
             medians[name].append(float(np.median(seconds[name])))
+            states[name].append(size_bytes / 1e3)
         figures.append(ratio(f"{size} policies: psro / gems", seconds["psro"], seconds["gems"]))
     growth = np.diff(np.log(medians["gems"])) / np.diff(np.log(sizes))
     figures += [
         Figure(f"gems, {a} to {b} anchors: time grows as their power", float(power), "")
         for a, b, power in zip(sizes, sizes[1:], growth, strict=False)
     ]
-    draw(sizes, medians)
+    draw(sizes, medians, states)
     return figures
 
 
-def draw(sizes: list[int], medians: dict[str, list[float]]) -> None:
+def draw(sizes: list[int], seconds: dict[str, list[float]], kilobytes: dict[str, list[float]]) -> Path:
+    """Time and state of an iteration by the number of policies, beside the history."""
     import matplotlib
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    figure, axes = plt.subplots(figsize=(5, 3.5), layout="constrained")
-    for (name, values), marker, dash in zip(medians.items(), "os", ("-", "--"), strict=True):
-        axes.loglog(sizes, values, dash, marker=marker, label=name.upper(), base=2)
-    axes.set(xlabel="policies in the population", ylabel="seconds per iteration", title="Kuhn poker, one iteration")
-    axes.set_yscale("log", base=10)
-    axes.set_xticks(sizes, [str(size) for size in sizes])
-    axes.grid(alpha=0.3)
-    axes.legend()
+    figure, panels = plt.subplots(1, 2, figsize=(9, 3.5), layout="constrained")
+    for axes, of, label in zip(panels, (seconds, kilobytes), ("seconds per iteration", "state in kB"), strict=True):
+        for (name, values), marker, dash in zip(of.items(), "os", ("-", "--"), strict=True):
+            axes.loglog(sizes, values, dash, marker=marker, label=name.upper())
+        axes.set(xlabel="policies per population", ylabel=label)
+        axes.set_xticks(sizes, [str(size) for size in sizes])
+        axes.minorticks_off()
+        axes.grid(alpha=0.3)
+    panels[0].legend()
+    figure.suptitle("Kuhn poker, one iteration with a policy in every slot")
     HISTORY.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(HISTORY.parent / "growth.png", dpi=150)
+    path = HISTORY.parent / "growth.png"
+    figure.savefig(path, dpi=150)
+    return path
 
 
 def main() -> None:
