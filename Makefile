@@ -19,7 +19,7 @@
 #   make rollouts        Kuhn poker: exploitability against the episodes behind a value (QUICK=1: 5 iterations)
 #   make adaptive        fixed and adaptive budgets on Kuhn poker                      (QUICK=1: 5 iterations)
 #   make regret          regret of the meta-strategy beside its bound                  (QUICK=1: fewer steps)
-#   make bench           ratios measured side by side, appended to runs/bench/         (half an hour on a quiet machine)
+#   make bench           ratios measured side by side, appended to runs/bench/         (an hour on a quiet machine)
 #   make bench-compare   what has changed since the benchmarks ran before
 #   make test            the test suite without the slow set                           (ARGS="-k omwu" goes to pytest)
 #   make test-slow       the slow set
@@ -39,7 +39,7 @@ QUICK ?=
 FULL ?=
 # test processes; each compiles for itself, and shares what it compiled through the cache
 JOBS ?= 2
-BENCHMARKS ?= openspiel seeds kuhn_numpy driver_overhead python_workers worlds
+BENCHMARKS ?= openspiel seeds growth mpe_budget startup fractions kuhn_numpy driver_overhead python_workers worlds
 export QUICK FULL
 
 .PHONY: help venv dev kuhn kuhn-compare kuhn-family deceptive public-goods connect4 go chess spread tag hanabi oracle regret cce estimators rollouts adaptive meta-game meta-rules bench bench-compare test test-slow lint format lock clean
