@@ -92,6 +92,7 @@ def test_one_network_for_all_policies():
     config = NeuplJpsroConfig(capacity=2, opponents=64, rounds=80)
     solver, state, rows = curve(game, config, 1, "neupl_jpsro")
     assert float(rows[-1].joint_cce_gap) < 0.01 and int(rows[-1].env_steps) == 2 * 40 * 64
+    assert int(rows[-1].gradient_steps) == 2 * 40 * 4  # four passes over every round
     assert float(nash_conv(game, solver.profile(state))) < 0.01
     assert float(rows[-1].parameter_bytes) > state.store.params.nbytes
 

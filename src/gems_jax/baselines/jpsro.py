@@ -28,7 +28,7 @@ from gems_jax.config import ABOVE_ZERO, NON_NEGATIVE, choice, real, size, widths
 from gems_jax.evaluate.game_tree import walkable
 from gems_jax.explicit.budget import Pace, new_pace, rounds_of, settle
 from gems_jax.explicit.cost import Cost, ExplicitMetrics, explicit_metrics
-from gems_jax.explicit.distil import distil, new_pupil, policy_of
+from gems_jax.explicit.distil import distil, distil_cost, new_pupil, policy_of
 from gems_jax.explicit.joint import (
     JointPlay,
     exact_joint_oracle,
@@ -39,7 +39,7 @@ from gems_jax.explicit.joint import (
     solve_joint,
 )
 from gems_jax.explicit.payoffs import PayoffTable, fill, meta_game, new_table, widen_table
-from gems_jax.explicit.ppo import Student, ppo_oracle, training_cost
+from gems_jax.explicit.ppo import Student, ppo_oracle
 from gems_jax.explicit.responses import Response, exact, exact_oracle
 from gems_jax.explicit.settings import ExplicitSettings, learning_of
 from gems_jax.explicit.store import Store, append, chosen_mixture, new_store, pad_slots, room, running_mean, widen
@@ -148,7 +148,7 @@ def distilled(game: Game, config: NeuplJpsroConfig) -> Keeping:
         )  # fmt: skip
         # all of them have moved a little; where payoffs cost nothing they are looked up anew
         moved = np.asarray(teachers.active) if config.payoffs == "exact" else fresh
-        return pupil, generated(pupil, teachers), moved, training_cost(learning, metrics, rounds)
+        return pupil, generated(pupil, teachers), moved, distil_cost(learning, metrics, rounds)
 
     return Keeping(first, add, lots=2)
 

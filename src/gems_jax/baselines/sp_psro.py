@@ -34,7 +34,7 @@ from gems_jax.evaluate.tabular import GameTree, build_tree, reach, uniform_table
 from gems_jax.explicit.budget import Pace, new_pace, rounds_of, settle
 from gems_jax.explicit.contest import ContestSettings, contest, equal_weights
 from gems_jax.explicit.cost import Cost, ExplicitMetrics, explicit_metrics
-from gems_jax.explicit.distil import distil, new_pupil
+from gems_jax.explicit.distil import distil, distil_cost, new_pupil
 from gems_jax.explicit.ppo import ppo_oracle, training_cost
 from gems_jax.explicit.responses import Mixture, Oracle, exact, exact_oracle, policy_params
 from gems_jax.explicit.settings import learning_of
@@ -164,7 +164,7 @@ def play_by_learning(
     )  # fmt: skip
     for newcomer in (average.params["policy"], oracle.policy(beta)):
         store, _ = append(store, newcomer, everyone)
-    cost = cost.plus(training_cost(learning, metrics, last))
+    cost = cost.plus(distil_cost(learning, metrics, last))
     return Joined(store, weights.average, cost, (beta, nu), 2 * each * config.blocks + last)
 
 

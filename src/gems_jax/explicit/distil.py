@@ -16,7 +16,8 @@ from jax.typing import ArrayLike
 from gems_jax import best_response
 from gems_jax.best_response import TrainMetrics
 from gems_jax.experience import Experience, Learner, collect
-from gems_jax.explicit.ppo import Student, train_options
+from gems_jax.explicit.cost import Cost
+from gems_jax.explicit.ppo import Student, train_options, training_cost
 from gems_jax.explicit.settings import Learning
 from gems_jax.nets import Hypernetwork
 from gems_jax.policies import without_sharing
@@ -44,6 +45,11 @@ def new_pupil(params: PyTree, learning: Learning) -> Student:
     """A student with policy parameters [P, ...] and fresh optimizers."""
     own = {"policy": params}
     return Student(own, jax.vmap(lambda one: best_response.fresh_optimizers(one, learning.gradient_clip))(own))
+
+
+def distil_cost(learning: Learning, metrics: TrainMetrics, rounds: int) -> Cost:
+    """Of `rounds` rounds of every population's distillation. metrics: [P]."""
+    return training_cost(learning.replace(epochs=_EPOCHS), metrics, rounds)
 
 
 @compiled(static_argnames=("game", "generator", "groups"))
