@@ -1,6 +1,6 @@
 """The cost model against measurements: rates from small settings, predictions for larger ones.
 
-    python -m benchmarks.cost_model [--games kuhn_poker connect_four simple_tag] [--blocks 5]
+    python -m benchmarks.cost_model [--games kuhn_poker connect_four simple_tag] [--blocks 9]
     python -m benchmarks.cost_model --predict [--seconds 100]      what the full chess run would take elsewhere
 
 For every game two small settings give the rates: the meta-game's phase and the training's, the latter with no step and
@@ -123,35 +123,46 @@ def fitted(measured: list[tuple[Work, float]]) -> Work:
 
 
 def check(name: str, blocks: int) -> list[Figure]:
+    """Everything is timed in turns, and every turn has its own rates: what disturbs the machine disturbs both sides."""
     game, base = make_game(name), preset(name, "tuned")
-    parts = [part for change in CASES[name].small for part in phases(game, base.replace(**change).validate())]
-    taken = interleaved({str(number): run for number, (_, run) in enumerate(parts)}, blocks)
-    rates = fitted([(amount, float(np.median(taken[str(n)]))) for n, (amount, _) in enumerate(parts)])
-    units = zip(Work._fields, rates, strict=True)
-    figures = [Figure(f"{name}: a unit of {unit}", 1e6 * rate, "us") for unit, rate in units]
-    for number, change in enumerate(CASES[name].large, 1):
-        config = base.replace(**change).validate()
-        state, key = full(game, config), jax.random.key(2)
-        step = (
-            program(lambda state, key, config=config: gems_step(state, key, game, config)).lower(state, key).compile()
-        )
-        metrics = step(state, key)[1]
-        lengths = Lengths(game.max_steps, game.max_steps)
-        expected = seconds(work(game, config, lengths), rates)
-        measured = interleaved({"step": lambda step=step, state=state, key=key: step(state, key)}, blocks)["step"]
-        # how long episodes are is the game's matter: taken from the measured run
-        held = step.memory_analysis()
+    small = [base.replace(**change).validate() for change in CASES[name].small]
+    large = [base.replace(**change).validate() for change in CASES[name].large]
+    parts = [part for config in small for part in phases(game, config)]
+    steps = [whole_step(game, config) for config in large]
+    programs = {f"part {n}": run for n, (_, run) in enumerate(parts)} | {
+        f"size {n}": run for n, (run, _) in enumerate(steps)
+    }
+    taken = interleaved(programs, blocks)
+    each = [
+        fitted([(amount, float(taken[f"part {n}"][block])) for n, (amount, _) in enumerate(parts)])
+        for block in range(blocks)
+    ]
+    rates = Work(*np.median(np.asarray(each), axis=0))
+    figures = [
+        Figure(f"{name}: a unit of {unit}", 1e6 * rate, "us") for unit, rate in zip(Work._fields, rates, strict=True)
+    ]
+    for number, (config, (step, compiled)) in enumerate(zip(large, steps, strict=True)):
+        amount = work(game, config, Lengths(game.max_steps, game.max_steps))
+        expected = np.asarray([seconds(amount, own) for own in each])
+        measured = taken[f"size {number}"]
+        held = compiled.memory_analysis()
         taken_bytes = held.temp_size_in_bytes + held.argument_size_in_bytes + held.output_size_in_bytes
-        whole = env_steps(game, config, Lengths(1.0, 1.0), config.capacity)
+        label = f"{name}, size {number + 1}"
         figures += [
-            Figure(f"{name}, size {number}: predicted", expected, "s"),
-            median(f"{name}, size {number}: measured", measured, "s"),
-            Figure(f"{name}, size {number}: predicted / measured", expected / float(np.median(measured)), ""),
-            Figure(f"{name}, size {number}: memory, predicted / compiled", peak_bytes(game, config) / taken_bytes, ""),
-            Figure(f"{name}, size {number}: env steps", float(metrics.env_steps), ""),
-            Figure(f"{name}, size {number}: steps per episode or segment's step", float(metrics.env_steps) / whole, ""),
+            median(f"{label}: predicted", expected, "s"),
+            median(f"{label}: measured", measured, "s"),
+            median(f"{label}: predicted / measured", expected / measured, ""),
+            Figure(f"{label}: memory, predicted / compiled", peak_bytes(game, config) / taken_bytes, ""),
+            Figure(f"{label}: env steps", float(step()[1].env_steps), ""),
         ]
     return figures
+
+
+def whole_step(game: Game, config: GemsConfig) -> tuple[Any, Any]:
+    """An iteration to call, and its program."""
+    state, key = full(game, config), jax.random.key(2)
+    compiled = program(lambda state, key: gems_step(state, key, game, config)).lower(state, key).compile()
+    return lambda: compiled(state, key), compiled
 
 
 def predict(seconds_here: float) -> None:
@@ -180,7 +191,7 @@ def predict(seconds_here: float) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--games", nargs="+", default=list(CASES), choices=list(CASES))
-    parser.add_argument("--blocks", type=int, default=5)
+    parser.add_argument("--blocks", type=int, default=9)
     parser.add_argument("--predict", action="store_true")
     parser.add_argument("--seconds", type=float, default=100.0, help="of a chess iteration of the preset tuned, here")
     arguments = parser.parse_args()

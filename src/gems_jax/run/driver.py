@@ -14,20 +14,20 @@ import dataclasses
 import signal
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
-from typing import Any
 
 import numpy as np
 
 from gems_jax.run import checkpoint, distributed, machine
 from gems_jax.run.cache import enable_compilation_cache
 from gems_jax.run.console import Console, Progress
-from gems_jax.run.directory import RunDirectory, extend, identity, log, read_config, write_status
+from gems_jax.run.directory import RunDirectory
 from gems_jax.run.engine import Engine, Family, Measure, Rows, make_engine
-from gems_jax.run.errors import NonFiniteError, RunError
+from gems_jax.run.errors import NonFiniteError
 from gems_jax.run.files import locked
 from gems_jax.run.rows import Counters, NonFinite, complete_rows, first_nonfinite
+from gems_jax.run.session import Session, all_rows, first_carry, save, status_of_failures, write_state
 from gems_jax.run.signals import StopRequest, stop_request
-from gems_jax.run.writers import CsvWriter, Writer, make_writer, read_metrics, truncate_csv
+from gems_jax.run.writers import CsvWriter, Writer, make_writer
 from gems_jax.types import PyTree, Solver
 
 
@@ -44,34 +44,6 @@ class RunResult:
     resumed_from: int | None  # iteration of the checkpoint this process began with
     stopped_by: str = ""  # "Ctrl-C" or "SIGTERM" when the run was asked to stop
     exit_code: int = 0
-
-
-@dataclasses.dataclass
-class _Session:
-    """One process's work on a run."""
-
-    iterations: int
-    seeds: tuple[int, ...]
-    directory: RunDirectory | None
-    console: Console
-    writers: list[Writer]
-    counters: Counters
-    keep: int
-    best: str | None
-    highest: bool
-    checkpoint_seconds: float
-    allow_nonfinite: Collection[str] | None
-    done: int = 0
-    saved: int | None = None  # iteration of the newest checkpoint
-    saved_at: float = 0.0
-    save_cost: float = 0.0
-    last_metric: float | None = None
-    history: list[Rows] = dataclasses.field(default_factory=list)
-
-    def say(self, text: str) -> None:
-        self.console.say(text)
-        if self.directory is not None:
-            log(self.directory, text)
 
 
 def run(
@@ -119,7 +91,7 @@ def run(
     if not distributed.primary():  # it computes, and leaves no trace
         directory, console = None, None
     engine = make_engine(solver, seeds, chunk, measure, init_monitor, seed_batch, stepwise, family, mesh)
-    session = _Session(
+    session = Session(
         iterations=iterations,
         seeds=seeds,
         directory=directory,
@@ -136,8 +108,8 @@ def run(
         if directory is not None:
             stack.enter_context(locked(directory.shared))
         stop = stack.enter_context(stop_request(session.console.say))
-        with _status_of_failures(session):
-            carry = _begin(session, engine)
+        with status_of_failures(session):
+            carry = first_carry(session, engine)
             for writer in _open_writers(session, writers):
                 session.writers.append(writer)
                 stack.callback(writer.close)
@@ -149,7 +121,7 @@ def run(
     return RunResult(
         state=carry["state"],
         monitor=carry["monitor"],
-        rows=_all_rows(session),
+        rows=all_rows(session),
         iteration=session.done,
         seconds=session.counters.seconds,
         compile_seconds=session.counters.compile_seconds,
@@ -159,79 +131,14 @@ def run(
     )
 
 
-def _begin(session: _Session, engine: Engine) -> PyTree:
-    """The carry to go on from: the newest good checkpoint's, or a fresh one. Says which."""
-    try:
-        found = _found(session, engine)
-    except BaseException:
-        distributed.from_primary(np.int32(-1))
-        raise
-    session.done = int(distributed.from_primary(np.int32(session.done)))
-    if session.done < 0:
-        raise RunError("process 0 could not begin, and says why")
-    if found is not None and not distributed.several():
-        return found.tree
-    carry, seconds = engine.start()
-    session.counters.compile_seconds += seconds
-    return distributed.from_primary(carry if found is None else found.tree) if session.done else carry
-
-
-def _found(session: _Session, engine: Engine) -> checkpoint.Checkpoint | None:
-    """The newest good checkpoint of the directory, whose files are made to agree with it."""
-    found = None
-    if session.directory is not None:
-        found = _newest_checkpoint(session, session.directory, engine)
-        if session.iterations != read_config(session.directory.shared)["iterations"]:
-            extend(session.directory, session.iterations)
-        for member in session.directory.members:
-            rows = truncate_csv(member / "metrics.csv", session.done)
-            if rows < session.done:
-                raise RunError(
-                    f"{member / 'metrics.csv'} has rows up to iteration {rows}, the checkpoint is of {session.done}; "
-                    f"to compute them again, remove the checkpoints after {rows} from {session.directory.checkpoints}"
-                )
-        _write_status(session, "running")
-        if found is None:
-            session.say(f"fresh start: {session.iterations} iterations, seeds {_seed_list(session.seeds)}")
-    return found
-
-
-def _newest_checkpoint(session: _Session, directory: RunDirectory, engine: Engine) -> checkpoint.Checkpoint | None:
-    checkpoint.clean(directory.checkpoints)
-    if not checkpoint.iterations(directory.checkpoints):
-        return None
-    found = checkpoint.restore(
-        directory.checkpoints,
-        engine.template(),
-        identity=identity(directory),
-        same_shapes=engine.fixed_shapes,
-        set_aside=True,
-        say=session.say,
-    )
-    assert found is not None
-    if found.iteration > session.iterations:
-        raise RunError(f"{directory.shared} already has {found.iteration} iterations, asked for {session.iterations}")
-    session.done = session.saved = found.iteration
-    session.counters = Counters(**found.extra["counters"])
-    session.last_metric = found.extra["metric"]
-    session.say(f"resumed from the checkpoint of iteration {session.done}, {session.iterations} to reach")
-    before, now = found.extra["versions"], machine.versions()
-    changed = [
-        f"{name} {before[name]} -> {now[name]}" for name in before if now.get(name, before[name]) != before[name]
-    ]
-    if changed:
-        session.say(f"other versions than at the checkpoint, so the last bits may differ: {', '.join(changed)}")
-    return found
-
-
-def _open_writers(session: _Session, names: Sequence[str]) -> Iterator[Writer]:
+def _open_writers(session: Session, names: Sequence[str]) -> Iterator[Writer]:
     if session.directory is not None:
         yield CsvWriter(session.directory)
         for name in names:
             yield make_writer(name, session.directory, session.done)
 
 
-def _loop(session: _Session, engine: Engine, carry: PyTree, chunk: int, stop: StopRequest) -> PyTree:
+def _loop(session: Session, engine: Engine, carry: PyTree, chunk: int, stop: StopRequest) -> PyTree:
     """Chunk after chunk until all iterations are done or somebody asks to stop."""
     if session.done >= session.iterations:
         return carry
@@ -268,8 +175,8 @@ def _loop(session: _Session, engine: Engine, carry: PyTree, chunk: int, stop: St
                 session.checkpoint_seconds
             ):
                 with _others_told():
-                    _save(session, carry)
-                    _write_status(session, "running")
+                    save(session, carry)
+                    write_state(session, "running")
     return carry
 
 
@@ -291,46 +198,24 @@ def _asked_to_stop(stop: StopRequest) -> bool:
     return asked
 
 
-def _end(session: _Session, carry: PyTree, stop: StopRequest, how_to_resume: str) -> None:
+def _end(session: Session, carry: PyTree, stop: StopRequest, how_to_resume: str) -> None:
     session.console.stop()
     if session.directory is None:
         return
     if session.done and session.saved != session.done:
-        _save(session, carry)
+        save(session, carry)
     if session.done >= session.iterations:
-        _write_status(session, "done")
+        write_state(session, "done")
         session.say(f"done: {session.iterations} iterations in {session.directory.shared}")
     else:
-        _write_status(session, "interrupted", stop.reason)
+        write_state(session, "interrupted", stop.reason)
         session.say(
             f"stopped by {stop.reason} at iteration {session.done} of {session.iterations}; everything is saved. "
             f"Continue with: {how_to_resume or f'gems resume {session.directory.shared}'}"
         )
 
 
-def _save(session: _Session, carry: PyTree) -> None:
-    assert session.directory is not None
-    begin = time.monotonic()
-    for writer in session.writers:
-        writer.flush()  # the rows a checkpoint counts on are on the disk before it is
-    checkpoint.save(
-        session.directory.checkpoints,
-        session.done,
-        carry,
-        identity=identity(session.directory),
-        extra={
-            "counters": dataclasses.asdict(session.counters),
-            "versions": machine.versions(),
-            "metric": session.last_metric,
-        },
-        metric=-session.last_metric if session.highest and session.last_metric is not None else session.last_metric,
-        keep=session.keep,
-    )
-    session.saved, session.saved_at = session.done, time.monotonic()
-    session.save_cost = session.saved_at - begin
-
-
-def _nonfinite_message(session: _Session, bad: NonFinite) -> str:
+def _nonfinite_message(session: Session, bad: NonFinite) -> str:
     iteration, seed = session.done + bad.iterations, session.seeds[bad.seed]
     told = f"{bad.quantity} became {bad.value} at iteration {iteration}, seed {seed}"
     if session.directory is None:
@@ -341,7 +226,7 @@ def _nonfinite_message(session: _Session, bad: NonFinite) -> str:
     return f"{told}; {kept} in {session.directory.shared}{found}"
 
 
-def _show(session: _Session, rows: Rows, took: float) -> None:
+def _show(session: Session, rows: Rows, took: float) -> None:
     count = rows["iteration"].shape[1]
     steps = rows["env_steps"].sum() if "env_steps" in rows else 0
     session.console.update(
@@ -356,40 +241,6 @@ def _show(session: _Session, rows: Rows, took: float) -> None:
             unit="steps" if steps else "iterations",
         )
     )
-
-
-@contextlib.contextmanager
-def _status_of_failures(session: _Session) -> Any:
-    """Leave a status behind whatever happens; a status that cannot be written must not hide the reason."""
-    try:
-        yield
-    except BaseException as error:
-        session.console.stop()
-        state = "failed" if isinstance(error, Exception) else "interrupted"
-        reason = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-        with contextlib.suppress(RunError):
-            _write_status(session, state, reason)
-            if session.directory is not None:
-                log(session.directory, f"{state}: {reason}")
-        raise
-
-
-def _write_status(session: _Session, state: str, reason: str = "") -> None:
-    if session.directory is not None:
-        write_status(session.directory, state, iteration=session.done, iterations=session.iterations, reason=reason)
-
-
-def _all_rows(session: _Session) -> Rows:
-    if session.directory is not None:
-        columns = [read_metrics(member) for member in session.directory.members] if session.done else [{}]
-        return {name: np.stack([column[name] for column in columns]) for name in columns[0]}
-    names = session.history[0] if session.history else {}
-    return {name: np.concatenate([rows[name] for rows in session.history], axis=1) for name in names}
-
-
-def _seed_list(seeds: Sequence[int]) -> str:
-    consecutive = len(seeds) > 2 and list(seeds) == list(range(seeds[0], seeds[0] + len(seeds)))
-    return f"{seeds[0]}-{seeds[-1]}" if consecutive else ", ".join(map(str, seeds))
 
 
 def _check_arguments(

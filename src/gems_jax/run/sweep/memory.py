@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 
 from gems_jax.config import GemsConfig
@@ -58,5 +59,7 @@ def _limit(plan: SweepPlan, on_device: bool = False) -> float:
         stats = jax.local_devices()[0].memory_stats() or {}
         if "bytes_limit" in stats:
             return SHARE * stats["bytes_limit"]
+    if run.executor in ("slurm", "ray") and not on_device:
+        return math.inf  # other machines, of which nothing is known here
     here = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return SHARE * here / (run.workers if run.executor in ("local", "submitit-local") else 1)
