@@ -5,7 +5,7 @@
 T_floor is what the step's env steps would take as random play of the original (pgx, JaxMARL) and nothing else, plus the
 learning's floating-point operations at the rate of a large matrix product; all measured in the same run, in turns. For
 the poker games play by one shared MLP stands in for random play. Where our own form of a game plays faster than the
-original, the stricter fraction of that is given as well. Settings are the `tuned` preset's with an anchor in every slot.
+original, the stricter fraction of that is given as well. Settings: the `tuned` preset, an anchor in every slot.
 """
 
 from __future__ import annotations
