@@ -65,7 +65,6 @@ EXPERIMENT = Experiment(
         "only here, the inner loop of `sp_psro` was tried in several settings on two seeds, and it was given learners "
         "that go on from iteration to iteration; nothing else was tuned. What is a reconstruction is said in "
         "`docs/design.md`.",
-        "`updates` of `sp_psro` and `neupl_jpsro` in this table count the four passes of a distillation as one.",
         "`seconds` are of all seeds one after the other for the methods that store policies, and of all seeds at once "
         "for GEMS and self-play; what the former compile inside their steps is in them.",
     ),
