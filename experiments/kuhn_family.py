@@ -63,8 +63,8 @@ EXPERIMENT = Experiment(
         '`start="newest"` with `target="newest"`, and `diversity=True`.',
         "All baselines learn tables of logits by PPO with the settings of `make kuhn-compare`. Of the methods that are "
         "only here, the inner loop of `sp_psro` was tried in several settings on two pairs of seeds, 0 and 1 among "
-        "them: it was given learners that go on from iteration to iteration and a twentieth of its steps for distillation; "
-        "nothing else was tuned. What is a reconstruction is said in `docs/design.md`.",
+        "them: it was given learners that go on from iteration to iteration and a twentieth of its steps for "
+        "distillation; nothing else was tuned. What is a reconstruction is said in `docs/design.md`.",
         "`seconds` are of all seeds one after the other for the methods that store policies, and of all seeds at once "
         "for GEMS and self-play; what the former compile inside their steps is in them.",
     ),
