@@ -189,6 +189,11 @@ def _poker_start(env_id: str) -> Any:
         return jax.tree.map(np.asarray, state.replace(current_player=jnp.int32(0), **first))
 
 
+# A step of GEMS plays a game in a dozen places. Tracing the rules takes seconds, of chess most of a second start:
+# under a jit of its own a method is traced once, and XLA inlines it.
+_traced_once: Any = partial(jax.jit, static_argnums=0)
+
+
 @jax.tree_util.register_static
 @dataclass(frozen=True)
 class PgxGame:
@@ -267,6 +272,7 @@ class PgxGame:
     def zero_sum(self) -> bool:
         return True
 
+    @_traced_once
     def init(self, key: Array) -> GameState:
         """key: consumed."""
         poker = self._rules.poker
@@ -289,6 +295,7 @@ class PgxGame:
         )
         return self._game_state(inner, jnp.zeros(2, jnp.float32))
 
+    @_traced_once
     def step(self, state: GameState, actions: Array, key: Array) -> GameState:
         """actions: [2] int32, of which only the moving seat's counts. key: for games with chance moves (backgammon)."""
         inner: PgxInner = state.inner
