@@ -44,6 +44,7 @@ CONFIGS = {
         replacement="worst_ev", new_mass="floor", new_value="zero", policy="mlp", opponents="shared", meta_rule="mwu",
         schedule="sqrt", index="ucb_v", delta_rule="decaying", range_term=False, jacobian="exact", surrogate="a2c",
         kl_protects="batch", reset_optimizer=True, normalise_advantages=True, estimator="importance", sigma_floor=0.1,
+        precision="bfloat16",
     ),
     "rich": TINY.replace(
         new_mass="floor", policy="mlp", policy_hidden=(4,), generator="concatenated", opponents="stratified",
