@@ -2,7 +2,10 @@
 
     python -m benchmarks.seeds [--seeds 64] [--iterations 40] [--blocks 3]
 
-Both are one compiled scan over all iterations, with nothing measured; compilation comes before the clock.
+Both are one compiled scan over all iterations, with nothing measured; compilation comes before the clock. The call for
+all seeds shares them out over the devices, of which a CPU has several if asked for, one per core:
+
+    XLA_FLAGS=--xla_force_host_platform_device_count=2 python -m benchmarks.seeds
 """
 
 from __future__ import annotations
@@ -14,6 +17,8 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from benchmarks.timing import Figure, interleaved, median, ratio, record
 from gems_jax import GemsState, gems_step, init_gems, make_game, preset
@@ -36,8 +41,10 @@ def main() -> None:
         return jax.lax.scan(lambda s, k: (step(s, k)[0], None), start, jax.random.split(key_run, options.iterations))[0]
 
     keys = jax.vmap(jax.random.key)(jnp.arange(options.seeds))
+    everywhere = NamedSharding(Mesh(np.asarray(jax.devices()), ("seeds",)), PartitionSpec("seeds"))
+    shared_out = jax.device_put(keys, everywhere)
     begin = time.perf_counter()
-    together = program(jax.vmap(whole)).lower(keys).compile()
+    together = program(jax.vmap(whole), out_shardings=everywhere).lower(shared_out).compile()
     middle = time.perf_counter()
     alone = program(whole).lower(keys[0]).compile()
     end = time.perf_counter()
@@ -45,8 +52,8 @@ def main() -> None:
     def one_after_another() -> list[Any]:
         return [jax.block_until_ready(alone(key)) for key in keys]
 
-    seconds = interleaved({"together": lambda: together(keys), "one by one": one_after_another}, options.blocks)
-    what = f"{options.seeds} seeds, {options.iterations} iterations"
+    seconds = interleaved({"together": lambda: together(shared_out), "one by one": one_after_another}, options.blocks)
+    what = f"{options.seeds} seeds, {options.iterations} iterations, {jax.device_count()} devices"
     record(
         "seeds",
         [
