@@ -62,6 +62,10 @@ def arms(budget: str) -> tuple[Arm, ...]:
     return (*gems, *stored, alone)
 
 
+SECONDS = (
+    "`seconds` are of all seeds one after the other for the methods that store policies, and of all seeds at once for "
+    "GEMS and self-play; what the former compile inside their steps is in them."
+)
 ARMS = {budget: arms(budget) for budget in BUDGETS}
 QUICK = tuple(arm for arm in ARMS["1x"] if arm.preset != "tuned")
 EXPERIMENT = Experiment(
@@ -85,8 +89,7 @@ EXPERIMENT = Experiment(
         "and episodes per payoff of PSRO, NeuPL's step size; those of GEMS on this game in general.",
         "`gems paper` at ten times the budget has more ABR steps and is otherwise the same. GEMS keeps to a budget by "
         "its settings, the others by counting; what each took is in the table.",
-        "`seconds` are of all seeds one after the other for the methods that store policies, and of all seeds at once "
-        "for GEMS and self-play; what the former compile inside their steps is in them.",
+        SECONDS,
     ),
     # the small budget alone, and one GEMS: what compiles takes nearly all of the time
     quick={

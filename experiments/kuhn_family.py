@@ -8,8 +8,9 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from experiments.kuhn_compare import ARMS, BUDGETS, ENTRY, LEARNING
-from gems_jax.run.spec import Arm, Experiment
+from experiments.kuhn_compare import ARMS, BUDGETS, ENTRY, LEARNING, SECONDS
+from experiments.kuhn_compare import EXPERIMENT as KUHN_COMPARE
+from gems_jax.run.spec import Arm
 
 BUDGET = "1x"
 # Methods of the family by label, with settings of their own; those of `psro` are its options.
@@ -39,23 +40,16 @@ WIDER = tuple(
     for label, (method, own) in FAMILY.items()
 )
 
-EXPERIMENT = Experiment(
+EXPERIMENT = dataclasses.replace(
+    KUHN_COMPARE,
     name="kuhn_family",
     title="The wider family on Kuhn poker at an equal budget",
-    game="kuhn_poker",
     arms=(*EIGHT, *WIDER),
     groups=(
         ("GEMS, the eight of the paper and self-play", tuple(arm.label for arm in EIGHT)),
         ("the wider family", tuple(arm.label for arm in WIDER if arm.label not in ON_THE_TREE)),
         ("restricted games on the tree", ON_THE_TREE),
     ),
-    iterations=40,
-    seeds=(0, 1, 2, 3, 4),
-    metrics=("exploitability", "exploitability_average"),
-    report=(10, 40),
-    convention="exploitability = NashConv / 2, in chips per game",
-    unit="chips per game",
-    references=(("uniform play", 11 / 24), ("the paper's figure for GEMS, iteration 40", 0.09)),
     notes=(
         "`xdo`, `pdo` and `edo-like` learn their responses like the others, but solve the restricted game on the tree, "
         "which costs no steps: on games that cannot be walked they would have to learn that too.",
@@ -65,8 +59,7 @@ EXPERIMENT = Experiment(
         "only here, the inner loop of `sp_psro` was tried in several settings on two pairs of seeds, 0 and 1 among "
         "them: it was given learners that go on from iteration to iteration and a twentieth of its steps for "
         "distillation; nothing else was tuned. What is a reconstruction is said in `docs/design.md`.",
-        "`seconds` are of all seeds one after the other for the methods that store policies, and of all seeds at once "
-        "for GEMS and self-play; what the former compile inside their steps is in them.",
+        SECONDS,
     ),
     quick={
         "iterations": 2,

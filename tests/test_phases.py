@@ -88,25 +88,32 @@ def test_kl_of_a_perturbation_by_hand():
         np.testing.assert_allclose(drift(jax.random.key(0), shift), expected, rtol=1e-4)
 
 
+def training_that_looks(monkeypatch, state, config, look):
+    """Phase 4 whose training learns nothing: (key, config) -> what `look` makes of its first batch, [P]."""
+
+    def train(key, params, opt_state, *, experience, **options):
+        zero = jnp.float32(0.0)
+        seen = look(experience(key, params, options["carry"])[0][0])
+        return params, opt_state, TrainMetrics(seen, zero, zero, zero, zero, jnp.int32(0), jnp.int32(0))
+
+    monkeypatch.setattr(best_response, "train", train)
+    known = {name: getattr(state, name) for name in ("anchors", "active", "anchor_id", "sigma")}
+    found = Expansion(**{name: known.get(name) for name in Expansion._fields})
+    opponents = materialise(population_of(state, RPS, config), 2)
+    return lambda key, config: respond(key, state, found, opponents, RPS, config).metrics.objective
+
+
 def test_the_share_of_a_batch_on_the_newest_anchor(monkeypatch):
     """Slot 1, of code 1, holds the newest anchor and has no mass; slot 0, of code 0, has it all."""
     config = TINY.replace(latent_dim=1, generator_widths=(), capacity=2, initial_anchors=2, abr_anchors=4)
     state = init_gems(jax.random.key(0), RPS, config)
     state = state.replace(anchors=jnp.tile(jnp.asarray([[0.0], [1.0]]), (2, 1, 1)), sigma=jnp.asarray([[1.0, 0.0]] * 2))
 
-    def train(key, params, opt_state, *, experience, **options):
-        zero = jnp.float32(0.0)
-        trained = jnp.mean(experience(key, params, options["carry"])[0][0].code)
-        return params, opt_state, TrainMetrics(trained, zero, zero, zero, zero, jnp.int32(0), jnp.int32(0))
-
-    monkeypatch.setattr(best_response, "train", train)
-    known = {name: getattr(state, name) for name in ("anchors", "active", "anchor_id", "sigma")}
-    found = Expansion(**{name: known.get(name) for name in Expansion._fields})
-    opponents = materialise(population_of(state, RPS, config), 2)
+    respond_with = training_that_looks(monkeypatch, state, config, lambda batch: jnp.mean(batch.code))
 
     @jax.jit
     def share(key, q_new):
-        return respond(key, state, found, opponents, RPS, config.replace(q_new=q_new)).metrics.objective
+        return respond_with(key, config.replace(q_new=q_new))
 
     for q_new in (0.0, 0.25, 0.5, 1.0):
         np.testing.assert_allclose(share(jax.random.key(1), q_new), [q_new, q_new])
@@ -124,19 +131,11 @@ def test_opponents_of_the_training_tremble(monkeypatch):
     config = BY_HAND.replace(abr_anchors=8, abr_opponents=8, abr_episodes=8)
     state = pure_population(config, [2, 2], [0, 0])
 
-    def train(key, params, opt_state, *, experience, **options):
-        zero = jnp.float32(0.0)
-        earned = jnp.mean(experience(key, params, options["carry"])[0][0].earned)
-        return params, opt_state, TrainMetrics(earned, zero, zero, zero, zero, jnp.int32(0), jnp.int32(0))
-
-    monkeypatch.setattr(best_response, "train", train)
-    known = {name: getattr(state, name) for name in ("anchors", "active", "anchor_id", "sigma")}
-    found = Expansion(**{name: known.get(name) for name in Expansion._fields})
-    opponents = materialise(population_of(state, RPS, config), 2)
+    respond_with = training_that_looks(monkeypatch, state, config, lambda batch: jnp.mean(batch.earned))
 
     @jax.jit
     def earned(key, tremble):
-        return respond(key, state, found, opponents, RPS, config.replace(abr_tremble=tremble)).metrics.objective[0]
+        return respond_with(key, config.replace(abr_tremble=tremble))[0]
 
     low, high = RPS.return_bounds
     sure, shaken = (float(earned(jax.random.key(1), share)) for share in (0.0, 1.0))

@@ -1,6 +1,5 @@
 """Cells: one compiled call for all points and seeds, each point as if it had run alone, ordinary runs at the end."""
 
-import importlib.util
 import json
 import typing
 from pathlib import Path
@@ -157,7 +156,6 @@ def test_a_finished_cell_is_not_computed_again(tmp_path: Path) -> None:
     assert (folder.point(2) / "status.json").stat().st_mtime_ns == stamp
 
 
-@pytest.mark.skipif(importlib.util.find_spec("submitit") is None, reason="needs submitit")
 def test_failures_are_tried_again_and_told(tmp_path: Path, monkeypatch, capsys) -> None:
     """Cell 1 fails once, cell 3 always: one retry mends the first, the second is reported, the rest is there."""
     from gems_jax.run.sweep import cell as cells

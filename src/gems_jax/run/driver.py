@@ -118,6 +118,10 @@ def run(
             session.console.start(title, iterations, session.done)
             carry = _loop(session, engine, carry, chunk, stop)
             _end(session, carry, stop, how_to_resume)
+    return _result(session, carry, stop, resumed_from)
+
+
+def _result(session: Session, carry: PyTree, stop: StopRequest, resumed_from: int | None) -> RunResult:
     return RunResult(
         state=carry["state"],
         monitor=carry["monitor"],
