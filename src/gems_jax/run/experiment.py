@@ -5,6 +5,7 @@
     runs/<name>/<time>/experiment.json          what is run, written before anything starts
                        <arm>/s<seed>/metrics.csv one run directory per arm, with its checkpoints
                        figures/*.png
+                       replays/*.gif, *.svg      moving pictures, where the spec asks for any
                        summary.csv               every column of every arm at the reported iterations
                        summary.json              the table, intervals, commit, versions, hardware, command
 
@@ -17,7 +18,7 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,12 +26,16 @@ from gems_jax.run import figures, machine, summary
 from gems_jax.run.console import Console
 from gems_jax.run.directory import RunDirectory, create_run, open_run, slug
 from gems_jax.run.driver import RunResult, run
+from gems_jax.run.engine import Family, Parts
 from gems_jax.run.errors import ConfigMismatchError, RunError, RunExistsError, writing
+from gems_jax.run.families import family_of, traced_fields
 from gems_jax.run.files import differing_field, locked, resolve, write_json
 from gems_jax.run.labels import readable
-from gems_jax.run.measuring import make_monitor
+from gems_jax.run.measuring import Monitor, make_monitor
+from gems_jax.run.pictures import draw_pictures
 from gems_jax.run.spec import Arm, Check, Experiment, Plan, make_plan
 from gems_jax.run.summary import ArmResult
+from gems_jax.solvers import make_solver
 from gems_jax.types import Solver
 
 SCHEMA = 1
@@ -122,10 +127,15 @@ def circumstances() -> dict[str, Any]:
 
 def _run_arm(plan: Plan, arm: Arm, config: Any, solver: Solver, folder: Path, console: Console) -> RunResult:
     spec = plan.spec
-    game, episodes, every = plan.games[arm.label], spec.evaluation_episodes, spec.evaluation_every
-    monitor = make_monitor(game, solver, exact=spec.exact, episodes=episodes, every=every)
+
+    def monitor_of(solver: Solver) -> Monitor:
+        episodes, every = spec.evaluation_episodes, spec.evaluation_every
+        return make_monitor(plan.games[arm.label], solver, exact=spec.exact, episodes=episodes, every=every)
+
+    monitor = monitor_of(solver)
     return run(
         solver,
+        family=_family(plan, arm, config, solver, monitor_of),
         iterations=plan.iterations(arm),
         seeds=spec.seeds,
         chunk=spec.chunk,
@@ -138,6 +148,23 @@ def _run_arm(plan: Plan, arm: Arm, config: Any, solver: Solver, folder: Path, co
         highest=monitor.highest,
         how_to_resume=f"the same command and --run-dir {folder}",
     )
+
+
+def _family(
+    plan: Plan, arm: Arm, config: Any, solver: Solver, monitor_of: Callable[[Solver], Monitor]
+) -> Family | None:
+    """The arm as a member of those that share its program; None where it is the only one."""
+    program = plan.program(arm.label)
+    if program is None or [plan.program(other.label) for other, _, _ in plan.arms].count(program) < 2:
+        return None
+
+    def parts(own: dict[str, Any]) -> Parts:
+        one = make_solver(arm.method, plan.games[arm.label], config.replace(**own))
+        monitor = monitor_of(one)
+        return Parts(one, monitor.measure, monitor.init)
+
+    numbers = {name: [getattr(config, name)] * len(plan.spec.seeds) for name in traced_fields(config, solver)}
+    return family_of(parts, numbers, program)
 
 
 def _arm_directory(plan: Plan, arm: Arm, config: Any, path: Path) -> RunDirectory:
@@ -179,6 +206,8 @@ def _finish(plan: Plan, folder: Path, results: Sequence[ArmResult], console: Con
         against=spec.against,
         bounds={column: [b for c in spec.checks if c.column == column for b in c.bounds] for column in spec.panels},
     )
+    pictures = draw_pictures(plan, folder, console.say)
+    drawn += pictures.figures
     if spec.groups:
         table = summary.ranking(results, spec.metrics, spec.report, spec.groups)
     else:
@@ -195,12 +224,14 @@ def _finish(plan: Plan, folder: Path, results: Sequence[ArmResult], console: Con
         "table": dataclasses.asdict(table),
         "checks": [text for text, _ in told],
         "figures": [str(path.relative_to(folder)) for path in drawn],
+        "replays": [str(path.relative_to(folder)) for path in pictures.replays],
+        "pictures": pictures.record,
         "numbers": numbers,
     }
     console.table(table.rich(spec.title))
     for text, _ in told:
         console.say(text)
-    for path in (*drawn, folder / "summary.csv", folder / "summary.json"):
+    for path in (*drawn, *pictures.replays, folder / "summary.csv", folder / "summary.json"):
         console.say(f"written: {path}")
     member = "" if len(spec.seeds) == 1 else "/s<seed>"
     console.say(f"metrics of every arm{' and seed' * bool(member)}: {folder}/<arm>{member}/metrics.csv")

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import math
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from typing import Any
 
 from gems_jax.games import make_game
 from gems_jax.presets import preset
 from gems_jax.run.directory import slug
+from gems_jax.run.families import static_part, traced_fields
 from gems_jax.run.files import resolve
+from gems_jax.run.pictures import check_pictures
 from gems_jax.solvers import DEFAULTS, make_solver, with_budget
 from gems_jax.types import Game, Solver
 
@@ -65,6 +68,7 @@ class Experiment:
     options: Mapping[str, Any] = dataclasses.field(default_factory=dict)  # of the game
     metrics: tuple[str, ...] = ("exploitability", "nash_conv")
     panels: tuple[str, ...] = ()  # columns for a figure of their own, a linear axis each
+    pictures: tuple[str, ...] = ()  # of what was learned, by their names in `run/pictures`
     report: tuple[int, ...] = (1, 10, 20, 40)
     convention: str = ""  # what the headline is, with its unit: on the figures
     unit: str = "return"  # of the game's returns
@@ -97,6 +101,15 @@ class Plan:
 
     def game_options(self, arm: Arm) -> dict[str, Any]:
         return game_options(self.spec, arm)
+
+    def program(self, label: str) -> Hashable:
+        """Equal for arms that one compiled program can run, which then differ in numbers alone; None: for no other."""
+        arm, config, solver = next(found for found in self.arms if found[0].label == label)
+        if not (names := traced_fields(config, solver)):
+            return None
+        static = json.dumps(resolve((static_part(config, names), self.game_options(arm))), sort_keys=True)
+        spec = self.spec
+        return arm.game or spec.game, arm.method, static, spec.exact, spec.evaluation_episodes, spec.evaluation_every
 
     def identity(self) -> dict[str, Any]:
         """What must be the same for an experiment to go on in its folder."""
@@ -134,6 +147,7 @@ def make_plan(spec: Experiment, quick: bool = False) -> Plan:
             raise ValueError(
                 f"the group {title!r} names no arms, or other ones than {', '.join(labels)}: got {members}"
             )
+    check_pictures(spec.pictures)
     if spec.against is not None and len(spec.against[1]) != len(labels):
         raise ValueError(f"against needs a number for each of {', '.join(labels)}: got {spec.against[1]}")
     arms, games = [], {}
