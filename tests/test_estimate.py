@@ -10,6 +10,7 @@ import pytest
 
 from gems_jax import estimate, make_game
 from gems_jax.estimate import draw_opponents, player_return, policy_returns, population_values
+from gems_jax.evaluate.exact_values import exact_values
 from gems_jax.games import matrix_game
 from gems_jax.oracle import empirical_bernstein_width
 from gems_jax.population import StackedPolicies
@@ -135,6 +136,17 @@ def test_without_joint_samples_the_mixture_value_is_sigma_times_values(runs):
         np.testing.assert_allclose(got.mixture_value, by_hand, rtol=1e-5)
         spread = (sigma[None] ** 2 * np.asarray(got.variances)).sum(axis=2)
         np.testing.assert_allclose(got.mixture_variance, spread, rtol=1e-5, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", sorted(GAMES))
+def test_exact_values_are_those_by_hand(name):
+    game = GAMES[name]
+    logits, sigma, active = profile(num_populations(game))
+    values, _, mixture, _ = exact(game, logits, sigma)
+    got = exact_values(game, StackedPolicies(logits, constant), jnp.log(sigma), active)
+    np.testing.assert_allclose(np.where(active, got.values, values), values, rtol=1e-5)
+    np.testing.assert_allclose(got.mixture_value, mixture, rtol=1e-5)
+    assert int(got.episodes) == 0 and not np.asarray(got.variances).any()
 
 
 def coin_returns(keys, **options):

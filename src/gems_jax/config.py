@@ -163,9 +163,9 @@ class GemsConfig(Settings):
     """m, episodes per match-up."""
     mixture_samples: int = size(128, at_least=0)
     """B, joint samples for the mixture's value; 0 uses sigma . v-hat and plays none."""
-    estimator: Literal["per_anchor", "importance", "self_normalised"] = choice("per_anchor")
+    estimator: Literal["per_anchor", "importance", "self_normalised", "exact"] = choice("per_anchor")
     """Each anchor plays for itself, or all are weighed from the B joint samples (eq:iw_estimator_main), normalised by
-    the sum of their weights or not."""
+    the sum of their weights or not. exact: from the game's tree, for ablations and for finding faults; no preset."""
     sigma_floor: float = real(0.0, SHARE)
     """Share of the joint samples of those estimators that is drawn from all anchors alike: it bounds their weights."""
     ema: float = real(0.0, SHARE)
@@ -288,6 +288,11 @@ class GemsConfig(Settings):
     entropy_decay: float = real(0.0, NON_NEGATIVE)
     """Annealing: entropy_weight / (1 + entropy_decay t)."""
 
+    @property
+    def joint_episodes(self) -> int:
+        """Episodes of the joint samples of one estimate."""
+        return self.mixture_samples * self.episodes * (self.estimator != "exact")
+
     def validate(self) -> Self:
         """Raise ValueError for a field out of range or for fields that do not go together."""
         super().validate()
@@ -308,7 +313,7 @@ class GemsConfig(Settings):
             raise ValueError(
                 f"oracle_rounds must be at most oracle_opponents={self.oracle_opponents}: got {self.oracle_rounds}"
             )
-        if self.estimator != "per_anchor" and not self.mixture_samples:
+        if self.estimator in ("importance", "self_normalised") and not self.mixture_samples:
             raise ValueError(f"estimator={self.estimator!r} weighs joint samples: got mixture_samples=0, set some")
         if self.policy in ("film", "conv") and not self.policy_hidden:
             raise ValueError(

@@ -53,7 +53,7 @@ CONFIGS = {
         adaptive=True,
     ),
     "untrained": TINY.replace(abr_steps=0, jacobian="none", index="ucb1"),
-    "no_pool": TINY.replace(mutations=0, randoms=0, initial_anchors=2),
+    "no_pool": TINY.replace(mutations=0, randoms=0, initial_anchors=2, estimator="exact"),
     "two_at_once": TINY.replace(
         anchors_per_call=2, oracle_period=2, capacity=4, index="thompson_nig", abr_steps=0, jacobian="none"
     ),

@@ -8,8 +8,9 @@ import pytest
 from cli import assert_one_line, call
 from gems_jax.config import GemsConfig
 from gems_jax.games import make_game
+from gems_jax.run.families import traced_fields
 from gems_jax.run.sweep.file import SweepError, parse_sweep, read_sweep
-from gems_jax.run.sweep.points import SweepPlan, make_plan, traced_fields
+from gems_jax.run.sweep.points import SweepPlan, make_plan
 from gems_jax.solvers import make_solver
 
 

@@ -45,7 +45,7 @@ def planned(game: Game, config: GemsConfig, active: Array) -> Array:
 
 def costs(game: Game, config: GemsConfig, active: Array) -> Array:
     """[3] episodes of a meta update, of a later oracle round, and of an ABR step. active: [P, K]."""
-    joint = jnp.int32(config.mixture_samples * config.episodes)
+    joint = jnp.int32(config.joint_episodes)
     if config.estimator == "per_anchor":
         places = jnp.asarray(game.population_of_player)
         held = active.sum(axis=1)[places].sum()

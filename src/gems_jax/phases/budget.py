@@ -28,7 +28,7 @@ class Played(NamedTuple):
 def episodes_of(game: Game, config: GemsConfig, anchors: int, oracle: bool = True) -> Played:
     """Of an iteration that begins with `anchors` per population, in which the oracle is called or not."""
     players = num_players(game)
-    joint = config.mixture_samples * config.episodes
+    joint = config.joint_episodes
     apart = players * anchors * config.num_opponents * config.episodes * (config.estimator == "per_anchor")
     estimating = config.meta_steps * (apart + joint)
     judging = players * (config.mutations + config.randoms) * config.oracle_opponents * config.oracle_episodes

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 from gems_jax import simplex
 from gems_jax.config import GemsConfig
 from gems_jax.estimate import Estimate, population_values
+from gems_jax.evaluate.exact_values import exact_values
 from gems_jax.importance import shared_values
 from gems_jax.meta.omwu import omwu_update
 from gems_jax.meta.schedules import step_size
@@ -48,6 +49,8 @@ def estimate_values(
     key: Array, game: Game, opponents: StackedPolicies, log_sigma: Array, active: Array, config: GemsConfig
 ) -> Estimate:
     """v-hat by the config's estimator. key: consumed."""
+    if config.estimator == "exact":
+        return exact_values(game, opponents, log_sigma, active)
     if config.estimator == "per_anchor":
         return population_values(
             key,

@@ -58,7 +58,7 @@ def env_steps(game: Game, config: GemsConfig, lengths: Lengths, anchors: int) ->
     apart = players * anchors * config.num_opponents * config.episodes * per_anchor
     judged = players * (config.mutations + config.randoms) * config.oracle_opponents * config.oracle_episodes
     protected = players * config.capacity * config.kl_opponents
-    whole = config.meta_steps * (apart + config.mixture_samples * config.episodes) + judged + protected
+    whole = config.meta_steps * (apart + config.joint_episodes) + judged + protected
     return whole * share + config.abr_steps * _lanes(game, config) * (config.abr_segment or share)
 
 
@@ -66,7 +66,7 @@ def meta_work(game: Game, config: GemsConfig, lengths: Lengths) -> Work:
     """Phases 1 and 2. Empty slots play, too: shapes are fixed."""
     players, loops = num_players(game), _loops(game)
     games = players * config.capacity * config.num_opponents * config.episodes * (config.estimator == "per_anchor")
-    joint = config.mixture_samples * config.episodes
+    joint = config.joint_episodes
     turns = lengths.longest * (loops * (games > 0) + (joint > 0))
     return _times(config.meta_steps, Work(turns=turns, played=(games + joint) * lengths.longest))
 
@@ -192,7 +192,7 @@ def peak_bytes(game: Game, config: GemsConfig) -> float:
     seats = game.num_seats / players
     lane = 2.0 * one.position + 4.0 * game.max_steps * game.num_seats  # with the noise of its actions
     meta = players * config.capacity * config.num_opponents * config.episodes * (config.estimator == "per_anchor")
-    meta += config.mixture_samples * config.episodes
+    meta += config.joint_episodes
     pool = config.mutations + config.randoms
     judged = players * pool * config.oracle_opponents * config.oracle_episodes
     playing = max(meta * lane, judged * lane + players * pool * one.policy)

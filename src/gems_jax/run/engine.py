@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -26,6 +26,9 @@ Rows = dict[str, np.ndarray]  # the same, [seeds, iterations]
 # measure(monitor, state_before, metrics, state_after, iteration) -> (monitor, row): pure, scanned along with the step
 Measure = Callable[[PyTree, PyTree, PyTree, PyTree, Array], tuple[PyTree, Row]]
 RESERVED = ("iteration", "total_episodes", "total_env_steps", "seconds", "memory_mb")
+
+
+_PROGRAMS: dict[Hashable, Any] = {}  # compiled ones, by the `program` of their family
 
 
 class Chunk(NamedTuple):
@@ -48,6 +51,7 @@ class Family(NamedTuple):
 
     member: Callable[[PyTree], Parts]
     values: PyTree  # a leading axis as long as the seeds: one run for each
+    program: Hashable = None  # equal for families that trace alike: what one has compiled, the others find
 
 
 class Engine(NamedTuple):
@@ -156,16 +160,25 @@ def _compiled_engine(
     def start_all(words: Array, values: PyTree) -> PyTree:
         return over_runs(start_one, words, values)
 
+    def remembered(what: str, compile: Callable[[], Any]) -> Any:
+        if family.program is None:
+            return compile()
+        name = (family.program, what, len(seeds), batch, chunk, spread_out)
+        if name not in _PROGRAMS:
+            _PROGRAMS[name] = compile()
+        return _PROGRAMS[name]
+
     def start() -> tuple[PyTree, float]:
         begin = time.perf_counter()
-        program = compiled(start_all, mesh, words, values)
+        program = remembered("start", lambda: compiled(start_all, mesh, words, values))
         seconds = time.perf_counter() - begin
         return jax.block_until_ready(program(words, values)), seconds
 
     def compile(carry: PyTree) -> tuple[Callable[[PyTree, int, int], Chunk], float]:
         begin = time.perf_counter()
         zero = placed(jnp.int32(0), mesh)
-        program = compiled(advance_all, mesh, words, values, placed(carry, mesh), zero, zero, donate_argnums=2)
+        arguments = (words, values, placed(carry, mesh), zero, zero)
+        program = remembered("advance", lambda: compiled(advance_all, mesh, *arguments, donate_argnums=2))
         seconds = time.perf_counter() - begin
 
         def advance(carry: PyTree, done: int, count: int) -> Chunk:

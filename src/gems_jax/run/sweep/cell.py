@@ -54,10 +54,9 @@ def _compute(folder: SweepFolder, plan: SweepPlan, cell: Cell) -> str:
     """Why the cell was stopped, "" when it was not."""
     if folder.done(cell):
         return ""
-    import jax.numpy as jnp
-
     from gems_jax.run.driver import run
-    from gems_jax.run.engine import Family, Parts
+    from gems_jax.run.engine import Parts
+    from gems_jax.run.families import family_of
     from gems_jax.run.sweep.memory import runs_at_once
     from gems_jax.run.training import monitor_of
 
@@ -67,16 +66,13 @@ def _compute(folder: SweepFolder, plan: SweepPlan, cell: Cell) -> str:
     family = None
     if plan.traced:
 
-        def member(own: PyTree) -> Parts:
-            import jax
-
+        def parts(own: dict[str, Any]) -> Parts:
             one = problem_of(plan, cell.points[0], own)
-            with jax.ensure_compile_time_eval():  # a game is walked now, whoever traces
-                measured = monitor_of(one, settings_of(plan))
+            measured = monitor_of(one, settings_of(plan))
             return Parts(one.solver, measured.measure, measured.init)
 
         columns = {name: [plan.changes[p][name] for p in cell.points for _ in plan.file.seeds] for name in plan.traced}
-        family = Family(member, {name: jnp.asarray(column, jnp.float32) for name, column in columns.items()})
+        family = family_of(parts, columns)
     directory = _work(folder, plan, cell)
     result = run(
         problem.solver,

@@ -15,10 +15,10 @@ import typing
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from gems_jax.config import GemsConfig
+from gems_jax.run.families import traced_fields
 from gems_jax.run.rebuild import starting_settings
 from gems_jax.run.sweep.file import MAX_POINTS, SweepError, SweepFile, check_names
-from gems_jax.types import Game, Solver
+from gems_jax.types import Game
 
 Changes = dict[str, Any]  # values of swept fields
 
@@ -59,18 +59,6 @@ def make_plan(file: SweepFile) -> SweepPlan:
     axes = tuple(changes[0])
     traced = tuple(name for name in axes if name in traced_fields(base, solver))
     return SweepPlan(file, game, configs, changes, axes, traced, cells_of(changes, traced))
-
-
-def traced_fields(config: Any, solver: Solver) -> tuple[str, ...]:
-    """The fields that may be tracers: all `float` fields of GEMS, where a step is one compiled program.
-
-    Step sizes, weights, shares, caps and scales alike: no phase branches in Python on any of them
-    (`tests/run/test_sweep_cells.py` runs with all of them traced). The other methods look at some of theirs.
-    """
-    if not solver.jittable or not isinstance(config, GemsConfig):
-        return ()
-    hints = typing.get_type_hints(type(config))
-    return tuple(name for name, hint in hints.items() if hint is float)
 
 
 def cells_of(changes: Sequence[Changes], traced: Sequence[str]) -> tuple[Cell, ...]:
