@@ -1,7 +1,8 @@
 """Playing: one episode at a time. Callers vmap.
 
-`play_episode` keeps the returns only, `unroll` keeps what a learner needs, and `play_groups` lays many episodes out
-as (policy, opponent, episode) so that the weights of each policy meet all its episodes in one matrix product.
+`play_episode` keeps the returns only, `watch_episode` also adds up what it is told to, `unroll` keeps what a learner
+needs, and `play_groups` lays many episodes out as (policy, opponent, episode) so that the weights of each policy meet
+all its episodes in one matrix product.
 """
 
 from __future__ import annotations
@@ -100,22 +101,34 @@ def _straight(game: Game) -> bool:
 
 def play_episode(key: Array, game: Game, policies: Policies) -> Episode:
     """Returns [S] and length of one whole episode between `policies`, one per player. key: consumed."""
+    return watch_episode(key, game, policies, lambda state: (), lambda seen, state: ())[0]
+
+
+def watch_episode(
+    key: Array,
+    game: Game,
+    policies: Policies,
+    start: Callable[[GameState], PyTree],
+    add: Callable[[PyTree, GameState], PyTree],
+) -> tuple[Episode, PyTree]:
+    """`play_episode`, and what was seen on the way: start(first state), then add(seen, state) after every step."""
     check_policies(game, policies)
     state, noise, key_step = _start(key, game)
 
-    def advance(carry: tuple[Array, GameState, Array, Array]) -> tuple[Array, GameState, Array, Array]:
-        step, state, returns, length = carry
+    def advance(carry: tuple[Array, GameState, Array, Array, PyTree]) -> tuple[Array, GameState, Array, Array, PyTree]:
+        step, state, returns, length, seen = carry
         actions, _ = joint_action(game, policies, state, noise[step])
         following = game.step(state, actions, jax.random.fold_in(key_step, step))
-        return step + 1, following, returns + following.reward, length + ~state.done
+        more = jax.tree.map(lambda new, old: jnp.where(state.done, old, new), add(seen, following), seen)
+        return step + 1, following, returns + following.reward, length + ~state.done, more
 
-    carry = (jnp.int32(0), state, jnp.zeros(game.num_seats), jnp.int32(0))
+    carry = (jnp.int32(0), state, jnp.zeros(game.num_seats), jnp.int32(0), start(state))
     if _straight(game):
         for _ in range(game.max_steps):
             carry = advance(carry)
     else:
         carry = jax.lax.while_loop(lambda c: ~c[1].done & (c[0] < game.max_steps), advance, carry)
-    return Episode(returns=carry[2], length=carry[3])
+    return Episode(returns=carry[2], length=carry[3]), carry[4]
 
 
 def unroll(key: Array, game: Game, policies: Policies, seats: tuple[int, ...] | None = None) -> Trajectory:

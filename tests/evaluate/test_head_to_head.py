@@ -132,6 +132,9 @@ def test_random_play_against_itself():
     np.testing.assert_allclose(row["win_random"], (0.585 + 0.288) / 2, atol=0.025)
     np.testing.assert_allclose(row["draw_random"], 0.127, atol=0.02)
     np.testing.assert_allclose(row["score_random"], 0.5, atol=2 * float(row["score_random_interval"]))
+    for column, share in (("first_wins", 0.585), ("second_wins", 0.288), ("self_draws", 0.127), ("decisive", 0.873)):
+        np.testing.assert_allclose(row[column], share, atol=2 * float(row[f"{column}_interval"]))
+    np.testing.assert_allclose(row["first_wins_interval"], 1.96 * np.sqrt(0.585 * 0.415 / 1000), rtol=0.05)
     assert headlines(game) == ("score_random",)
 
 

@@ -14,23 +14,43 @@ solver's budget; `<column>_interval` is half of its 95 % interval.
                                 return of the player with everybody else that opponent, and what such an opponent
                                 earns there (other games; not where all are on one side)
     length                      mean number of steps of the measured episodes
+    first_wins, second_wins, self_draws, decisive
+                                shares of the games that the mixture plays against itself, on boards (two players,
+                                zero-sum, in turn, won by 1): won by who begins (white in chess), won by the other,
+                                drawn, and not drawn. A quarter of the episodes; 64 where games have over 256 steps
+    centre                      chess, in those games: share of d4, d5, e4, e5 with a piece on it, mean over the
+                                positions after 16 to 40 moves (both sides counted)
+    captures                    simple_tag, all drawn from the mixture: how often in an episode the evader comes to be
+                                touched, by any pursuer, who was touched by none a step before
+    encirclement                the largest gap between pursuers as seen from the evader, in degrees, mean over the
+                                steps of the episode: 120 is an equal-sided triangle, 360 one direction
+    pursuer_spread              mean distance between two pursuers, over the steps of the episode
+    covered                     simple_spread, all drawn from the mixture: share of landmarks with an agent within 0.1
+                                in the end
+    collisions                  how often in an episode two agents come to touch each other
+    distinct                    share of episodes in whose end no two agents have the same nearest landmark
 
 Opponents are those of `opponents_of(game)`: whoever plays at random, and what the game has besides.
 """
 
 from __future__ import annotations
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 
 from gems_jax.estimate import draw_opponents, player_return
+from gems_jax.evaluate.behaviour import behaviour_columns, watch_of
 from gems_jax.evaluate.head_to_head import DRAWS, Results, against, half_interval, head_to_head
 from gems_jax.evaluate.monitor import InitMonitor, Measure, Row, training_columns
 from gems_jax.evaluate.opponents import opponents_of, random_policy
 from gems_jax.population import StackedPolicies, materialise
-from gems_jax.rollout import play_episode, play_joint
+from gems_jax.rollout import play_joint, watch_episode
 from gems_jax.stages import playing
-from gems_jax.types import Array, Game, Profile, PyTree, Solver, num_players, num_populations
+from gems_jax.types import Array, Episode, Game, Profile, PyTree, Solver, num_players, num_populations
+
+LONG_GAME = 256  # steps
 
 
 def sampled_monitor(
@@ -70,6 +90,8 @@ def sampled_row(key: Array, game: Game, profile: Profile, episodes: int) -> Row:
     row: Row = {}
     if not _scored(game):
         row |= _joint_columns(key_joint, game, profile, episodes, names)
+    elif _board(game):
+        row |= _self_play_columns(key_joint, game, profile, episodes)
     opponents = opponents_of(game)
     for opponent_key, (label, opponent) in zip(
         jax.random.split(key_fixed, len(opponents)), opponents.items(), strict=True
@@ -112,6 +134,11 @@ def _scored(game: Game) -> bool:
     return num_players(game) == 2 and game.zero_sum and getattr(game, "player_names", None) is None
 
 
+def _board(game: Game) -> bool:
+    """Scored games that are won, drawn or lost by one, move by move."""
+    return not game.simultaneous and game.return_bounds == (-1.0, 1.0)
+
+
 def _cooperative(game: Game) -> bool:
     """Nobody plays against anybody: there is only what all earn together."""
     return num_populations(game) == 1 or getattr(game, "cooperative", False)
@@ -135,14 +162,37 @@ def _score_columns(label: str, found: Results) -> Row:
 
 
 def _joint_columns(key: Array, game: Game, profile: Profile, episodes: int, names: tuple[str, ...]) -> Row:
-    key_draw, key_play = jax.random.split(key)
-    stacked = materialise(profile.population, profile.sigma.shape[1])
-    draws = min(DRAWS, episodes)
-    indices = draw_opponents(key_draw, game, jnp.log(profile.sigma), (draws,), stratified=True)
-    played = play_joint(play_episode, key_play, game, stacked, indices, -(-episodes // draws))
-    row: Row = {"length": played.length.mean()}
+    played, row = _together(key, game, profile, episodes)
+    row["length"] = played.length.mean()
     for player, name in enumerate(names):
         returns = player_return(game, player, played.returns)
         row[f"return_{name}"] = returns.mean()
         row[f"return_{name}_interval"] = half_interval(returns)
     return row
+
+
+def _self_play_columns(key: Array, game: Game, profile: Profile, episodes: int) -> Row:
+    played, row = _together(key, game, profile, min(episodes, _self_play_games(game, episodes)))
+    earned = player_return(game, 0, played.returns)
+    shares = {"first_wins": earned > 0, "second_wins": earned < 0, "self_draws": earned == 0, "decisive": earned != 0}
+    for column, held in shares.items():
+        row |= {column: held.mean(), f"{column}_interval": half_interval(held.astype(jnp.float32))}
+    return row
+
+
+def _self_play_games(game: Game, episodes: int) -> int:
+    """A quarter of the episodes: what is measured against others stays most of the cost. Few where games are long."""
+    return DRAWS if game.max_steps > LONG_GAME else max(DRAWS, episodes // 4)
+
+
+def _together(key: Array, game: Game, profile: Profile, episodes: int) -> tuple[Episode, Row]:
+    """Episodes [n] with everybody drawn from the mixture, and the columns of what they were watched for."""
+    key_draw, key_play = jax.random.split(key)
+    stacked = materialise(profile.population, profile.sigma.shape[1])
+    draws = min(DRAWS, episodes)
+    indices = draw_opponents(key_draw, game, jnp.log(profile.sigma), (draws,), stratified=True)
+    watch = watch_of(game)
+    play = partial(watch_episode, start=watch.start, add=watch.add)
+    played, seen = play_joint(play, key_play, game, stacked, indices, -(-episodes // draws))
+    played, seen = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), (played, seen))
+    return played, behaviour_columns(watch, seen, played.length)

@@ -15,6 +15,17 @@ _NAMES = {
     "cce_gap_anchors": "CCE gap, anchors only",
     "cce_gap_ids": "CCE gap by anchor",
     "cce_gap_ids_anchors": "CCE gap by anchor, anchors only",
+    "captures": "captures per episode",
+    "encirclement": "largest gap around the evader (degrees)",
+    "pursuer_spread": "distance between pursuers",
+    "covered": "share of landmarks covered at the end",
+    "collisions": "collisions per episode",
+    "distinct": "share of ends with distinct landmarks",
+    "first_wins": "first player's wins in self-play",
+    "second_wins": "second player's wins in self-play",
+    "self_draws": "draws in self-play",
+    "decisive": "decisive share of self-play",
+    "centre": "share of central squares occupied",
 }
 _AGAINST = {"score": "score", "win": "wins", "draw": "draws"}
 
