@@ -67,14 +67,17 @@ SECONDS = (
     "GEMS and self-play; what the former compile inside their steps is in them."
 )
 ARMS = {budget: arms(budget) for budget in BUDGETS}
+DIMENSIONS = (2, 4, 8)  # d_z; 8 is the preset's
+CODES = tuple(Arm(f"gems paper d_z {size}", preset="paper", overrides={"latent_dim": size}) for size in DIMENSIONS)
 QUICK = tuple(arm for arm in ARMS["1x"] if arm.preset != "tuned")
 EXPERIMENT = Experiment(
     name="kuhn_compare",
     title="Kuhn poker at equal budgets",
     game="kuhn_poker",
-    arms=tuple(arm for group in ARMS.values() for arm in group),
-    groups=tuple(
-        (f"{BUDGETS[budget]:,} steps an iteration", tuple(arm.label for arm in group)) for budget, group in ARMS.items()
+    arms=(*(arm for group in ARMS.values() for arm in group), *CODES),
+    groups=(
+        *((f"{BUDGETS[name]:,} steps an iteration", tuple(arm.label for arm in ARMS[name])) for name in BUDGETS),
+        ("GEMS by the dimension of its codes", tuple(arm.label for arm in CODES)),
     ),
     iterations=40,
     seeds=(0, 1, 2, 3, 4),

@@ -22,7 +22,7 @@ from gems_jax.run.experiment import run_experiment
 from gems_jax.run.spec import Experiment, changed
 from gems_jax.run.study import Study, run_study
 
-TOOLS = ("results", "run", "sweep")  # modules of this package that are not experiments
+TOOLS = ("particles", "results", "run", "sweep")  # modules of this package that are not experiments
 
 
 def known() -> list[str]:

@@ -1,22 +1,17 @@
-"""Simple Spread of MPE: a team of three covers three landmarks."""
+"""Simple Spread of MPE: a team of three covers three landmarks, GEMS against PSRO."""
 
-from gems_jax.run.spec import Arm, Check, Experiment
+from experiments.particles import against_psro
+from gems_jax.run.spec import Check
 
-EXPERIMENT = Experiment(
+EXPERIMENT = against_psro(
+    budget=160_000,
+    policy_hidden=(32,),
     name="spread",
-    title="GEMS on Simple Spread",
+    title="GEMS and PSRO on Simple Spread",
     game="simple_spread",
-    arms=(Arm("tuned", preset="tuned"), Arm("random", method="random", iterations=1)),
-    iterations=200,
-    seeds=(0, 1, 2),
-    exact=False,
-    evaluation_every=10,
-    metrics=("return_team", "seconds"),
-    panels=("return_team",),
-    over_time=True,
-    report=(1, 20, 50, 100, 200),
+    metrics=("return_team", "covered", "distinct", "collisions", "seconds"),
+    panels=("return_team", "covered", "distinct", "collisions"),
     convention="mean return per agent of an episode of 25 steps",
     unit="return per agent",
-    checks=(Check("return_team", at_least=-11.0, arms=("tuned",), at_the_end=True),),
-    quick={"seeds": (0,)},
+    checks=(Check("return_team", at_least=-11.0, arms=("gems",), at_the_end=True),),
 )

@@ -204,6 +204,7 @@ def _finish(plan: Plan, folder: Path, results: Sequence[ArmResult], console: Con
         over_time=spec.over_time,
         groups=spec.groups,
         against=spec.against,
+        ablation=spec.metrics if spec.ablation else (),
         bounds={column: [b for c in spec.checks if c.column == column for b in c.bounds] for column in spec.panels},
     )
     pictures = draw_pictures(plan, folder, console.say)

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from gems_jax.run.ablation_figures import grid, strip
 from gems_jax.run.engine import Rows
 from gems_jax.run.errors import writing
 from gems_jax.run.labels import readable
@@ -27,6 +28,7 @@ from gems_jax.run.plotting import (
     save,
     styles_of,
 )
+from gems_jax.run.resource_figures import has_costs, resources
 from gems_jax.run.statistics import mean_band
 
 # (column, legend, colour, hatch), from the bottom of the stack to the top
@@ -51,20 +53,26 @@ def draw(
     over_time: bool = False,
     groups: Sequence[tuple[str, Sequence[str]]] = (),
     against: tuple[str, Sequence[float]] | None = None,
+    ablation: Sequence[str] = (),
 ) -> list[Path]:
     """Every figure that the rows {arm: {column: [seeds, iterations]}} have the columns for; returns their paths.
 
     headline: a gap, which goes towards zero on a logarithmic axis. panels: columns that get a panel each in
     `outcomes.png`, against iterations or `over_time`; bounds: what they are held against, ("at most", 0.1). groups:
-    (title, arms) that get a panel each for the headline, where there are too many arms for one. against: what the arms
-    differ in, and that number of each.
+    (title, arms) that get a panel each for the headline, where there are too many arms for one; where a group has more
+    arms than there are styles, every arm gets one. against: what the arms differ in, and that number of each.
+    ablation: columns to show at the end, one factor beside the other, where the groups are factors.
     """
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
     drawn = []
-    if any(headline in rows for rows in curves.values()):
+    if ablation:
+        shown = [column for column in ablation if all(column in rows for rows in curves.values())]
+        drawn.append(save(strip(curves, shown, groups), folder / "ablation.png"))
+    elif any(headline in rows for rows in curves.values()):
         label = convention or headline.replace("_", " ")
-        drawing = league if groups else convergence
+        many = any(len(members) > len(STYLES) for _, members in groups)
+        drawing = (grid if many else league) if groups else convergence
         figure = drawing(curves, headline, label, references, **({"groups": groups} if groups else {}))
         drawn.append(save(figure, folder / f"{headline}.png"))
     if against is not None:
@@ -72,10 +80,14 @@ def draw(
     shown = [column for column in panels if any(column in rows for rows in curves.values())]
     if shown:
         drawn.append(save(outcomes(curves, shown, unit, bounds or {}, over_time), folder / "outcomes.png"))
-    if any(BUDGET[0][0] in rows for rows in curves.values()):
+    # what has a panel or a line for every arm is for those that can be told apart
+    few = len(curves) <= 2 * len(STYLES)
+    if any(BUDGET[0][0] in rows for rows in curves.values()) and few and not ablation:
         drawn.append(save(error_budget(curves, unit), folder / "error_budget.png"))
-    if any("forgetting_kl" in rows for rows in curves.values()):
+    if any("forgetting_kl" in rows for rows in curves.values()) and few:
         drawn.append(save(forgetting(curves, unit), folder / "forgetting.png"))
+    if has_costs(curves) and few:
+        drawn.append(save(resources(curves), folder / "resources.png"))
     return drawn
 
 

@@ -80,6 +80,7 @@ class Experiment:
     evaluation_every: int = 1  # after the first iteration and every that many
     # (title, arms), where arms compete: a panel and a ranking each
     groups: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    ablation: bool = False  # groups are factors, and the first arm of each is the base that the others change
     # (what, a number for each arm): a figure of the headline and its causes at the end against that number
     against: tuple[str, tuple[float, ...]] | None = None
     over_time: bool = False  # panels against minutes instead of iterations
