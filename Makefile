@@ -1,24 +1,23 @@
 # Every target sets up its own virtual environment in .venv, once: nothing else to type on a fresh machine.
 #
-#   make kuhn            the Kuhn poker experiment: table and figures under runs/      (QUICK=1: a minute's version)
-#   make kuhn-compare    GEMS, eight baselines and self-play at two equal budgets      (QUICK=1: three minutes)
-#   make kuhn-family     the wider family of methods beside all of these at one budget  (QUICK=1: two minutes)
-#   make deceptive       the Deceptive Messages experiment                             (QUICK=1: two seeds)
-#   make public-goods    the Public Goods experiment, a dilemma and its control        (QUICK=1: two seeds)
-#   make connect4        Connect Four against random play and a tactician              (QUICK=1: one seed, 15 minutes)
-#   make go              Go 9x9 against random play                                    (QUICK=1: one seed, 10 minutes)
-#   make chess           chess against random play                                     (QUICK=1: one seed, half an hour)
-#   make spread          Simple Spread of MPE                                          (QUICK=1: one seed, 5 minutes)
-#   make tag             Simple Tag of MPE                                             (QUICK=1: one seed, 10 minutes)
-#   make hanabi          Hanabi with two players                                       (QUICK=1: one seed, 20 minutes)
-#   make oracle          the oracle's indices on the Shifting Meta bandit              (QUICK=1: one batch of runs)
-#   make cce             joint play as a coarse correlated equilibrium, three games    (QUICK=1: one seed, 20 iterations)
-#   make estimators      estimators of the meta-game at equal episodes                 (QUICK=1: up to three players)
-#   make meta-game       OMWU, MWU, schedules and episodes on random zero-sum games     (QUICK=1: 100 updates)
-#   make meta-rules      OMWU, MWU and three schedules on Kuhn poker                   (QUICK=1: 5 iterations)
-#   make rollouts        Kuhn poker: exploitability against the episodes behind a value (QUICK=1: 5 iterations)
-#   make adaptive        fixed and adaptive budgets on Kuhn poker                      (QUICK=1: 5 iterations)
-#   make regret          regret of the meta-strategy beside its bound                  (QUICK=1: fewer steps)
+#   make kuhn                 the quick look: table and figures under runs/                    (QUICK=1: a minute's version)
+#   make kuhn-compare         GEMS, eight baselines, self-play at two equal budgets; d_z 2, 4, 8
+#   make kuhn-family          the wider family of methods beside all of these at one budget
+#   make deceptive            Deceptive Messages: GEMS and the PSRO family
+#   make public-goods         Public Goods, 5 players: a dilemma and its control
+#   make tag, spread          particle worlds of MPE, GEMS against PSRO at equal steps
+#   make connect4, hanabi     GEMS and PSRO, 200 iterations, 4 seeds                            (FULL=1 make connect4: the bars)
+#   make go, chess            GEMS against random play, 200 and 1,000 iterations
+#   make oracle               the oracle's indices on the Shifting Meta bandit
+#   make ablate-kuhn, ablate-deceptive, ablate-public-goods                                     the paper's ablations
+#   make scaling              seconds and bytes against iterations, all methods
+#   make paper                all of the above but kuhn-family, one after the other
+#   make report               runs/report/index.html: all that ran, and the ledger of the paper's claims
+#   make verify-results       run a cheap part again and hold it against docs/results.md
+#   make regret, meta-game, meta-rules, estimators, rollouts, adaptive, cce                     studies of single parts
+#
+# Each is the paper's size; QUICK=1 is one for two cores and minutes: QUICK=1 make paper. The README says what they cost.
+#
 #   make bench           ratios measured side by side, appended to runs/bench/         (an hour on a quiet machine)
 #   make bench-compare   what has changed since the benchmarks ran before
 #   make test            the test suite without the slow set                           (ARGS="-k omwu" goes to pytest)
@@ -40,9 +39,13 @@ FULL ?=
 # test processes; each compiles for itself, and shares what it compiled through the cache
 JOBS ?= 2
 BENCHMARKS ?= openspiel seeds growth mpe_budget startup fractions kuhn_numpy driver_overhead python_workers worlds
+# what the paper shows, in the order in which it costs
+PAPER := kuhn deceptive public-goods oracle regret kuhn-compare scaling ablate-deceptive ablate-public-goods ablate-kuhn \
+	spread tag connect4 go hanabi chess
+EXPERIMENTS := $(PAPER) kuhn-family cce estimators rollouts adaptive meta-game meta-rules
 export QUICK FULL
 
-.PHONY: help venv dev kuhn kuhn-compare kuhn-family deceptive public-goods connect4 go chess spread tag hanabi oracle regret cce estimators rollouts adaptive meta-game meta-rules bench bench-compare test test-slow lint format lock clean
+.PHONY: help venv dev paper report verify-results bench bench-compare test test-slow lint format lock clean $(EXPERIMENTS)
 .DEFAULT_GOAL := help
 
 help:
@@ -50,23 +53,15 @@ help:
 
 # -- experiments: one line each ----------------------------------------------------------------------------------
 
-kuhn: venv
-	$(PY) -m experiments.run kuhn $(ARGS)
-
-kuhn-compare: venv
-	$(PY) -m experiments.run kuhn_compare $(ARGS)
-
-deceptive: venv
-	$(PY) -m experiments.run deceptive $(ARGS)
-
-public-goods: venv
-	$(PY) -m experiments.run public_goods $(ARGS)
-
-connect4 go chess spread tag hanabi oracle regret cce estimators rollouts adaptive: venv
-	$(PY) -m experiments.run $@ $(ARGS)
-
-kuhn-family meta-game meta-rules: venv
+$(EXPERIMENTS): venv
 	$(PY) -m experiments.run $(subst -,_,$@) $(ARGS)
+
+# One after the other, whatever the others come to: a check that fails is told at the end.
+paper: venv
+	@failed=(); for name in $(PAPER); do \
+	  echo "== $$name"; $(PY) -m experiments.run $${name//-/_} $(ARGS) || failed+=($$name); \
+	done; \
+	if [ $${#failed[@]} -gt 0 ]; then echo "did not finish, or a check failed: $${failed[*]}"; exit 1; fi
 
 # -- benchmarks --------------------------------------------------------------------------------------------------
 

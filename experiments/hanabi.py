@@ -1,23 +1,46 @@
-"""Hanabi with two players and the full deck; losing the last life takes all points back."""
+"""Hanabi with two players and the full deck, GEMS beside PSRO; losing the last life takes all points back."""
+
+import dataclasses
 
 from gems_jax.run.spec import Arm, Check, Experiment
 
+STEPS = 172_000  # env steps of an iteration of the preset `tuned`
+ARMS = (
+    Arm("gems", preset="tuned"),
+    Arm(
+        "psro",
+        method="psro",
+        budget=STEPS,
+        overrides={
+            "policy": "film", "policy_hidden": (128, 128), "critic_hidden": (128, 128), "opponents": 32, "episodes": 2,
+            "segment": 64, "epochs": 4, "minibatches": 4, "normalise_advantages": True, "learning_rate": 1e-3,
+            "critic_learning_rate": 1e-4, "entropy_weight": 0.01, "discount": 0.99, "gae_lambda": 0.9,
+            "entry_episodes": 32,
+        },
+    ),
+    Arm("random", method="random", iterations=1),
+)  # fmt: skip
 EXPERIMENT = Experiment(
     name="hanabi",
-    title="GEMS on Hanabi, two players",
+    title="GEMS and PSRO on Hanabi, two players",
     game="hanabi",
     options={"teams": True},
-    arms=(Arm("tuned", preset="tuned"), Arm("random", method="random", iterations=1)),
-    iterations=60,
-    seeds=(0, 1, 2),
+    arms=ARMS,
+    iterations=200,
+    seeds=(0, 1, 2, 3),
     exact=False,
     evaluation_every=10,
     metrics=("return_team", "length", "seconds"),
     panels=("return_team", "length"),
-    over_time=True,
-    report=(1, 10, 20, 40, 60),
+    pictures=("embeddings",),
+    report=(1, 10, 20, 40, 100, 200),
     convention="mean score of 25, no credit when lives run out; one policy plays both hands",
     unit="points",
-    checks=(Check("return_team", at_least=8.0, arms=("tuned",), at_the_end=True),),
-    quick={"seeds": (0,)},
+    notes=("PSRO has networks, batches and step sizes of GEMS; its responses start afresh.",),
+    checks=(Check("return_team", at_least=8.0, arms=("gems",), at_the_end=True),),
+    quick={
+        "seeds": (0,),
+        "iterations": 40,
+        "arms": (ARMS[0], dataclasses.replace(ARMS[1], iterations=5), ARMS[2]),
+    },
 )

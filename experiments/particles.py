@@ -10,8 +10,8 @@ from gems_jax.run.spec import Arm, Experiment
 # needs exact ones. A payoff is measured by as many episodes as GEMS plays for an anchor in one meta update.
 LEARNING: Mapping[str, Any] = {
     "policy": "mlp", "critic_hidden": (64, 64), "opponents": 8, "episodes": 2, "epochs": 2, "minibatches": 4,
-    "normalise_advantages": True, "learning_rate": 2e-3, "critic_learning_rate": 2e-3, "entropy_weight": 0.01, "discount": 0.95,
-    "entry_episodes": 32,
+    "normalise_advantages": True, "learning_rate": 2e-3, "critic_learning_rate": 2e-3,
+    "entropy_weight": 0.01, "discount": 0.95, "entry_episodes": 32,
 }  # fmt: skip
 
 
