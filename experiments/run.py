@@ -22,7 +22,8 @@ from gems_jax.run.experiment import run_experiment
 from gems_jax.run.spec import Experiment, changed
 from gems_jax.run.study import Study, run_study
 
-TOOLS = ("particles", "results", "run", "sweep")  # modules of this package that are not experiments
+# modules of this package that are not experiments
+TOOLS = ("claims", "particles", "report", "results", "run", "sweep", "verify")
 
 
 def known() -> list[str]:
@@ -58,6 +59,14 @@ def keep_arms(spec: Experiment, labels: Sequence[str]) -> Experiment:
     )
 
 
+def sized(spec: Experiment, iterations: int | None, seeds: Sequence[int] | None) -> Experiment:
+    """The spec with other iterations or seeds, whatever its quick and full versions say of them."""
+    asked = {"iterations": iterations, "seeds": seeds and tuple(seeds)}
+    asked = {name: value for name, value in asked.items() if value is not None}
+    rest = {name: value for name, value in spec.quick.items() if name not in asked}
+    return changed(spec, {**asked, "quick": rest}) if asked else spec
+
+
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m experiments.run", description=__doc__.split("\n")[0])
     parser.add_argument("experiment", help=f"one of: {', '.join(known())}")
@@ -66,6 +75,8 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         "--full", action="store_true", help="all arms and seeds, where it is less by default (or FULL=1)"
     )
     parser.add_argument("--arms", nargs="+", default=[], metavar="ARM", help="only these arms")
+    parser.add_argument("--iterations", type=int, help="instead of the experiment's")
+    parser.add_argument("--seeds", nargs="+", type=int, help="instead of the experiment's")
     parser.add_argument("--run-dir", type=Path, help="folder to write to, or an interrupted experiment's to go on with")
     parser.add_argument("--write-results", action="store_true", help="put table and figures into docs/results.md")
     options = parser.parse_args(arguments)
@@ -75,26 +86,40 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     return options
 
 
+def refresh_report(folder: Path, root: Path = Path("runs")) -> None:
+    """Put what is finished on the page. Whatever goes wrong there is told, and costs the experiment nothing."""
+    if root.resolve() not in folder.resolve().parents:
+        return  # not among those that the page gathers
+    try:
+        from experiments.report import write_report
+
+        print(f"all results on one page: {write_report(root)}")
+    except Exception as error:
+        print(f"the report could not be written: {type(error).__name__}: {error}", file=sys.stderr)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     options = parse(sys.argv[1:] if arguments is None else arguments)
     try:
         spec = load(options.experiment)
         if isinstance(spec, Experiment):
             spec = keep_arms(changed(spec, spec.full) if options.full else spec, options.arms)
-        elif options.arms:
-            raise ValueError(f"{spec.name} is a study and has no arms: got --arms {' '.join(options.arms)}")
-        flags = (
-            ["--quick"] * options.quick
-            + ["--full"] * options.full
-            + (["--arms", *options.arms] if options.arms else [])
-        )
+            spec = sized(spec, options.iterations, options.seeds)
+        elif options.arms or options.iterations or options.seeds:
+            raise ValueError(f"{spec.name} is a study: --arms, --iterations and --seeds mean nothing to it")
+        flags = ["--quick"] * options.quick + ["--full"] * options.full
+        flags += ["--iterations", str(options.iterations)] if options.iterations else []
+        flags += ["--seeds", *map(str, options.seeds)] if options.seeds else []
+        flags += ["--arms", *options.arms] if options.arms else []
         command = shlex.join(["python", "-m", "experiments.run", options.experiment, *flags])
         common = {"quick": options.quick, "run_dir": options.run_dir, "command": command}
         result = run_study(spec, **common) if isinstance(spec, Study) else run_experiment(spec, **common)
         if result.finished and options.write_results:
-            from experiments.results import write_results
+            from experiments.results import metrics_of, write_results
 
-            print(f"written: {write_results(result.folder, notes=spec.notes)}")
+            print(f"written: {write_results(result.folder, notes=spec.notes, metrics=metrics_of(spec))}")
+        if result.finished:
+            refresh_report(result.folder)
     except (RunError, ValueError) as error:
         print(f"error: {error}", file=sys.stderr)
         return getattr(error, "exit_code", 2)
