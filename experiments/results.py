@@ -11,34 +11,29 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from experiments.claims import COLUMNS as CLAIMED
 from gems_jax.run.directory import slug
 from gems_jax.run.errors import RunError
 from gems_jax.run.experiment import load_summary
 from gems_jax.run.files import replace_text
-from gems_jax.run.labels import readable
+from gems_jax.run.report import describing
+from gems_jax.run.report.stated import stated_numbers, write_stated
+from gems_jax.run.spec import Experiment
+from gems_jax.run.study import Study
 from gems_jax.run.summary import Table
 
 MAX_FIGURE_BYTES = 200_000
 TITLE = "# Results\n\nWritten by `python -m experiments.run <experiment> --write-results`; do not edit by hand.\n"
-# Columns that say why an arm stands where it stands, as far as they were logged.
-REASONS = (
-    "budget_best_response",
-    "budget_oracle",
-    "budget_newcomer",
-    "budget_meta_regret",
-    "budget_total",
-    "monte_carlo_error",
-    "abr_gap",
-    "forgetting_kl",
-    "forgetting_value",
-    "effective_policies",
-    "active_anchors",
-)
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 
 
-def write_results(folder: Path | str, docs: Path = DOCS, notes: Sequence[str] = ()) -> Path:
-    """Write the section of the experiment in `folder`, with its figures and notes; returns the path of results.md."""
+def write_results(
+    folder: Path | str, docs: Path = DOCS, notes: Sequence[str] = (), metrics: Sequence[str] = ()
+) -> Path:
+    """Write the section of the experiment in `folder`, with its figures and notes; returns the path of results.md.
+
+    Beside it go the same numbers for programs, docs/results/<name>.json: `metrics`, costs, and what claims speak of.
+    """
     folder, summary = Path(folder), load_summary(folder)
     copied = []
     (docs / "figures").mkdir(parents=True, exist_ok=True)
@@ -50,17 +45,25 @@ def write_results(folder: Path | str, docs: Path = DOCS, notes: Sequence[str] = 
         shutil.copyfile(folder / name, target)
         copied.append(target.relative_to(docs).as_posix())
     path = docs / "results.md"
-    before = path.read_text(encoding="utf-8") if path.exists() else TITLE
-    replace_text(path, replace_section(before, summary["name"], section(summary, copied, notes)))
+    replace_text(path, replace_section(results_page(path), summary["name"], section(summary, copied, notes)))
+    write_stated(docs / "results", stated_numbers(summary, (*CLAIMED, *metrics)))
     return path
 
 
-def replace_section(text: str, name: str, body: str) -> str:
-    """`text` with the section `name` replaced, or added at the end."""
+def results_page(path: Path) -> str:
+    """What docs/results.md holds, or its beginning."""
+    return path.read_text(encoding="utf-8") if path.exists() else TITLE
+
+
+def replace_section(text: str, name: str, body: str, first: bool = False) -> str:
+    """`text` with the section `name` replaced, or added at the end, or before the `first` section."""
     start, end = f"<!-- begin {name} -->\n", f"<!-- end {name} -->\n"
     block = f"{start}{body.strip()}\n{end}"
     if (start in text) != (end in text) or text.count(start) > 1 or text.count(end) > 1:
         raise RunError(f"results.md has not exactly one pair of the markers {start.strip()} and {end.strip()}: mend it")
+    if start not in text and first and "<!-- begin " in text:
+        head, marker, rest = text.partition("<!-- begin ")
+        return f"{head}{block}\n{marker}{rest}"
     if start not in text:
         return f"{text.rstrip()}\n\n{block}"
     head, rest = text.split(start)
@@ -78,39 +81,21 @@ def section(summary: dict[str, Any], figures: Sequence[str], notes: Sequence[str
     lines += [f"- {line}" for line in (*notes, *summary["checks"])] + [""]
     lines += reasons(summary)
     lines += [f"![{Path(name).stem.replace('_', ' ')}]({name})\n" for name in figures]
-    return "\n".join([*lines, *_circumstances(summary)])
+    return "\n".join([*lines, *(f"- {name}: {text}" for name, text in describing.circumstances(summary))])
 
 
 def reasons(summary: dict[str, Any]) -> list[str]:
-    """Means over seeds at the last iteration of what `evaluate/monitor.py` says about causes."""
-    if not summary["arms"]:  # a study
+    """Lines of the table of causes, where there is one."""
+    table = describing.reasons(summary)
+    if table is None:
         return []
-    last = max(row["iteration"] for row in summary["numbers"])
-    means = {(row["column"], row["arm"]): row["mean"] for row in summary["numbers"] if row["iteration"] == last}
-    arms = [arm for arm in summary["arms"] if any((column, arm) in means for column in REASONS[:-1])]
-    shown = [column for column in REASONS if any((column, arm) in means for arm in arms)]
-    if not shown:
-        return []
-    header = ["| why: mean over seeds at iteration " + str(last), *arms]
-    lines = [" | ".join(header) + " |", "| --- |" + " ---: |" * len(arms)]
-    for column in shown:
-        cells = [f"{means[column, arm]:.4g}" if (column, arm) in means else "" for arm in arms]
-        lines.append(f"| {readable(column)} | " + " | ".join(cells) + " |")
-    return [*lines, "", "The columns are explained in `src/gems_jax/evaluate/monitor.py`.", ""]
+    rows = [table.header, ["---"] + ["---:"] * (len(table.header) - 1), *table.rows]
+    return [*("| " + " | ".join(cells) + " |" for cells in rows), "", describing.EXPLAINED, ""]
 
 
-def _circumstances(summary: dict[str, Any]) -> list[str]:
-    commit = summary["commit"] or "unknown"
-    changed = ", with uncommitted changes" if summary["dirty"] else ""
-    device = summary["device"]
-    versions = ", ".join(f"{name} {version}" for name, version in summary["versions"].items())
-    return [
-        f"- Command: `{summary['command'] or 'run_experiment from Python'}`",
-        f"- Commit: {commit}{changed}",
-        f"- Date: {summary['finished']}",
-        f"- Hardware: {summary['processor']}, {summary['cpus']} cores; JAX on {device['count']} x {device['kind']}",
-        f"- Versions: Python {summary['python']}, {versions}",
-    ]
+def metrics_of(spec: Experiment | Study) -> tuple[str, ...]:
+    """The columns of the experiment's table; a study has numbers of its own."""
+    return spec.metrics if isinstance(spec, Experiment) else ()
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -121,7 +106,7 @@ def main(arguments: Sequence[str]) -> int:
         from experiments.run import load
 
         spec = load(load_summary(arguments[0])["name"])
-        print(f"written: {write_results(arguments[0], notes=spec.notes)}")
+        print(f"written: {write_results(arguments[0], notes=spec.notes, metrics=metrics_of(spec))}")
     except (RunError, ValueError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2

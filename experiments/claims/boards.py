@@ -1,0 +1,114 @@
+"""Connect Four, Hanabi, Go and chess: clouds of policies, and how games end."""
+
+from gems_jax.run.report.claims import Claim
+from gems_jax.run.report.costs import Quickens
+from gems_jax.run.report.quantities import Column, Picture
+from gems_jax.run.report.rules import All, Bound, Compare
+
+CLOUDS = "Silhouette of the players' clouds: 0 is one cloud, 1 are two points far apart; here 0.25 is the line."
+LINE = 0.25
+
+
+def clouds(game: str, space: str) -> Picture:
+    return Picture(game, "embeddings", ("gems", space, "silhouette"), f"silhouette, {space}")
+
+
+def dispersion(game: str) -> Picture:
+    return Picture(game, "embeddings", ("gems", "dispersion"), "dispersion of codes")
+
+
+def chess(column: str, at: int | None = None, iterations: int = 0) -> Column:
+    return Column("chess", "gems*", column, at=at, iterations=iterations)
+
+
+CLAIMS = (
+    Claim(
+        key="connect4-overlap",
+        quote="the observed strong overlap between players",
+        where="appendix J, fig:connect4_action_embeds",
+        paper="pictures",
+        rule=Bound(clouds("connect4", "action"), at_most=LINE),
+        note=CLOUDS,
+    ),
+    Claim(
+        key="connect4-codes",
+        quote="the latent space remains more dispersed",
+        where="appendix J, fig:connect4_latent_embeds",
+        paper="pictures",
+        rule=Bound(dispersion("connect4"), at_least=0.5),
+        note="Dispersion of the codes beside that of the standard normal that they are drawn from, which is 1.",
+    ),
+    Claim(
+        key="hanabi-separate",
+        quote="action-distribution embeddings for the two players occupy distinct, complementary regions",
+        where="appendix K, fig:hanabi_action_embeds",
+        paper="pictures",
+        rule=Bound(clouds("hanabi", "action"), at_least=LINE),
+        note=CLOUDS,
+    ),
+    Claim(
+        key="hanabi-codes",
+        quote="the latent codes for both players are densely intermingled",
+        where="appendix K, fig:hanabi_latent_embeds",
+        paper="pictures",
+        rule=Bound(clouds("hanabi", "latent"), at_most=LINE),
+        note=CLOUDS + " The caption of the same figure calls them more dispersed.",
+    ),
+    Claim(
+        key="go-clusters",
+        quote="embeddings clearly separate into two disjoint clusters with essentially no overlap",
+        where="appendix O, fig:go_latent_and_action, left",
+        paper="pictures",
+        rule=Bound(clouds("go", "action"), at_least=LINE),
+        note=CLOUDS,
+    ),
+    Claim(
+        key="go-codes",
+        quote="latent-code embeddings remain broadly dispersed",
+        where="appendix O, fig:go_latent_and_action, right",
+        paper="pictures",
+        rule=Bound(dispersion("go"), at_least=0.5),
+    ),
+    Claim(
+        key="chess-seconds",
+        quote="the per-iteration time steadily decreased from approximately 25 s to 9 s",
+        where="appendix N, fig:chess-metrics",
+        paper="25 s, then 9 s: 2.8 times",
+        rule=Quickens("chess", "gems*", 25 / 9),
+    ),
+    Claim(
+        key="chess-decisive",
+        quote="most games resulted in draws. However [...] increasingly decisive outcomes",
+        where="appendix N, tab:chess-iter",
+        paper="by its table 10 % decisive in iterations 1 to 100, 71 % in 901 to 1,000",
+        rule=Compare(chess("decisive"), chess("decisive", at=1), lower=False),
+        note="One game per iteration there; the share of many games between the policies of one iteration here.",
+    ),
+    Claim(
+        key="chess-mates",
+        quote="GEMS reliably reaches definitive checkmate configurations",
+        where="fig:chess-9-9",
+        paper="by its own table 29 % draws in iterations 901 to 1,000",
+        rule=Bound(chess("decisive"), at_least=0.95),
+    ),
+    Claim(
+        key="chess-centre",
+        quote="GEMS agents demonstrate a preference for central occupation",
+        where="fig:chess-1-9",
+        paper="pictures",
+        rule=Compare(chess("centre"), chess("centre", at=1), lower=False),
+        note="Pieces on the four central squares, beside the first iteration, where play is random.",
+    ),
+    Claim(
+        key="chess-2000",
+        quote="the generator successfully maintains over 2,000 distinct policies without collapsing",
+        where="questions and answers, on limitations; tab:gems_master_suite",
+        paper="2,002 policies after 1,000 iterations",
+        rule=All(
+            (
+                Bound(chess("active_anchors", iterations=1000), at_least=2000, exact=True),
+                Bound(dispersion("chess"), at_least=0.5),
+            )
+        ),
+    ),
+)

@@ -1,0 +1,110 @@
+"""Simple Tag and Simple Spread: what the paper shows in pictures, as numbers."""
+
+from gems_jax.run.report.claims import Claim
+from gems_jax.run.report.quantities import Column
+from gems_jax.run.report.rules import All, Bound, Compare, Steadier
+
+
+def ours(game: str, column: str) -> Column:
+    return Column(game, "gems", column)
+
+
+def theirs(game: str, column: str) -> Column:
+    return Column(game, "psro*", column)
+
+
+BOTH = "Against classical PSRO and against one whose responses start from the newest policy, at equal steps."
+CLAIMS = (
+    Claim(
+        key="tag-return",
+        quote="GEMS consistently achieves a higher mean agent return",
+        where="section 4.3, fig:tag_resource_usage_combined, left",
+        paper="about 0 against less",
+        rule=All(
+            (
+                Compare(ours("tag", "pursuers_vs_random"), theirs("tag", "pursuers_vs_random"), lower=False),
+                Compare(ours("tag", "random_vs_evader"), theirs("tag", "random_vs_evader")),
+            )
+        ),
+        note="A mean over both sides says little, since one side's gain is the other's loss: here each side plays "
+        "against random play. " + BOTH,
+    ),
+    Claim(
+        key="tag-encirclement",
+        quote="the red taggers self-organize into a roughly triangular encirclement",
+        where="appendix M; fig:comparison",
+        paper="pictures",
+        rule=Compare(ours("tag", "encirclement"), theirs("tag", "encirclement")),
+        note="The largest angle between pursuers as the evader sees them, in degrees: 120 is a triangle around it.",
+    ),
+    Claim(
+        key="tag-herding",
+        quote="PSRO-trained adversaries often display a simpler herding behavior [...] a less coordinated clump",
+        where="section 4.3; fig:comparison",
+        paper="pictures",
+        rule=Compare(ours("tag", "pursuer_spread"), theirs("tag", "pursuer_spread"), lower=False),
+        note="The distance of the pursuers from each other: a clump has a small one.",
+    ),
+    Claim(
+        key="tag-captures",
+        quote="captures do occur [...] under PSRO captures are rare and evasion is commonplace",
+        where="appendix M",
+        paper="pictures",
+        rule=Compare(ours("tag", "captures"), theirs("tag", "captures"), lower=False),
+        note="Each method's pursuers against its own evader: a better evader means fewer captures.",
+    ),
+    Claim(
+        key="tag-evasion",
+        quote="the green agent under PSRO shows less consistently trained avoidance than under GEMS",
+        where="appendix M",
+        paper="pictures",
+        rule=Compare(ours("tag", "random_vs_evader"), theirs("tag", "random_vs_evader")),
+        note="What random pursuers earn against the evader.",
+    ),
+    Claim(
+        key="spread-return",
+        quote="GEMS achieves a higher (less negative) mean return",
+        where="appendix L, fig:spread_resource_usage_combined",
+        paper="a higher curve",
+        rule=Compare(ours("spread", "return_team"), theirs("spread", "return_team"), lower=False),
+        note=BOTH,
+    ),
+    Claim(
+        key="spread-variance",
+        quote="with lower variance over time",
+        where="appendix L, fig:spread_resource_usage_combined",
+        paper="a narrower band",
+        rule=Steadier(ours("spread", "return_team"), Column("spread", "psro", "return_team")),
+    ),
+    Claim(
+        key="spread-coverage",
+        quote="they quickly partition landmarks and move directly toward them",
+        where="appendix L, fig:spd_0 to fig:spd_4",
+        paper="pictures",
+        rule=Compare(ours("spread", "covered"), theirs("spread", "covered"), lower=False),
+        note="The share of landmarks with an agent on them.",
+    ),
+    Claim(
+        key="spread-assignment",
+        quote="distinct landmark assignments",
+        where="appendix L",
+        paper="pictures",
+        rule=Compare(ours("spread", "distinct"), theirs("spread", "distinct"), lower=False),
+        note="How often the agents are nearest to landmarks of their own, all different.",
+    ),
+    Claim(
+        key="spread-collisions",
+        quote="when two agents collide they separate and re-plan rather than dithering",
+        where="appendix L",
+        paper="pictures",
+        rule=Compare(ours("spread", "collisions"), theirs("spread", "collisions")),
+    ),
+    Claim(
+        key="spread-psro-drifts",
+        quote="[PSRO:] typically one-two agents hover near a target while another drifts away",
+        where="appendix L",
+        paper="pictures",
+        rule=Bound(Column("spread", "psro", "covered"), at_most=2 / 3),
+        note="Taken as: at most two of three landmarks are covered.",
+    ),
+)

@@ -1,0 +1,137 @@
+"""Deceptive Messages and Public Goods, and joint play."""
+
+from gems_jax.run.report.claims import Claim
+from gems_jax.run.report.quantities import Column
+from gems_jax.run.report.rules import Bound, Compare, Either, Same, Steadier
+
+VARIANTS = ("*psro", "double_oracle")
+PRINTED = "with the preset `tuned`: the paper prints no settings for this game, and Kuhn's do not get there"
+DECEPTIVE = (
+    Claim(
+        key="receiver-0.8",
+        quote="GEMS Receiver's average reward quickly converges to approximately 0.8",
+        where="section 4.1, fig:deceptive_panel_jointreward_mem_cumtime",
+        paper="0.8",
+        rule=Either(
+            Bound(Column("deceptive", "paper", "value_receiver", iterations=6), at_least=0.79),
+            Bound(Column("deceptive", "tuned", "value_receiver", iterations=6), at_least=0.79),
+            PRINTED,
+        ),
+    ),
+    Claim(
+        key="sender-0",
+        quote="The average reward for the GEMS Sender rapidly converges to zero",
+        where="section 4.1, fig:deceptive_panel_jointreward_mem_cumtime",
+        paper="0",
+        rule=Either(
+            Bound(Column("deceptive", "paper", "value_sender", iterations=6), at_most=0.01),
+            Bound(Column("deceptive", "tuned", "value_sender", iterations=6), at_most=0.01),
+            PRINTED,
+        ),
+    ),
+    Claim(
+        key="variants-sender",
+        quote="all PSRO-based baselines maintain a positive sender reward throughout training",
+        where="section 4.1",
+        paper="above 0 after 6 iterations",
+        rule=Bound(Column("deceptive", VARIANTS, "value_sender", iterations=6), at_least=0.01),
+    ),
+    Claim(
+        key="variants-receiver",
+        quote="receivers trained with PSRO variants improve but plateau at a significantly lower [...] level",
+        where="section 4.1",
+        paper="below 0.8 after 6 iterations",
+        rule=Bound(Column("deceptive", VARIANTS, "value_receiver", iterations=6), at_most=0.79),
+    ),
+    Claim(
+        key="deceptive-zero-sum",
+        quote="This creates a zero-sum conflict",
+        where="section 4.1; tab:gems_master_suite",
+        paper="zero-sum",
+        rule=Same(
+            Column("deceptive", "tuned", ("value_sender", "value_receiver"), at=1),
+            Column("deceptive", "tuned", ("value_sender", "value_receiver"), at=6),
+            within=0.01,
+        ),
+        note="In a zero-sum game, or one that is so up to a constant, the sum of both values never moves.",
+    ),
+    Claim(
+        key="trust-region",
+        quote="a trust region and prevents catastrophic forgetting",
+        where="questions and answers, on forgetting; section 3.5",
+        paper="no numbers",
+        rule=Compare(
+            Column("ablate_deceptive", "paper", "forgetting_kl", iterations=6),
+            Column("ablate_deceptive", "beta_kl 0.0", "forgetting_kl", iterations=6),
+            what="what old anchors' policies moved (KL) with beta_KL = 0.05",
+        ),
+        note="Taken as: with the printed trust region old anchors move less than without.",
+    ),
+    Claim(
+        key="codes-16",
+        quote="GEMS scales robustly to high-dimensional latent spaces (d_z=16)",
+        where="tab:gems_master_suite (Deceptive Mean: 8, 16)",
+        paper="no numbers: the table of this ablation is empty",
+        rule=Compare(
+            Column("ablate_deceptive", "latent_dim 16", "nash_conv", iterations=6),
+            Column("ablate_deceptive", "paper", "nash_conv", iterations=6),
+            slack=0.05,
+        ),
+        note="Taken as: 16 dimensions are worse than 8 by at most 0.05.",
+    ),
+    Claim(
+        key="smoothness",
+        quote="This smoothness aids in stabilizing the optimization process",
+        where="questions and answers, on the Jacobian penalty",
+        paper="no numbers",
+        rule=Steadier(
+            Column("ablate_deceptive", "paper", "nash_conv", iterations=6),
+            Column("ablate_deceptive", "lambda_jacobian 0.0", "nash_conv", iterations=6),
+        ),
+        note="Taken as: seeds differ less with the penalty (1e-4) than without.",
+    ),
+)
+PUBLIC_GOODS = (
+    Claim(
+        key="kl-welfare",
+        quote="moderate beta_KL in ABR-TR improves welfare",
+        where="appendix Q",
+        paper="no numbers: the table of this ablation is empty",
+        rule=Compare(
+            Column("ablate_public_goods", "paper", "welfare", iterations=10),
+            Column("ablate_public_goods", "beta_kl 0.0", "welfare", iterations=10),
+            lower=False,
+            what="welfare with beta_KL = 0.05",
+        ),
+        note="In the dilemma nobody cooperates in equilibrium: more welfare is more distance from it.",
+    ),
+    Claim(
+        key="harmonic-stable",
+        quote="harmonic eta_t with modest EMA stabilize meta-updates without slowing progress unduly",
+        where="appendix Q",
+        paper="no numbers",
+        rule=Steadier(
+            Column("ablate_public_goods", "schedule harmonic", "nash_conv", iterations=10),
+            Column("ablate_public_goods", "paper", "nash_conv", iterations=10),
+        ),
+        note="Taken as: seeds differ less with the harmonic schedule than with the constant one.",
+    ),
+    Claim(
+        key="period-population",
+        quote="small increases in oracle_period [...] control population growth",
+        where="appendix Q",
+        paper="no numbers",
+        rule=Compare(
+            Column("ablate_public_goods", "oracle_period 2", "active_anchors", at=10),
+            Column("ablate_public_goods", "paper", "active_anchors", at=10),
+        ),
+    ),
+    Claim(
+        key="cce",
+        quote="drives the time-averaged joint strategy toward an epsilon-CCE",
+        where="section 3.7, eq:n_player_cce_omwu",
+        paper="epsilon goes to 0",
+        rule=Bound(Column("cce", "*", "cce_gap", iterations=200), at_most=0.02),
+        note="Of the play as it was played; by anchor ids, under the generator of the end, it is far from one.",
+    ),
+)

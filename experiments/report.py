@@ -1,0 +1,80 @@
+"""`python -m experiments.report`: everything under runs/ on one page, runs/report/index.html, with the claims ledger.
+
+--write-results puts the ledger into docs/results.md, and the benchmarks' figures that it reads into docs/results.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from experiments.claims import CLAIMS
+from experiments.results import DOCS, replace_section, results_page
+from experiments.run import known, load
+from gems_jax.run.errors import RunError
+from gems_jax.run.files import replace_text
+from gems_jax.run.report.gathering import BENCHMARKS, Sources, gather
+from gems_jax.run.report.ledger import SECTION, everything, make_ledger, markdown, tally
+from gems_jax.run.report.page import page, write_page
+from gems_jax.run.report.sections import About
+from gems_jax.run.report.stated import write_stated
+
+ORDER = (
+    "kuhn", "kuhn_compare", "kuhn_family", "deceptive", "tag", "spread", "connect4", "hanabi", "go", "chess",
+    "public_goods", "oracle", "ablate_kuhn", "ablate_deceptive", "ablate_public_goods", "scaling",
+)  # fmt: skip
+READ = ("growth over iterations", "growth with anchors")  # benchmarks that claims read
+
+
+def about(name: str) -> About:
+    """The first paragraph of the spec's file, and its notes."""
+    if name not in known():
+        return About()
+    told = importlib.import_module(f"experiments.{name}").__doc__ or ""
+    return About(" ".join(told.strip().split("\n\n")[0].split()), tuple(load(name).notes))
+
+
+def write_report(root: Path | str = "runs", docs: Path = DOCS) -> Path:
+    """Write the page; returns its path."""
+    sources = gather(root, docs / "results")
+    folder = Path(root) / BENCHMARKS
+    ledger = make_ledger(CLAIMS, sources)
+    text = page(
+        sources, ledger, {name: about(name) for name in sources.experiments}, ORDER, sorted(folder.glob("*.png"))
+    )
+    return write_page(Path(root) / "report" / "index.html", text)
+
+
+def write_ledger(sources: Sources, docs: Path = DOCS) -> Path:
+    """The ledger into docs/results.md, before the experiments."""
+    entries = {name: entry for name, entry in sources.benchmarks.items() if name in READ}
+    if entries:
+        write_stated(docs / "results", {"name": BENCHMARKS, "entries": list(entries.values())})
+    path = docs / "results.md"
+    section = markdown(make_ledger(CLAIMS, sources))
+    replace_text(path, replace_section(results_page(path), SECTION, section, first=True))
+    return path
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m experiments.report", description=__doc__.split("\n")[0])
+    parser.add_argument("--root", type=Path, default=Path("runs"), help="where the experiments are")
+    parser.add_argument("--write-results", action="store_true", help="put the ledger into docs/results.md, too")
+    options = parser.parse_args(arguments)
+    try:
+        print(f"written: {write_report(options.root)}")
+        sources = gather(options.root, DOCS / "results")
+        print(f"claims: {tally(everything(make_ledger(CLAIMS, sources)))}")
+        if options.write_results:
+            print(f"written: {write_ledger(sources)}")
+    except (RunError, ValueError, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

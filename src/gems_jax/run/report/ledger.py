@@ -1,0 +1,57 @@
+"""The claims ledger: claims by theme with their verdicts, and the same as markdown for docs/results.md."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from gems_jax.run.report.claims import Claim, Entry, Verdict, judge_all
+from gems_jax.run.report.gathering import Sources
+
+Ledger = Mapping[str, Sequence[Entry]]  # by theme
+
+SECTION = "claims"
+HEADER = ("the paper says", "where", "its figure", "ours", "measured at", "verdict", "by running")
+RULES = (
+    "Held: the number and its whole 95 % interval are on the claimed side. Held with a condition: in the mean only, or "
+    "with other settings, at a smaller size or in part, as the row says. Not held: the mean is on the other side. "
+    "Intervals are over seeds (Student t; differences by Welch), or over the measured episodes where there is one "
+    "seed; times, bytes and counts are of one run. Time is per environment step, all seeds together, compilation "
+    "apart. Carried bytes are all arrays that a seed takes from iteration to iteration; resident memory is of the "
+    "process, with XLA and the arms before in it, so its growth is compared."
+)
+
+
+def make_ledger(claims: Mapping[str, Sequence[Claim]], sources: Sources) -> Ledger:
+    return {theme: judge_all(group, sources) for theme, group in claims.items()}
+
+
+def everything(ledger: Ledger) -> list[Entry]:
+    return [entry for group in ledger.values() for entry in group]
+
+
+def tally(entries: Sequence[Entry]) -> str:
+    """`12 held, 7 held with a condition, ...`."""
+    counts = Counter(entry.verdict for entry in entries)
+    return ", ".join(f"{counts[verdict]} {verdict}" for verdict in Verdict if counts[verdict])
+
+
+def markdown(ledger: Ledger) -> str:
+    """The section of docs/results.md."""
+    entries = everything(ledger)
+    lines = ["## The paper's claims", "", f"{len(entries)} claims: {tally(entries)}.", "", RULES, ""]
+    for theme, group in ledger.items():
+        lines += [f"### {theme}", "", _row(HEADER), _row(["---"] * len(HEADER)), *map(_line, group), ""]
+        lines += [f"- {entry.claim.where}: {entry.claim.note}" for entry in group if entry.claim.note] + [""]
+    return "\n".join(lines)
+
+
+def _line(entry: Entry) -> str:
+    claim = entry.claim
+    verdict = f"**{entry.verdict}**" + (f": {entry.condition}" if entry.condition else "")
+    commands = ", ".join(f"`{command}`" for command in entry.commands)
+    return _row((f"\u201c{claim.quote}\u201d", claim.where, claim.paper, entry.ours, entry.budget, verdict, commands))
+
+
+def _row(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |"

@@ -1,0 +1,78 @@
+"""runs/report/index.html: one file with everything in it. No network, no fonts, no scripts from elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from gems_jax.run.directory import slug
+from gems_jax.run.errors import writing
+from gems_jax.run.files import replace_text
+from gems_jax.run.report import html, sections
+from gems_jax.run.report.claims import Verdict
+from gems_jax.run.report.gathering import Source, Sources
+from gems_jax.run.report.ledger import Ledger, everything
+from gems_jax.run.report.sections import KIND, About
+from gems_jax.run.report.style import SCRIPT, STYLE
+
+TITLE = "gems_jax: results and claims"
+
+
+def page(
+    sources: Sources,
+    ledger: Ledger,
+    about: Mapping[str, About] | None = None,
+    order: Sequence[str] = (),
+    drawn: Sequence[Path] = (),
+) -> str:
+    """The whole page. about: questions and notes by experiment; order: of the experiments, others follow."""
+    known = dict(sources.experiments)
+    names = [*(name for name in order if name in known), *(name for name in known if name not in order)]
+    with_folder = [known[name] for name in names if known[name].folder is not None]
+    links = [("claims", "Claims")] * bool(ledger)
+    links += [(f"run-{slug(source.name)}", source.name.replace("_", " ")) for source in with_folder]
+    links += [("benchmarks", "benchmarks")] * bool(sources.benchmarks)
+    nav = "".join(html.element("a", html.escape(text), href=f"#{target}") for target, text in links)
+    button = '<button type="button" id="theme" hidden>Dark</button>'
+    bar = html.element(
+        "header", html.element("div", html.element("nav", nav, aria_label="sections") + button), class_="bar"
+    )
+    body = [html.element("h1", html.escape(TITLE)), overview(sources, ledger, with_folder)]
+    if ledger:
+        body.append(sections.claims(ledger))
+    body += [sections.experiment(source, (about or {}).get(source.name, About())) for source in with_folder]
+    if sources.benchmarks:
+        body.append(sections.benchmarks(sources.benchmarks, drawn))
+    return (
+        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>{html.escape(TITLE)}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n{bar}\n"
+        f"{html.element('main', chr(10).join(body))}\n<script>{SCRIPT}</script>\n</body>\n</html>\n"
+    )
+
+
+def overview(sources: Sources, ledger: Ledger, shown: Sequence[Source]) -> str:
+    """What the page holds, in a few lines."""
+    entries = everything(ledger)
+    counts = [(verdict, sum(entry.verdict is verdict for entry in entries)) for verdict in Verdict]
+    badges = " ".join(
+        html.element("span", f"{count} {html.escape(verdict)}", class_=f"badge {KIND[verdict]}")
+        for verdict, count in counts
+        if count
+    )
+    newest = max((str(source.summary.get("finished", "")) for source in shown), default="")
+    quick = [source.name for source in shown if source.is_quick]
+    stated = [source.name for source in sources.experiments.values() if source.folder is None]
+    lines = [f"{len(shown)} experiments and studies{f', the newest of {newest}' if newest else ''}."]
+    if quick:
+        lines.append(f"Only the quick size was run of: {', '.join(quick)}.")
+    if stated:
+        lines.append(f"From the numbers in docs/results, for the claims alone: {', '.join(stated)}.")
+    return html.paragraphs(lines, "facts") + (html.element("p", badges) if entries else "")
+
+
+def write_page(path: Path, text: str) -> Path:
+    with writing(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+    replace_text(path, text)
+    return path

@@ -1,0 +1,301 @@
+"""The rules by which claims are judged (`claims.py`): bounds, comparisons, combinations. `costs.py` has those of
+time and memory, `theory.py` those that need no run."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+from scipy.stats import f as fisher
+from scipy.stats import t as student
+
+from gems_jax.run.report.claims import Judged, Rule, Verdict, inequality, interval, join, number, worst
+from gems_jax.run.report.gathering import Sources
+from gems_jax.run.report.quantities import Found, Missing, Quantity
+from gems_jax.run.statistics import Interval
+
+SHOWN = 4  # numbers in a cell; of more, the extremes
+
+
+@dataclasses.dataclass(frozen=True)
+class Bound:
+    """Every number that is found is at most, or at least, so much. exact: it has no interval, and needs none."""
+
+    of: Quantity
+    at_most: float = math.inf
+    at_least: float = -math.inf
+    what: str = ""
+    exact: bool = False
+
+    @property
+    def words(self) -> str:
+        sides = [(self.at_least, "at least"), (self.at_most, "at most")]
+        bounds = " and ".join(f"{word} {number(bound)}" for bound, word in sides if math.isfinite(bound))
+        return f"{self.what or _what(self.of)} is {bounds}"
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return self.of.columns
+
+    def judge(self, sources: Sources) -> Judged:
+        found = self.of.find(sources)
+        judged = [self._one(one.interval) for one in found]
+        verdict = worst([verdict for verdict, _ in judged])
+        conditions = {condition for v, condition in judged if v is verdict}
+        wrong = [one.label for one, (v, _) in zip(found, judged, strict=True) if v is Verdict.NOT]
+        some = f"not for {_few(wrong)}" if wrong and len(wrong) < len(found) else ""
+        return Judged(verdict, listed(found), join(some, *sorted(conditions)), tuple(found))
+
+    def _one(self, found: Interval) -> tuple[Verdict, str]:
+        if self.exact:
+            holds = self.at_least <= found.mean <= self.at_most
+            return (Verdict.HELD if holds else Verdict.NOT), ""
+        sides = []
+        if math.isfinite(self.at_most):
+            sides.append(Interval(*(value - self.at_most for value in found)))
+        if math.isfinite(self.at_least):
+            sides.append(Interval(*(self.at_least - value for value in (found.mean, found.high, found.low))))
+        judged = [inequality(side) for side in sides]
+        return max(judged, key=lambda pair: list(Verdict).index(pair[0]))
+
+
+@dataclasses.dataclass(frozen=True)
+class Compare:
+    """One number is lower (or higher) than every other one, beyond the interval of the difference (Welch)."""
+
+    of: Quantity
+    others: Quantity
+    lower: bool = True
+    what: str = ""
+    slack: float = 0.0  # by so much it may be on the wrong side
+
+    @property
+    def words(self) -> str:
+        side = (
+            ("lower" if self.lower else "higher") if not self.slack else f"no worse by more than {number(self.slack)}"
+        )
+        return f"{self.what or _what(self.of)} is {side} than of every other one"
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return (*self.of.columns, *self.others.columns)
+
+    def judge(self, sources: Sources) -> Judged:
+        (mine, *more), others = self.of.find(sources), self.others.find(sources)
+        if more:
+            raise ValueError(f"{self.of} means several numbers: one of them is to be compared")
+        sign = 1.0 if self.lower else -1.0
+        margins = [_scaled(difference(mine, other), sign) for other in others]
+        judged = [inequality(Interval(*(value - self.slack for value in margin))) for margin in margins]
+        verdict = worst([verdict for verdict, _ in judged])
+        better = sum(v is not Verdict.NOT for v, _ in judged)
+        side = "lower" if self.lower else "higher"
+        counted = f"{side} than {better} of {len(others)}" if len(others) > 1 else ""
+        conditions = sorted({condition for v, condition in judged if v is verdict})
+        return Judged(verdict, f"{listed([mine])}; {listed(others)}", join(counted, *conditions), (mine, *others))
+
+
+@dataclasses.dataclass(frozen=True)
+class Times:
+    """One number by another is at most, or at least, so much; and both as they are."""
+
+    of: Quantity
+    by: Quantity
+    at_most: float = math.inf
+    at_least: float = -math.inf
+    what: str = ""
+
+    @property
+    def words(self) -> str:
+        side = f"at most {number(self.at_most)}" if math.isfinite(self.at_most) else f"at least {number(self.at_least)}"
+        return f"{self.what or _what(self.of) + ' by ' + _what(self.by)} is {side}"
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return (*self.of.columns, *self.by.columns)
+
+    def judge(self, sources: Sources) -> Judged:
+        (one,), (other,) = self.of.find(sources), self.by.find(sources)
+        ratio = one.mean / other.mean
+        verdict = Verdict.HELD if self.at_least <= ratio <= self.at_most else Verdict.NOT
+        return Judged(verdict, f"{number(ratio)} times: {listed([one, other])}", "", (one, other))
+
+
+@dataclasses.dataclass(frozen=True)
+class Same:
+    """Two numbers differ by at most so much."""
+
+    of: Quantity
+    other: Quantity
+    within: float
+
+    @property
+    def words(self) -> str:
+        return f"{_what(self.of)} is the same in both, within {number(self.within)}"
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return (*self.of.columns, *self.other.columns)
+
+    def judge(self, sources: Sources) -> Judged:
+        (one,), (other,) = self.of.find(sources), self.other.find(sources)
+        holds = abs(one.mean - other.mean) <= self.within
+        return Judged(Verdict.HELD if holds else Verdict.NOT, listed([one, other]), "", (one, other))
+
+
+@dataclasses.dataclass(frozen=True)
+class Steadier:
+    """The deviation over seeds is smaller, beyond the interval of their ratio (F)."""
+
+    of: Quantity
+    other: Quantity
+
+    @property
+    def words(self) -> str:
+        return f"the deviation of {_what(self.of)} over seeds is smaller than the other's"
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return (*self.of.columns, *self.other.columns)
+
+    def judge(self, sources: Sources) -> Judged:
+        (mine,), (other,) = self.of.find(sources), self.other.find(sources)
+        if min(mine.seeds, other.seeds) < 2:
+            raise Missing(mine.experiment, f"one seed of {mine.experiment} has no deviation")
+        mean = deviation(mine) / deviation(other) if deviation(other) else math.inf
+        low, high = (
+            mean / math.sqrt(float(fisher.ppf(level, mine.seeds - 1, other.seeds - 1))) for level in (0.975, 0.025)
+        )
+        verdict, condition = inequality(Interval(mean - 1, low - 1, high - 1))
+        told = f"deviations {number(deviation(mine))} and {number(deviation(other))}: {number(mean)} times"
+        return Judged(verdict, f"{told} [{number(low)}, {number(high)}]", condition, (mine, other))
+
+
+@dataclasses.dataclass(frozen=True)
+class BestAmong:
+    """The lowest number of all arms is of one that the claim names."""
+
+    of: Quantity  # of all
+    named: Quantity
+    what: str  # the named ones are
+
+    @property
+    def words(self) -> str:
+        return f"the lowest {_what(self.of)} of all is of {self.what}"
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return self.of.columns
+
+    def judge(self, sources: Sources) -> Judged:
+        found = sorted(self.of.find(sources), key=lambda one: one.mean)
+        named = {one.label for one in self.named.find(sources)}
+        mine = [one for one in found if one.label in named]
+        if not mine or len(mine) == len(found):
+            raise Missing(found[0].experiment, f"not both kinds of arms in what was run of {found[0].experiment}")
+        place = found.index(mine[0]) + 1
+        rival = next(one for one in found if one not in mine)
+        verdict, condition = inequality(difference(mine[0], rival))
+        told = f"best of the named: {listed(mine[:1])}, place {place} of {len(found)}; best of the others: "
+        return Judged(verdict, told + listed([rival]), condition, (mine[0], rival))
+
+
+@dataclasses.dataclass(frozen=True)
+class Either:
+    """The first rule; where that does not hold, the second makes it hold with a condition."""
+
+    first: Rule
+    otherwise: Rule
+    condition: str
+
+    @property
+    def words(self) -> str:
+        return f"{self.first.words}; with a condition: {self.otherwise.words}"
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return (*self.first.columns, *self.otherwise.columns)
+
+    def judge(self, sources: Sources) -> Judged:
+        try:
+            one = self.first.judge(sources)
+        except Missing:
+            one = Judged(Verdict.UNKNOWN, "")
+        if one.verdict in (Verdict.HELD, Verdict.CONDITION):
+            return one
+        try:
+            two = self.otherwise.judge(sources)
+        except Missing:
+            if one.verdict is Verdict.UNKNOWN:
+                raise
+            return one
+        both = join(one.ours, two.ours)
+        if two.verdict is Verdict.NOT:
+            told = one if one.verdict is Verdict.NOT else two
+            return Judged(Verdict.NOT, both, told.condition, (*one.used, *two.used))
+        return Judged(Verdict.CONDITION, both, join(self.condition, two.condition), (*one.used, *two.used))
+
+
+@dataclasses.dataclass(frozen=True)
+class All:
+    """Every rule; parts that do not hold while others do are told."""
+
+    rules: tuple[Rule, ...]
+
+    @property
+    def words(self) -> str:
+        return "; and ".join(rule.words for rule in self.rules)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return tuple(column for rule in self.rules for column in rule.columns)
+
+    def judge(self, sources: Sources) -> Judged:
+        judged = [rule.judge(sources) for rule in self.rules]
+        verdict = worst([one.verdict for one in judged])
+        used = tuple(found for one in judged for found in one.used)
+        failing = [rule.words for rule, one in zip(self.rules, judged, strict=True) if one.verdict is Verdict.NOT]
+        some = f"not this: {'; '.join(failing)}" if failing and len(failing) < len(judged) else ""
+        return Judged(
+            verdict, join(*(one.ours for one in judged)), join(some, *(one.condition for one in judged)), used
+        )
+
+
+def difference(one: Found, other: Found) -> Interval:
+    """one - other with its 95 % interval by Welch; without one where either has none."""
+    mean = one.mean - other.mean
+    (mine, my_freedom), (theirs, their_freedom) = one.standard_error, other.standard_error
+    variance = mine**2 + theirs**2
+    if math.isnan(variance):
+        return Interval(mean, math.nan, math.nan)
+    if variance == 0:
+        return Interval(mean, mean, mean)
+    freedom = variance**2 / (mine**4 / my_freedom + theirs**4 / their_freedom) if mine or theirs else math.inf
+    half = float(student.ppf(0.975, min(freedom, 1e9))) * math.sqrt(variance)
+    return Interval(mean, mean - half, mean + half)
+
+
+def deviation(found: Found) -> float:
+    """Over seeds, from the interval of the mean."""
+    return found.standard_error[0] * math.sqrt(found.seeds)
+
+
+def listed(found: list[Found]) -> str:
+    """Labels with numbers; of many the least and the largest."""
+    if len(found) > SHOWN:
+        ordered = sorted(found, key=lambda one: one.mean)
+        return f"{len(found)} numbers from {listed(ordered[:1])} to {listed(ordered[-1:])}"
+    return ", ".join(f"{one.label} {interval(one.interval)}" for one in found)
+
+
+def _scaled(margin: Interval, sign: float) -> Interval:
+    return margin if sign > 0 else Interval(-margin.mean, -margin.high, -margin.low)
+
+
+def _what(of: Quantity) -> str:
+    found = getattr(of, "words", "") or getattr(of, "field", "") or getattr(of, "figure", "")
+    return found.replace("_", " ") if isinstance(found, str) else " ".join(found)
+
+
+def _few(labels: list[str]) -> str:
+    return ", ".join(labels[:SHOWN]) + (f" and {len(labels) - SHOWN} more" if len(labels) > SHOWN else "")
