@@ -15,11 +15,16 @@ LEARNING: Mapping[str, Any] = {
 }  # fmt: skip
 
 
-def against_psro(budget: int, policy_hidden: tuple[int, ...], **fields: Any) -> Experiment:
-    """100 iterations and 5 seeds of GEMS and of PSRO, which takes `budget` env steps an iteration like GEMS does."""
+def against_psro(
+    budget: int, policy_hidden: tuple[int, ...], gems: Mapping[str, Any] | None = None, **fields: Any
+) -> Experiment:
+    """100 iterations and 5 seeds of GEMS, and of PSRO with the same `budget` of env steps an iteration.
+
+    gems: changes to the preset `tuned`, which the budget is that of.
+    """
     learning = {**LEARNING, "policy_hidden": policy_hidden}
     arms = (
-        Arm("gems", preset="tuned"),
+        Arm("gems", preset="tuned", overrides=gems or {}),
         Arm("psro", method="psro", overrides=learning, budget=budget),
         Arm("psro, warm", method="psro", overrides={**learning, "start": "newest"}, budget=budget),
         Arm("random", method="random", iterations=1),
