@@ -63,6 +63,12 @@ paper: venv
 	done; \
 	if [ $${#failed[@]} -gt 0 ]; then echo "did not finish, or a check failed: $${failed[*]}"; exit 1; fi
 
+report: venv
+	@$(PY) -m experiments.report $(ARGS)
+
+verify-results: venv
+	@$(PY) -m experiments.verify $(ARGS)
+
 # -- benchmarks --------------------------------------------------------------------------------------------------
 
 bench: $(VENV)/.stamp-bench

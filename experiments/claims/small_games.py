@@ -4,7 +4,11 @@ from gems_jax.run.report.claims import Claim
 from gems_jax.run.report.quantities import Column
 from gems_jax.run.report.rules import Bound, Compare, Either, Same, Steadier
 
-VARIANTS = ("*psro", "double_oracle")
+GENERAL_SUM = ("psro", "alpha_psro")
+FAMILY = ("*psro", "*double_oracle")
+ZERO_SUM = (
+    "Double Oracle's linear program and A-PSRO are for zero-sum games, which this one is not: they play one that is."
+)
 PRINTED = "with the preset `tuned`: the paper prints no settings for this game, and Kuhn's do not get there"
 DECEPTIVE = (
     Claim(
@@ -34,14 +38,16 @@ DECEPTIVE = (
         quote="all PSRO-based baselines maintain a positive sender reward throughout training",
         where="section 4.1",
         paper="above 0 after 6 iterations",
-        rule=Bound(Column("deceptive", VARIANTS, "value_sender", iterations=6), at_least=0.01),
+        rule=Bound(Column("deceptive", GENERAL_SUM, "value_sender", iterations=6), at_least=0.01),
+        note="PSRO and Alpha-PSRO. In the zero-sum form, for the other two, a Sender's 0 means nothing. " + ZERO_SUM,
     ),
     Claim(
         key="variants-receiver",
         quote="receivers trained with PSRO variants improve but plateau at a significantly lower [...] level",
         where="section 4.1",
         paper="below 0.8 after 6 iterations",
-        rule=Bound(Column("deceptive", VARIANTS, "value_receiver", iterations=6), at_most=0.79),
+        rule=Bound(Column("deceptive", FAMILY, "value_receiver", iterations=6), at_most=0.79),
+        note=ZERO_SUM,
     ),
     Claim(
         key="deceptive-zero-sum",

@@ -15,7 +15,7 @@ from gems_jax.run.experiment import load_summary
 from gems_jax.run.report.stated import read_stated
 from gems_jax.run.statistics import Interval
 
-SIZES = ("quick", "some arms", "full size", "full size and more")  # from the least to the most
+SIZES = ("quick", "some arms", "full size")  # from the least to the most
 BENCHMARKS = "bench"  # the folder of the benchmarks' history, and the name of their numbers in docs/results
 
 
@@ -35,7 +35,7 @@ class Source:
             return SIZES[0]
         if "--arms" in flags:
             return SIZES[1]
-        return SIZES[3] if "--full" in flags else SIZES[2]
+        return SIZES[2]
 
     @property
     def is_quick(self) -> bool:
@@ -50,9 +50,10 @@ class Source:
         return list(self.summary.get("arms") or {})
 
     @property
-    def rank(self) -> tuple[int, str, bool]:
-        """Larger is better: the size first, then the time, and a folder before the same numbers in the docs."""
-        return SIZES.index(self.size), str(self.summary.get("finished", "")), self.folder is not None
+    def rank(self) -> tuple[int, int, str, bool]:
+        """Larger is better: the size, then the seeds, then the time; a folder before the same numbers in the docs."""
+        seeds = max((self.seeds(arm) for arm in self.arms), default=0)
+        return SIZES.index(self.size), seeds, str(self.summary.get("finished", "")), self.folder is not None
 
     def last(self, arm: str) -> int:
         """The last iteration of an arm that numbers were written of."""

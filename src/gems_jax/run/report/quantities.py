@@ -15,7 +15,7 @@ from scipy.stats import t as student
 
 from gems_jax.run.labels import readable
 from gems_jax.run.report.gathering import BENCHMARKS, Source, Sources
-from gems_jax.run.statistics import Interval
+from gems_jax.run.statistics import Interval, mean_interval
 
 CARRIED = ("parameter_bytes", "payoff_bytes", "meta_bytes")  # all that a seed carries from iteration to iteration
 
@@ -161,7 +161,7 @@ class Figure:
 
 @dataclasses.dataclass(frozen=True)
 class Picture:
-    """Numbers of a picture, by words that their names hold; several make a mean from the least to the largest."""
+    """Numbers of a picture, by words that their names hold: of several, one per seed, the mean with its interval."""
 
     experiment: str
     picture: str
@@ -183,9 +183,10 @@ class Picture:
         if not values:
             why = drawn.get("failed") or f"no numbers about {' '.join(self.words)}"
             raise Missing(self.experiment, f"{why} in the picture {self.picture} of {self.experiment}")
-        mean = sum(values) / len(values)
         label = self.label or " ".join(self.words)
-        return [Found(label, Interval(mean, min(values), max(values)), 1, self.experiment, source)]
+        seeds = len(values)
+        told = f"{seeds} seed{'s' * (seeds != 1)}"
+        return [Found(label, mean_interval(values), seeds, self.experiment, source, told)]
 
 
 def source_of(sources: Sources, experiment: str) -> Source:

@@ -145,6 +145,10 @@ def _record(title: str, bandit: ShiftingMeta, name: str, played: Played) -> dict
         "first_phase_2000": float(played.first_phase[:, full].mean()),
         **{f"adapt{share}_{end}": _or_never(at[i]) for share, at in adapted.items() for end, i in _ENDS.items()},
         "share_last_50": float(played.right[:, full].mean()),
+        # of a single run's regret, and how many runs there were: what an interval needs
+        "deviation_1000": float(played.deviation[half]),
+        "deviation_2000": float(played.deviation[full]),
+        "runs": len(played.current) * RUNS,
     }
 
 

@@ -1,0 +1,334 @@
+"""Every rule of the claims ledger on made-up numbers, on both sides; and the ledger's own claims."""
+
+import math
+
+import pytest
+
+from experiments import claims as ledger
+from experiments import run as entry
+from gems_jax.run.report import theory
+from gems_jax.run.report.claims import Claim, Verdict, inequality, interval, judge, number
+from gems_jax.run.report.costs import Faster, Flat, Power, Quickens, Smaller
+from gems_jax.run.report.gathering import Source, Sources
+from gems_jax.run.report.ledger import everything, make_ledger, tally
+from gems_jax.run.report.quantities import Column, Figure, Missing, Picture, Row
+from gems_jax.run.report.rules import All, BestAmong, Bound, Compare, Either, Same, Steadier, Times, difference
+from gems_jax.run.statistics import Interval, mean_interval
+
+HELD, CONDITION, NOT, UNKNOWN = Verdict
+
+
+def row(arm, column, mean, half=None, iteration=10, seeds=5):
+    ends = (None, None) if half is None else (mean - half, mean + half)
+    return {"arm": arm, "column": column, "iteration": iteration, "mean": mean, "low": ends[0], "high": ends[1],
+            "seeds": seeds}  # fmt: skip
+
+
+def sources(*rows, command="python -m experiments.run toys", pictures=None, figures=None, study=()):
+    """An experiment `toys`, a study and a benchmark."""
+    arms = {one["arm"]: {} for one in rows}
+    toys = Source("toys", {"numbers": list(rows), "arms": arms, "command": command, "pictures": pictures or {}})
+    other = Source("study", {"numbers": list(study), "arms": {}, "command": ""})
+    bench = {"growth": {"figures": figures or [], "devices": "1 x cpu"}}
+    return Sources({"toys": toys, "study": other}, bench)
+
+
+def of(arm, column="gap", **more):
+    return Column("toys", arm, column, **more)
+
+
+def verdict(rule, *rows, **more):
+    return judge(Claim("k", "q", "w", "p", rule), sources(*rows, **more))
+
+
+@pytest.mark.parametrize(
+    ("margin", "expected"),
+    [
+        ((-1.0, -2.0, -0.1), HELD),
+        ((-1.0, -2.0, 0.5), CONDITION),
+        ((-1.0, math.nan, math.nan), CONDITION),
+        ((0.5, -0.5, 1.5), NOT),
+        ((0.5, 0.1, 1.5), NOT),
+        ((math.nan, math.nan, math.nan), NOT),
+    ],
+)
+def test_a_margin_holds_where_all_of_its_interval_does(margin, expected) -> None:
+    assert inequality(Interval(*margin))[0] is expected
+
+
+@pytest.mark.parametrize(("mean", "expected"), [(0.05, HELD), (0.085, CONDITION), (0.095, NOT), (0.3, NOT)])
+def test_bound(mean: float, expected: Verdict) -> None:
+    assert verdict(Bound(of("a"), at_most=0.09), row("a", "gap", mean, 0.02)).verdict is expected
+    mirrored = verdict(Bound(of("a"), at_least=-0.09), row("a", "gap", -mean, 0.02))
+    assert mirrored.verdict is expected
+    if mean == 0.095:
+        assert "reaches over" in mirrored.condition
+
+
+def test_a_bound_on_several_is_as_good_as_the_worst_of_them() -> None:
+    rows = [row("a", "gap", 0.1, 0.01), row("b", "gap", 0.5, 0.01), row("c", "other", 0.9, 0.01)]
+    found = verdict(Bound(of("*"), at_most=0.2), *rows)
+    assert found.verdict is NOT and found.condition == "not for b" and found.ours == "a 0.1 ± 0.01, b 0.5 ± 0.01"
+    assert verdict(Bound(of(("a", "c")), at_most=0.2), *rows).verdict is HELD
+
+
+def test_exact_numbers_need_no_interval() -> None:
+    anchors = row("a", "active_anchors", 64.0)
+    assert verdict(Bound(of("a", "active_anchors"), at_least=64, exact=True), anchors).verdict is HELD
+    assert verdict(Bound(of("a", "active_anchors"), at_least=82, exact=True), anchors).verdict is NOT
+
+
+def test_a_difference_is_welch_s() -> None:
+    """Two samples by hand: scipy's own interval of the same difference."""
+    from scipy.stats import ttest_ind
+
+    one, other = [1.0, 2.0, 4.0, 3.0], [2.5, 2.0, 2.2, 2.1, 2.6]
+    made = [
+        row(name, "gap", *(lambda i: (i.mean, i.half_width))(mean_interval(sample)), seeds=len(sample))
+        for name, sample in (("a", one), ("b", other))
+    ]
+    a, b = (of(name).find(sources(*made))[0] for name in "ab")
+    expected = ttest_ind(one, other, equal_var=False).confidence_interval(0.95)
+    assert difference(a, b)[1:] == pytest.approx((expected.low, expected.high))
+
+
+@pytest.mark.parametrize(("mean", "expected"), [(0.05, HELD), (0.19, CONDITION), (0.21, NOT), (0.5, NOT)])
+def test_compare(mean: float, expected: Verdict) -> None:
+    rows = row("gems", "gap", mean, 0.03), row("psro", "gap", 0.2, 0.03)
+    assert verdict(Compare(of("gems"), of("psro")), *rows).verdict is expected
+    flipped = row("gems", "gap", -mean, 0.03), row("psro", "gap", -0.2, 0.03)
+    assert verdict(Compare(of("gems"), of("psro"), lower=False), *flipped).verdict is expected
+
+
+def test_compare_with_many_says_how_many_and_slack_forgives() -> None:
+    rows = [row("gems", "gap", 0.1, 0.01), row("p1", "gap", 0.3, 0.01), row("p2", "gap", 0.08, 0.01)]
+    found = verdict(Compare(of("gems"), of("p?")), *rows)
+    assert found.verdict is NOT and found.condition == "lower than 1 of 2"
+    assert verdict(Compare(of("gems"), of("p?"), slack=0.1), *rows).verdict is HELD
+
+
+@pytest.mark.parametrize(("half", "expected"), [(0.01, HELD), (0.09, CONDITION), (0.3, NOT)])
+def test_steadier(half: float, expected: Verdict) -> None:
+    rows = row("gems", "gap", 1.0, half), row("psro", "gap", 2.0, 0.1)
+    assert verdict(Steadier(of("gems"), of("psro")), *rows).verdict is expected
+
+
+@pytest.mark.parametrize(("idle", "expected"), [(0.1, HELD), (0.29, CONDITION), (0.31, NOT)])
+def test_best_among(idle: float, expected: Verdict) -> None:
+    rows = [row("1i* idle", "gap", idle, 0.05), row("1a", "gap", 0.3, 0.05), row("1b", "gap", 0.6, 0.05)]
+    found = verdict(BestAmong(of("*"), of("??[*] *"), "an idle row"), *rows)
+    assert found.verdict is expected and f"place {1 + (idle > 0.3)} of 3" in found.ours
+
+
+def test_either_and_all() -> None:
+    rows = row("paper", "gap", 0.5, 0.01), row("tuned", "gap", 0.05, 0.01)
+    good, bad, none = (Bound(of(arm), at_most=0.1) for arm in ("tuned", "paper", "nobody"))
+    found = verdict(Either(bad, good, "with other settings"), *rows)
+    assert found.verdict is CONDITION and found.condition == "with other settings" and "paper 0.5" in found.ours
+    assert verdict(Either(good, bad, "x"), *rows).verdict is HELD
+    assert verdict(Either(bad, bad, "x"), *rows).verdict is NOT
+    assert verdict(Either(bad, none, "x"), *rows).verdict is NOT
+    assert verdict(Either(none, good, "x"), *rows).verdict is CONDITION
+    assert verdict(Either(none, none, "x"), *rows).verdict is UNKNOWN
+    assert verdict(All((good, good)), *rows).verdict is HELD
+    mixed = verdict(All((good, bad)), *rows)
+    assert mixed.verdict is NOT and mixed.condition.startswith("not this: gap is at most 0.1")
+    assert verdict(All((good, none)), *rows).verdict is UNKNOWN
+
+
+def test_times_and_same() -> None:
+    figures = [
+        {"name": "big", "value": 80.0, "low": None, "high": None},
+        {"name": "small", "value": 10.0, "low": 9.0, "high": 11.0},
+    ]
+    big, small = Figure("growth", "big"), Figure("growth", "small")
+    assert verdict(Times(big, small, at_least=8.0), figures=figures).verdict is HELD
+    assert verdict(Times(big, small, at_most=1.05), figures=figures).verdict is NOT
+    assert verdict(Bound(small, at_most=12.0), figures=figures).verdict is HELD
+    assert verdict(Bound(Figure("growth", "none"), at_most=1.0), figures=figures).verdict is UNKNOWN
+    sums = [row("a", c, m, 0.1, i) for c, m, i in (("x", 0.2, 1), ("y", 0.5, 1), ("x", 0.0, 10), ("y", 0.8, 10))]
+    rule = Same(of("a", ("x", "y"), at=1), of("a", ("x", "y"), at=10), within=0.15)
+    assert verdict(rule, *sums).verdict is HELD
+    assert verdict(Same(rule.of, rule.other, within=0.05), *sums).verdict is NOT
+
+
+def cost(arm, seconds, steps=1000.0, compiling=1.0, seeds=5):
+    columns = {"seconds": seconds, "total_env_steps": steps, "compile_seconds": compiling}
+    return [row(arm, column, value, seeds=seeds) for column, value in columns.items()]
+
+
+@pytest.mark.parametrize(
+    ("slow", "compiling", "expected"),
+    [(700.0, 1.0, HELD), (700.0, 100.0, CONDITION), (500.0, 1.0, NOT), (1400.0, 1.0, HELD)],
+)
+def test_faster_is_per_step_and_looks_at_compilation(slow: float, compiling: float, expected: Verdict) -> None:
+    rule = Faster("toys", "gems", "psro*", 6.0)
+    assert verdict(rule, *cost("gems", 100.0, compiling=compiling), *cost("psro", slow)).verdict is expected
+    # twice the steps and twice the seconds: the same
+    assert verdict(rule, *cost("gems", 100.0, compiling=compiling), *cost("psro", 2 * slow, 2000.0)).verdict in (
+        expected,
+        HELD,
+    )
+
+
+def test_faster_than_all_or_than_the_slowest() -> None:
+    rows = [*cost("gems", 10.0), *cost("psro", 400.0), *cost("psro fast", 20.0)]
+    assert verdict(Faster("toys", "gems", "psro*", 35.0, up_to=True), *rows).verdict is HELD
+    assert verdict(Faster("toys", "gems", "psro*", 35.0), *rows).verdict is NOT
+    assert verdict(Faster("toys", "gems", "random", 35.0), *rows).verdict is UNKNOWN
+    # one seed takes a fifth of what five take: the same rate
+    assert (
+        verdict(
+            Faster("toys", "gems", "psro", 39.0), *cost("gems", 2.0, compiling=0.0, seeds=1), *cost("psro", 400.0)
+        ).verdict
+        is HELD
+    )
+
+
+def held(arm, parameters, memory):
+    return [
+        row(arm, column, values[place], iteration=mark)
+        for column, values in (("parameter_bytes", parameters), ("meta_bytes", (10.0, 10.0)), ("memory_mb", memory))
+        for place, mark in enumerate((1, 10))
+    ]
+
+
+def test_smaller_and_flat() -> None:
+    gems, psro = held("gems", (90.0, 90.0), (1000.0, 1010.0)), held("psro", (90.0, 290.0), (1000.0, 1500.0))
+    assert verdict(Smaller("toys", "gems", "psro", 2.9), *gems, *psro).verdict is HELD
+    assert verdict(Smaller("toys", "gems", "psro", 3.1), *gems, *psro).verdict is CONDITION
+    assert verdict(Smaller("toys", "psro", "gems", 1.3), *gems, *psro).verdict is NOT
+    assert verdict(Flat("toys", "gems"), *gems).verdict is HELD
+    assert verdict(Flat("toys", "psro"), *psro).verdict is NOT
+    assert verdict(Flat("toys", "gems"), *held("gems", (90.0, 90.0), (1000.0, 1500.0))).verdict is CONDITION
+
+
+def curve(power, start=0.0):
+    return [row("a", "seconds", start + mark**power, iteration=mark) for mark in (1, 20, 50, 100)]
+
+
+def test_power_of_cumulative_seconds() -> None:
+    """What is paid once at the start does not count."""
+    for start in (0.0, 1000.0):
+        assert verdict(Power("toys", "a", at_most=1.15), *curve(1.0, start)).verdict is HELD
+        assert verdict(Power("toys", "a", at_most=1.15), *curve(2.0, start)).verdict is NOT
+        assert verdict(Power("toys", "a", at_least=1.8), *curve(2.0, start)).verdict is HELD
+        assert verdict(Power("toys", "a", at_least=1.8), *curve(1.4, start)).verdict is CONDITION
+        assert verdict(Power("toys", "a", at_least=1.8), *curve(1.0, start)).verdict is NOT
+    assert verdict(Power("toys", "a", at_most=1.15), row("a", "seconds", 3.0)).verdict is UNKNOWN
+
+
+@pytest.mark.parametrize(("late", "expected"), [(9.0, HELD), (20.0, CONDITION), (25.0, NOT), (40.0, NOT)])
+def test_quickens(late: float, expected: Verdict) -> None:
+    rows = [
+        row("a", "seconds", s, iteration=i)
+        for i, s in ((1, 25.0), (11, 275.0), (101, 2000.0), (111, 2000.0 + 10 * late))
+    ]
+    assert verdict(Quickens("toys", "a", 25 / 9), *rows).verdict is expected
+
+
+def test_rows_of_a_study_and_numbers_of_a_picture() -> None:
+    study = [{"index": "eb", "rounds": 58, "sd": 1.0}, {"index": "greedy", "rounds": "never", "sd": 1.0}]
+    rounds = lambda *index: Row("study", "rounds", {"index": index}, "{index}", missing=1e9)  # noqa: E731
+    assert verdict(Bound(rounds("eb"), at_most=100, exact=True), study=study).verdict is HELD
+    assert verdict(Bound(rounds("eb", "greedy"), at_most=100, exact=True), study=study).verdict is NOT
+    assert verdict(Bound(rounds("none"), at_most=100, exact=True), study=study).verdict is UNKNOWN
+    pictures = {"clouds": {"numbers": {"gems": {"seed 0": {"x": 0.1, "y": None}, "seed 1": {"x": 0.2}}}}}
+    found = Picture("toys", "clouds", ("gems.", ".x"), "x")
+    (one,) = found.find(sources(row("gems", "gap", 1.0), pictures=pictures))
+    assert one.mean == pytest.approx(0.15) and one.seeds == 2
+    assert verdict(Bound(found, at_most=0.5), pictures=pictures).verdict is CONDITION  # two seeds: a wide interval
+    assert verdict(Bound(Picture("toys", "clouds", (".z",)), at_most=1.0), pictures=pictures).verdict is UNKNOWN
+
+
+def test_a_quick_run_holds_with_a_condition_only() -> None:
+    quick = {"command": "python -m experiments.run toys --quick"}
+    found = verdict(Bound(of("a"), at_most=1.0), row("a", "gap", 0.5, 0.1), **quick)
+    assert found.verdict is CONDITION and found.condition == "only the quick size of toys was run"
+    assert verdict(Bound(of("a"), at_most=0.1), row("a", "gap", 0.5, 0.1), **quick).verdict is NOT
+
+
+def test_too_few_iterations_are_no_measurement() -> None:
+    found = verdict(Bound(of("a", iterations=40), at_most=1.0), row("a", "gap", 0.5, 0.1))
+    assert found.verdict is UNKNOWN and found.commands == ("python -m experiments.run toys",)
+    assert found.condition.startswith("fewer than 40 iterations in what was run of toys: run `python -m")
+    with pytest.raises(Missing, match="no column nothing"):
+        of("a", "nothing").find(sources(row("a", "gap", 0.5)))
+
+
+def test_numbers_are_short() -> None:
+    assert [number(x) for x in (0.0, 0.00012, 0.13554, 12.5, 12345.6, math.inf)] == [
+        "0", "1.2e-04", "0.1355", "12.5", "12,346", "never"
+    ]  # fmt: skip
+    assert interval(Interval(1.0, 0.5, 1.5)) == "1 ± 0.5" and interval(Interval(1.0, 0.9, 2.0)) == "1 [0.9, 2]"
+    assert interval(Interval(1.0, math.nan, math.nan)) == "1"
+
+
+# --- what needs no run
+
+
+def test_the_printed_decomposition_fails_by_its_counterexample() -> None:
+    holds, told = theory.decomposition()
+    assert not holds and "left 0.9, right 0" in told
+    assert not theory.progress_term()[0] and not theory.pulls_times_gap()[0]
+
+
+def test_the_interval_covers_and_would_not_without_its_second_term(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert theory.coverage()[0]
+    plain = theory.math.log
+    monkeypatch.setattr(theory.math, "log", lambda x: plain(x) / 40)  # intervals that are far too narrow
+    assert not theory.coverage()[0]
+
+
+def test_the_estimators_are_unbiased_and_a_biased_one_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert theory.unbiased()[0]
+    draw = theory.np.random.default_rng
+
+    class Biased:
+        def __init__(self, seed):
+            self.random = draw(seed)
+
+        def __getattr__(self, name):
+            return getattr(self.random, name)
+
+        def uniform(self, size):
+            values = self.random.uniform(size=size)
+            return values if len(size) == 2 and size[0] == 4 else 0.95 * values  # coins that win more often
+
+    monkeypatch.setattr(theory.np.random, "default_rng", Biased)
+    assert not theory.unbiased()[0]
+
+
+# --- the paper's claims
+
+
+def test_every_claim_of_the_paper_can_be_judged_without_any_run() -> None:
+    found = everything(make_ledger(ledger.CLAIMS, Sources({}, {})))
+    assert len({entry.claim.key for entry in found}) == len(found) >= 60
+    computed = {entry.claim.key for entry in found if entry.verdict is not UNKNOWN}
+    assert computed == {"decomposition", "progress-term", "pulls", "bernstein", "unbiased"}
+    for one in found:
+        assert one.claim.quote and one.claim.where and one.claim.paper and one.claim.rule.words
+        assert one.commands and all(command.startswith(("python -m", "make ")) for command in one.commands)
+        assert one.verdict is not UNKNOWN or "run `" in one.condition
+    assert tally(found) == f"2 held, 3 not held, {len(found) - 5} not measured"
+
+
+def test_claims_speak_of_experiments_and_arms_that_there_are() -> None:
+    """With a made-up number in every arm and column that a spec has, no claim asks for an arm that does not exist."""
+    from fnmatch import fnmatchcase
+
+    def columns(rule):
+        parts = [getattr(rule, name, None) for name in ("of", "others", "other", "by", "named", "first", "otherwise")]
+        nested = [*parts, *getattr(rule, "rules", ())]
+        own = [rule] if hasattr(rule, "experiment") else []
+        return own + [column for part in nested if part is not None for column in columns(part)]
+
+    for one in (claim for group in ledger.CLAIMS.values() for claim in group):
+        for quantity in columns(one.rule):
+            assert quantity.experiment in entry.known(), one.key
+            spec = entry.load(quantity.experiment)
+            for field in ("arm", "fast", "slow", "small", "large"):
+                wanted = getattr(quantity, field, ())
+                for pattern in (wanted,) if isinstance(wanted, str) else wanted:
+                    assert any(fnmatchcase(arm.label, pattern) for arm in spec.arms), (one.key, pattern)
