@@ -42,9 +42,7 @@ def write_report(root: Path | str = "runs", docs: Path = DOCS) -> Path:
     sources = gather(root, docs / "results")
     folder = Path(root) / BENCHMARKS
     ledger = make_ledger(CLAIMS, sources)
-    text = page(
-        sources, ledger, {name: about(name) for name in sources.experiments}, ORDER, sorted(folder.glob("*.png"))
-    )
+    text = page(sources, ledger, {name: about(name) for name in sources.folders}, ORDER, sorted(folder.glob("*.png")))
     return write_page(Path(root) / "report" / "index.html", text)
 
 

@@ -92,6 +92,13 @@ def test_a_difference_is_welch_s() -> None:
     assert difference(a, b)[1:] == pytest.approx((expected.low, expected.high))
 
 
+def test_a_difference_of_single_seeds_is_normal() -> None:
+    """Intervals of many episodes, one seed each: the half widths add up as squares."""
+    rows = [row("a", "gap", 1.0, seeds=1), row("a", "gap_interval", 0.3, seeds=1), row("b", "gap", 2.0, seeds=1)]
+    a, b = (of(name).find(sources(*rows, row("b", "gap_interval", 0.4, seeds=1)))[0] for name in "ab")
+    assert difference(a, b) == pytest.approx((-1.0, -1.5, -0.5), abs=1e-4)
+
+
 @pytest.mark.parametrize(("mean", "expected"), [(0.05, HELD), (0.19, CONDITION), (0.21, NOT), (0.5, NOT)])
 def test_compare(mean: float, expected: Verdict) -> None:
     rows = row("gems", "gap", mean, 0.03), row("psro", "gap", 0.2, 0.03)

@@ -190,6 +190,7 @@ def test_stated_numbers_fill_in_and_a_quick_run_does_not_replace_them(tmp_path: 
     write(runs, summary(when="2026-02-01", command="python -m experiments.run toys --quick"), "q")
     chosen = gather(runs, docs).experiments["toys"]
     assert chosen.folder is None and chosen.at("loud", "gap").mean == 0.25 and chosen.at("loud", "abr_gap") is None
+    assert gather(runs, docs).folders["toys"].is_quick  # and is on the page all the same
     assert chosen.budget("loud") == "4 iterations, 3 seeds, 2k env steps per seed"
     write(runs, summary(when="2026-02-02"), "full")
     assert gather(runs, docs).experiments["toys"].folder == runs / "toys" / "full"

@@ -85,6 +85,8 @@ def judge(claim: Claim, sources: Sources) -> Entry:
     except Missing as missing:
         command = claim.command or command_of(missing.experiment)
         return Entry(claim, Verdict.UNKNOWN, "", f"{missing}: run `{command}`", "", (command,))
+    except ArithmeticError as error:  # odd numbers: this line says so, and the others stay
+        return Entry(claim, Verdict.UNKNOWN, "", f"the numbers cannot be judged: {error}", "", (claim.command,))
     verdict, condition = judged.verdict, judged.condition
     quick = sorted({found.experiment for found in judged.used if found.source is not None and found.source.is_quick})
     if quick:

@@ -6,7 +6,7 @@ import dataclasses
 import json
 import math
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -101,8 +101,9 @@ class Source:
 class Sources:
     """All that a report is written from."""
 
-    experiments: Mapping[str, Source]
+    experiments: Mapping[str, Source]  # the best there is of each
     benchmarks: Mapping[str, Mapping[str, Any]]  # by their names, the newest entry of each
+    folders: Mapping[str, Source] = dataclasses.field(default_factory=dict)  # the best folder of each
 
 
 def gather(root: Path | str, stated: Path | str | None = None) -> Sources:
@@ -110,20 +111,22 @@ def gather(root: Path | str, stated: Path | str | None = None) -> Sources:
 
     stated: docs/results, for experiments that are full-size there and not here, or not here at all.
     """
-    root, found = Path(root), []
+    root, here = Path(root), []
     for path in sorted(root.glob("*/*/summary.json")):
         summary = _readable_summary(path.parent)
         if summary:
-            found.append(Source(summary["name"], summary, path.parent))
+            here.append(Source(summary["name"], summary, path.parent))
     documents = read_stated(Path(stated)) if stated is not None else {}
     benchmarks = {entry["benchmark"]: entry for entry in documents.pop(BENCHMARKS, {}).get("entries", ())}
-    found += [Source(name, summary) for name, summary in documents.items()]
-    best: dict[str, Source] = {}
-    for source in found:
-        if source.name not in best or source.rank > best[source.name].rank:
-            best[source.name] = source
+    there = [Source(name, summary) for name, summary in documents.items()]
     benchmarks.update(read_history(root / BENCHMARKS / "history.jsonl"))
-    return Sources(dict(sorted(best.items())), benchmarks)
+    return Sources(_best([*here, *there]), benchmarks, _best(here))
+
+
+def _best(found: Sequence[Source]) -> dict[str, Source]:
+    """One of each name, by rank."""
+    best = {source.name: source for source in sorted(found, key=lambda source: source.rank)}
+    return dict(sorted(best.items()))
 
 
 def read_history(path: Path) -> dict[str, dict[str, Any]]:

@@ -26,21 +26,21 @@ def page(
     drawn: Sequence[Path] = (),
 ) -> str:
     """The whole page. about: questions and notes by experiment; order: of the experiments, others follow."""
-    known = dict(sources.experiments)
+    known = dict(sources.folders)
     names = [*(name for name in order if name in known), *(name for name in known if name not in order)]
-    with_folder = [known[name] for name in names if known[name].folder is not None]
+    shown = [known[name] for name in names]
     links = [("claims", "Claims")] * bool(ledger)
-    links += [(f"run-{slug(source.name)}", source.name.replace("_", " ")) for source in with_folder]
+    links += [(f"run-{slug(source.name)}", source.name.replace("_", " ")) for source in shown]
     links += [("benchmarks", "benchmarks")] * bool(sources.benchmarks)
     nav = "".join(html.element("a", html.escape(text), href=f"#{target}") for target, text in links)
     button = '<button type="button" id="theme" hidden>Dark</button>'
     bar = html.element(
         "header", html.element("div", html.element("nav", nav, aria_label="sections") + button), class_="bar"
     )
-    body = [html.element("h1", html.escape(TITLE)), overview(sources, ledger, with_folder)]
+    body = [html.element("h1", html.escape(TITLE)), overview(sources, ledger, shown)]
     if ledger:
         body.append(sections.claims(ledger))
-    body += [sections.experiment(source, (about or {}).get(source.name, About())) for source in with_folder]
+    body += [sections.experiment(source, (about or {}).get(source.name, About())) for source in shown]
     if sources.benchmarks:
         body.append(sections.benchmarks(sources.benchmarks, drawn))
     return (

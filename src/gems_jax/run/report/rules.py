@@ -270,7 +270,8 @@ def difference(one: Found, other: Found) -> Interval:
         return Interval(mean, math.nan, math.nan)
     if variance == 0:
         return Interval(mean, mean, mean)
-    freedom = variance**2 / (mine**4 / my_freedom + theirs**4 / their_freedom) if mine or theirs else math.inf
+    spread = mine**4 / my_freedom + theirs**4 / their_freedom
+    freedom = variance**2 / spread if spread > 0 else math.inf  # both from many episodes
     half = float(student.ppf(0.975, min(freedom, 1e9))) * math.sqrt(variance)
     return Interval(mean, mean - half, mean + half)
 
