@@ -31,17 +31,17 @@ def numbered(state: GameState, text: str) -> int | None:
 
 
 def tic_tac_toe(state: GameState) -> str:
-    cells = [str(n + 1) if int(mark) < 0 else MARKS[int(mark)] for n, mark in enumerate(_cells(state))]
+    cells = [str(n + 1) if int(mark) < 0 else MARKS[int(mark)] for n, mark in enumerate(cells_of(state))]
     return "\n---+---+---\n".join(" " + " | ".join(cells[start : start + 3]) for start in (0, 3, 6))
 
 
 def connect_four(state: GameState) -> str:
-    cells = [" " if int(mark) < 0 else MARKS[int(mark)] for mark in _cells(state)]
+    cells = [" " if int(mark) < 0 else MARKS[int(mark)] for mark in cells_of(state)]
     rows = [" " + " | ".join(cells[start : start + 7]) for start in range(0, 42, 7)]
     return ("\n" + "-" * 27 + "\n").join(rows) + "\n " + "   ".join("1234567")
 
 
-def _cells(state: GameState) -> np.ndarray:
+def cells_of(state: GameState) -> np.ndarray:
     return np.asarray(state.inner.state._x.board)
 
 
@@ -51,20 +51,20 @@ GO_COLUMNS = "abcdefghjklmnopqrst"
 GO_KOMI = 7.5
 
 
-def _stones(state: GameState) -> np.ndarray:
+def go_stones(state: GameState) -> np.ndarray:
     """[N, N], 1 for black and -1 for white, from the top row."""
-    board = np.sign(_cells(state))
+    board = np.sign(cells_of(state))
     size = round(len(board) ** 0.5)
     return board.reshape(size, size)
 
 
 def go_move(state: GameState, action: int) -> str:
-    size = len(_stones(state))
+    size = len(go_stones(state))
     return "pass" if action == size**2 else f"{GO_COLUMNS[action % size]}{size - action // size}"
 
 
 def go_of_text(state: GameState, text: str) -> int | None:
-    size, text = len(_stones(state)), text.lower()
+    size, text = len(go_stones(state)), text.lower()
     if text == "pass":
         return size**2
     column, row = GO_COLUMNS[:size].find(text[:1]), text[1:]
@@ -76,17 +76,17 @@ def go_of_text(state: GameState, text: str) -> int | None:
 def go_why_not(state: GameState, text: str) -> str:
     action = go_of_text(state, text)
     if action is None:
-        size = len(_stones(state))
+        size = len(go_stones(state))
         corners = f"a1 to {GO_COLUMNS[size - 1]}{size}"
         return f"it is no point of the board, {corners} (there is no column i), and not `pass`"
-    if _stones(state).ravel()[action]:
+    if go_stones(state).ravel()[action]:
         return "there is a stone"
     return "a stone there would have no liberty, or take back a ko at once"
 
 
 def go_board(state: GameState) -> str:
     """X is black, O is white; the last stone stands in brackets."""
-    stones, size = _stones(state), len(_stones(state))
+    stones, size = go_stones(state), len(go_stones(state))
     history = np.asarray(state.inner.state._x.board_history)[:2].reshape(2, size, size)
     last = (history[0] != history[1]) & (np.abs(history[0]) == 1)
     letters = "   " + "".join(f" {letter} " for letter in GO_COLUMNS[:size]).rstrip()
@@ -131,7 +131,7 @@ def go_result(state: GameState) -> str:
     inner = state.inner.state._x
     if bool(inner.is_psk):
         return "the position was there before: who repeated it has lost"
-    black, white = go_area(_stones(state))
+    black, white = go_area(go_stones(state))
     why = "both passed" if int(inner.consecutive_pass_count) >= 2 else f"{int(inner.step_count)} moves were played"
     ahead = black - white - GO_KOMI
     return f"{why}: {'black' if ahead > 0 else 'white'} wins by {abs(ahead):g} ({black} to {white} + {GO_KOMI})"
@@ -157,7 +157,7 @@ def _steps() -> list[tuple[int, int]]:
     ]
 
 
-def _whites_view(state: GameState) -> np.ndarray:
+def whites_view(state: GameState) -> np.ndarray:
     """[8, 8] by file and rank, positive for white."""
     position = state.inner.state._x
     board = np.asarray(position.board).reshape(8, 8)
@@ -202,14 +202,14 @@ def chess_why_not(state: GameState, text: str) -> str:
     own = [name for name in (chess_move(state, action) for action in moves_of(state)) if name[:2] == wanted[:2]]
     if own:
         return f"from {wanted[:2]} there are only {', '.join(own)}"
-    piece = int(_whites_view(state)[FILES.index(wanted[0]), int(wanted[1]) - 1])
+    piece = int(whites_view(state)[FILES.index(wanted[0]), int(wanted[1]) - 1])
     mine = piece * (-1 if int(state.inner.state._x.color) else 1) > 0
     return f"what stands on {wanted[:2]} cannot move" if mine else f"no piece of yours stands on {wanted[:2]}"
 
 
 def chess_board(state: GameState) -> str:
     """Capitals are white; white is below."""
-    board = _whites_view(state)
+    board = whites_view(state)
     rows = [
         f"{rank + 1}  " + " ".join(PIECES[int(board[file, rank])] for file in range(8)) for rank in range(7, -1, -1)
     ]

@@ -302,9 +302,14 @@ def load_state(
 
 
 def _load_run(path: Path, seed: int | None, which: str, at: str | int, say: Callable[[str], None]) -> LoadedPolicy:
-    problem, state, wanted, iteration, folder = load_state(path, seed, at, say)
+    return policy_of(load_state(path, seed, at, say), which)
+
+
+def policy_of(found: RunState, which: str = "iterate") -> LoadedPolicy:
+    """The mixture of a state, as `load` gives it."""
+    problem, state, seed, iteration, folder = found
     profile = problem.solver.profile(state, which=which)
-    return _policy(problem, profile, wanted, iteration, str(folder), _last_row(folder, iteration))
+    return _policy(problem, profile, seed, iteration, str(folder), _last_row(folder, iteration))
 
 
 def _wanted(folder: Path, at: str | int) -> tuple[int, ...] | None:

@@ -110,7 +110,7 @@ def animated(game: ParticleGame, track: Track) -> bytes:
     """The episode as a GIF; the last frame stays longest."""
     from PIL import Image
 
-    frames, earned = [], np.cumsum(np.concatenate([np.zeros_like(track.reward[:1]), track.reward]), axis=0)
+    frames, so_far = [], np.cumsum(np.concatenate([np.zeros_like(track.reward[:1]), track.reward]), axis=0)
     for time, position in enumerate(track.position):
         figure, axes = _empty(game, track)
         _landmarks(axes, game, position)
@@ -119,8 +119,8 @@ def animated(game: ParticleGame, track: Track) -> bytes:
         for pair in touches(game, position):
             middle = position[list(pair)].mean(axis=0)
             axes.plot(*middle, marker="*", markersize=13, color="#FFFFFF", markeredgecolor=EDGE, zorder=5)
-        _legend(axes, game)
-        axes.set_title(f"step {time} of {len(track.reward)}   {_earned(game, earned[time])}", fontsize=9)
+        draw_legend(figure, game)
+        axes.set_title(f"step {time} of {len(track.reward)}   {earned(game, so_far[time])}", fontsize=9)
         frames.append(Image.open(io.BytesIO(_png(figure))).convert("RGB").quantize(64, dither=Image.Dither.NONE))
     data, still = io.BytesIO(), [FRAME_MILLISECONDS] * (len(frames) - 1) + [LAST_MILLISECONDS]
     frames[0].save(data, "GIF", save_all=True, append_images=frames[1:], duration=still, loop=0, disposal=1)
@@ -133,9 +133,18 @@ def moments(last: int) -> list[int]:
 
 
 def montage(game: ParticleGame, track: Track) -> bytes:
-    """Moments 0, 10, 20, ... and the last in one PNG: the earlier, the fainter; thin lines are the ways between."""
-    times = moments(len(track.reward))
+    """`draw_ghosts` as a PNG of its own."""
     figure, axes = _empty(game, track)
+    draw_ghosts(axes, game, track)
+    draw_legend(figure, game)
+    times = moments(len(track.reward))
+    axes.set_title(f"steps {', '.join(map(str, times))}   {earned(game, track.reward.sum(axis=0))}", fontsize=9)
+    return _png(figure)
+
+
+def draw_ghosts(axes: Any, game: ParticleGame, track: Track) -> None:
+    """Moments 0, 10, 20, ... and the last in one picture: the earlier, the fainter; thin lines are the ways between."""
+    times = moments(len(track.reward))
     _landmarks(axes, game, track.position[0])
     for rank, time in enumerate(times):
         alpha = 0.22 + 0.78 * (rank / max(len(times) - 1, 1)) ** 1.5
@@ -150,12 +159,9 @@ def montage(game: ParticleGame, track: Track) -> bytes:
                 taken.append(top)
     for seat, look in enumerate(looks(game)):
         axes.plot(*track.position[:, seat].T, color=look.color, linewidth=1.0, alpha=0.8, zorder=2)
-    _legend(axes, game)
-    axes.set_title(f"steps {', '.join(map(str, times))}   {_earned(game, track.reward.sum(axis=0))}", fontsize=9)
-    return _png(figure)
 
 
-def _earned(game: ParticleGame, returns: np.ndarray) -> str:
+def earned(game: ParticleGame, returns: np.ndarray) -> str:
     """The return of each side."""
     owners = np.asarray(game.sides)
     names = [game.bodies[game.sides.index(side)].kind for side in range(owners.max() + 1)]
@@ -164,18 +170,24 @@ def _earned(game: ParticleGame, returns: np.ndarray) -> str:
 
 
 def _empty(game: ParticleGame, track: Track) -> tuple[Any, Any]:
-    """A figure that holds the whole track, with the square in which everything starts."""
+    """A figure that holds the whole track."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
-    from matplotlib.patches import Rectangle
 
     figure = Figure(figsize=(INCHES, INCHES + 0.4), dpi=DPI)  # a strip above for the title, one below for the legend
     FigureCanvasAgg(figure)
     axes = figure.add_axes((0.02, 0.065, 0.96, 0.865))
+    set_stage(axes, track)
+    return figure, axes
+
+
+def set_stage(axes: Any, track: Track) -> None:
+    """Room for the whole track, and the square in which everything starts."""
+    from matplotlib.patches import Rectangle
+
     low, high = _window(track)
     axes.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]), aspect="equal", xticks=[], yticks=[])
     axes.add_patch(Rectangle((-1, -1), 2, 2, fill=False, edgecolor="#999999", linestyle=(0, (4, 3)), linewidth=0.8))
-    return figure, axes
 
 
 def _window(track: Track) -> tuple[np.ndarray, np.ndarray]:
@@ -220,7 +232,8 @@ def _label(axes: Any, text: str, top: np.ndarray) -> None:
     axes.annotate(text, top, (0, 1), textcoords="offset points", fontsize=6.5, ha="center", path_effects=rim, zorder=6)
 
 
-def _legend(axes: Any, game: ParticleGame) -> None:
+def draw_legend(figure: Any, game: ParticleGame, **where: Any) -> None:
+    """What the shapes mean, below; `where` as matplotlib's legend takes it."""
     from matplotlib.lines import Line2D
 
     marker = {0: "o", 3: "^", 4: "D"}
@@ -237,7 +250,8 @@ def _legend(axes: Any, game: ParticleGame) -> None:
         handles.append(Line2D([], [], marker="x", color="#000000", label="landmark", linestyle="", markersize=7))
     if "obstacle" in kinds:
         handles.append(Line2D([], [], marker="o", color="#DDDDDD", label="obstacle", **style))
-    axes.figure.legend(handles=handles, loc="lower center", ncols=len(handles), fontsize=7.5, frameon=False)
+    options = {"loc": "lower center", "ncols": len(handles), "fontsize": 7.5, "frameon": False, **where}
+    figure.legend(handles=handles, **options)
 
 
 def _called(look: Look, numbers: list[str]) -> str:

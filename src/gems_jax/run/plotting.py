@@ -40,14 +40,18 @@ STYLES = (
 )
 
 
-def panels_of(rows: int, columns: int, width: float, height: float, sharey: bool = False) -> tuple[Any, Any]:
+def panels_of(
+    rows: int, columns: int, width: float, height: float, sharey: bool = False, sharex: bool = True
+) -> tuple[Any, Any]:
     """A figure of its own, without pyplot's global state, so that no display and no backend is asked for."""
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
     with rc_context({"font.size": 9, "axes.spines.top": False, "axes.spines.right": False}):
         figure = Figure(figsize=(width, height), layout="constrained")
-        axes = figure.subplots(rows, columns, sharey="row" if sharey else False, sharex=rows > 1, squeeze=False)
+        axes = figure.subplots(
+            rows, columns, sharey="row" if sharey else False, sharex=sharex and rows > 1, squeeze=False
+        )
     return figure, axes
 
 

@@ -185,10 +185,14 @@ def _animations(words: Words, records: list[Record], folder: Path, stem: str) ->
         return []
     paths = []
     for number, record in enumerate(records, 1):
-        positions = [turn.state.inner.state for turn in record.turns] + [record.final.inner.state]
-        board = board_of(positions[0])
-        moved = [board.moved(turn.state, *turn.actions.values()) for turn in record.turns] if board else []
-        path = folder / f"{stem}-game-{number}.svg"
-        replace_text(path, animation(positions, captions(words, record), board, [[], *moved]))
-        paths.append(path)
+        paths.append(folder / f"{stem}-game-{number}.svg")
+        replace_text(paths[-1], animated_game(words, record))
     return paths
+
+
+def animated_game(words: Words, record: Record) -> str:
+    """A game of pgx as the text of an animated SVG."""
+    positions = [turn.state.inner.state for turn in record.turns] + [record.final.inner.state]
+    board = board_of(positions[0])
+    moved = [board.moved(turn.state, *turn.actions.values()) for turn in record.turns] if board else []
+    return animation(positions, captions(words, record), board, [[], *moved])

@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
 from gems_jax.run.directory import slug
-from gems_jax.run.load import LoadedPolicy, load
+from gems_jax.run.load import LoadedPolicy, load_state, policy_of
 
 if TYPE_CHECKING:
     from gems_jax.run.spec import Plan
@@ -18,10 +20,28 @@ class Drawn(NamedTuple):
     numbers: Mapping[str, Any] = {}
 
 
-def trained(plan: Plan, folder: Path) -> dict[str, list[LoadedPolicy]]:
+class Trained(NamedTuple):
+    """One seed of an arm after its last iteration."""
+
+    policy: LoadedPolicy
+    active: np.ndarray  # [P, K] bool: the slots that hold a policy
+
+
+def trained(plan: Plan, folder: Path) -> dict[str, list[Trained]]:
     """The last checkpoint of every seed, by the label of its arm. Random play, which learns nothing, is left out."""
-    return {
-        arm.label: [load(folder / slug(arm.label), seed=seed) for seed in plan.spec.seeds]
+    found = {
+        arm.label: [_trained(folder / slug(arm.label), seed) for seed in plan.spec.seeds]
         for arm, *_ in plan.arms
         if arm.method != "random"
     }
+    if not found:
+        raise ValueError("no arm of the experiment learns anything: there is nothing to draw")
+    return found
+
+
+def _trained(path: Path, seed: int) -> Trained:
+    found = load_state(path, seed=seed)
+    policy, state = policy_of(found), found.state
+    holder = state if hasattr(state, "active") else getattr(state, "store", None)
+    sigma = np.asarray(policy.profile.sigma)
+    return Trained(policy, sigma > 0 if holder is None else np.asarray(holder.active))

@@ -1,0 +1,181 @@
+"""Policies as points: what every anchor would do in the same positions, and how the clouds of points lie.
+
+`probe` gathers positions from a mixture's own play, `choices` asks policies what they would do there. The rest is
+NumPy on points [n, d]: principal components, silhouettes, two means, how far and in how many directions they spread.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from gems_jax.estimate import draw_opponents
+from gems_jax.population import materialise
+from gems_jax.rollout import play_joint, unroll
+from gems_jax.stages import compiled
+from gems_jax.types import Array, Game, Population, Profile
+
+PROBE_GAMES, PROBE_FLOATS = 16, 2**25  # games that are probed; fewer where what is seen in them is more than this
+
+
+class Probes(NamedTuple):
+    """Positions of one player, as the seat that was to move saw them."""
+
+    observation: Array  # [n, *observation_shape]
+    legal: Array  # [n, A]
+
+
+def probe(key: Array, game: Game, profile: Profile, player: int, count: int) -> Probes:
+    """`count` positions of a player in games of the mixture, drawn from all of theirs (again where these are fewer).
+
+    Positions that leave no choice say nothing about who plays, and are left out. key: consumed.
+    """
+    key_play, key_pick = jax.random.split(key)
+    observation, legal, acted = _gathered(key_play, game, profile)
+    seats = [seat for seat, owner in enumerate(game.player_of_seat) if owner == player]
+    mine = np.isin(np.arange(game.num_seats), seats)
+    open_ = np.argwhere(np.asarray(acted) & mine & (np.asarray(legal).sum(axis=-1) > 1))
+    if not len(open_):
+        raise ValueError(f"{game.name}: in {_probe_games(game)} games player {player} never had a choice")
+    order = np.asarray(jax.random.permutation(key_pick, len(open_)))
+    place = tuple(open_[np.resize(order, count)].T)
+    return Probes(observation[place], legal[place])
+
+
+def _probe_games(game: Game) -> int:
+    seen = game.max_steps * game.num_seats * int(np.prod(game.observation_shape))
+    return int(np.clip(PROBE_FLOATS // seen, 1, PROBE_GAMES))
+
+
+@compiled(static_argnames=("game",))
+def _gathered(key: Array, game: Game, profile: Profile) -> tuple[Array, Array, Array]:
+    """Observations, legal actions and who acted in games of the mixture, [games, 1, T, S, ...]."""
+    key_draw, key_play = jax.random.split(key)
+    slots = draw_opponents(key_draw, game, jnp.log(profile.sigma), (_probe_games(game),), stratified=True)
+    stacked = materialise(profile.population, profile.sigma.shape[1])
+    played = play_joint(unroll, key_play, game, stacked, slots, 1)
+    return played.observation, played.legal, played.acted
+
+
+@jax.jit
+def choices(population: Population, slots: Array, probes: Probes) -> Array:
+    """Probabilities [slots, n, A] of what the policies in `slots` of ONE population do in the probed positions."""
+
+    def of_slot(slot: Array) -> Array:
+        params = population.select(slot)
+        logits = jax.vmap(lambda seen, legal: population.apply(params, seen, legal).logits)(*probes)
+        assert logits is not None, "continuous actions have no probabilities"
+        return jax.nn.softmax(logits, axis=-1)
+
+    return jax.lax.map(of_slot, slots)  # one policy after the other: all at once may not fit
+
+
+def features(probabilities: np.ndarray, legal: np.ndarray) -> np.ndarray:
+    """[k, n, A] as points [k, d]: the legal actions of all n positions one after the other, divided by sqrt(n).
+
+    The distance of two points is then the root mean square, over the positions, of that of two distributions.
+    """
+    return np.asarray(probabilities, np.float64)[:, np.asarray(legal)] / np.sqrt(legal.shape[0])
+
+
+def mean_entropy(probabilities: np.ndarray) -> np.ndarray:
+    """Of [k, n, A] the entropy in nats of every row, mean over the positions: [k]."""
+    probs = np.asarray(probabilities, np.float64)
+    return -np.where(probs > 0, probs * np.log(np.where(probs > 0, probs, 1.0)), 0.0).sum(axis=-1).mean(axis=-1)
+
+
+class Components(NamedTuple):
+    scores: np.ndarray  # [n, r], all of them: distances are those of the points
+    shares: np.ndarray  # [r], of the variance, falling
+
+
+def principal(points: np.ndarray) -> Components:
+    """Principal components of points [n, d]; r = min(n, d). Of points that are all the same, every share is zero."""
+    centred = points - points.mean(axis=0, keepdims=True)
+    left, values, _ = np.linalg.svd(centred, full_matrices=False)
+    total = (values**2).sum()
+    return Components(left * values, values**2 / total if total > 1e-12 else np.zeros_like(values))
+
+
+def distances(points: np.ndarray) -> np.ndarray:
+    """[n, n]"""
+    square = (points**2).sum(axis=1)
+    return np.sqrt(np.maximum(square[:, None] + square[None, :] - 2 * points @ points.T, 0.0))
+
+
+def silhouette(points: np.ndarray, labels: np.ndarray) -> float:
+    """Mean over points [n, d] of (b - a) / max(a, b): a to one's own cloud, b to the nearest other one.
+
+    1: clouds far apart; 0: they lie in the same place; below: points lie rather in the other one. Who is alone in a
+    cloud counts as 0, and so does everybody where there is one cloud only.
+    """
+    labels = np.asarray(labels)
+    names = np.unique(labels)
+    if len(names) < 2:
+        return 0.0
+    apart = distances(points)
+    member = labels[:, None] == names[None, :]  # [n, clouds]
+    sizes = member.sum(axis=0)
+    sums = apart @ member
+    own_size = sizes[np.argmax(member, axis=1)]
+    own = np.where(member, sums, 0.0).sum(axis=1) / np.maximum(own_size - 1, 1)
+    other = np.where(member, np.inf, sums / sizes[None, :]).min(axis=1)
+    larger = np.maximum(own, other)
+    return float(np.where((own_size > 1) & (larger > 0), (other - own) / np.where(larger > 0, larger, 1.0), 0.0).mean())
+
+
+def two_means(points: np.ndarray, rounds: int = 100) -> np.ndarray:
+    """Labels [n] of the best two clouds found by Lloyd's steps from halves along each of three first components."""
+    scores, _ = principal(points)
+    best, least = np.zeros(len(points), int), np.inf
+    for axis in range(min(3, scores.shape[1])):
+        labels = (scores[:, axis] > np.median(scores[:, axis])).astype(int)
+        for _ in range(rounds):
+            if labels.min() == labels.max():
+                break
+            centres = np.stack([scores[labels == side].mean(axis=0) for side in (0, 1)])
+            squared = ((scores[:, None, :] - centres[None]) ** 2).sum(axis=-1)
+            moved = np.argmin(squared, axis=1)
+            cost, stays = squared.min(axis=1).sum(), (moved == labels).all()
+            labels = moved
+            if stays:
+                if cost < least:
+                    best, least = labels, cost
+                break
+    return best
+
+
+def two_cloud_silhouette(points: np.ndarray) -> float:
+    """Silhouette of the best two clouds; 0 where there are no two."""
+    return silhouette(points, two_means(points)) if len(points) > 2 else 0.0
+
+
+def one_cloud_reference(points: np.ndarray, draws: int = 5, seed: int = 0) -> float:
+    """`two_cloud_silhouette` of one normal cloud with the same covariance, mean over draws: what two means two of one.
+
+    Cutting any cloud in halves gives a silhouette well above zero; two clouds are there where it is well above this.
+    """
+    scores, _ = principal(points)
+    scale, random = scores.std(axis=0), np.random.default_rng(seed)
+    return float(np.mean([two_cloud_silhouette(random.normal(size=scores.shape) * scale) for _ in range(draws)]))
+
+
+def agreement(labels: np.ndarray, others: np.ndarray) -> float:
+    """Share of points on which two ways of telling two clouds apart agree, whatever they call them: 0.5 to 1."""
+    same = float(np.mean(np.asarray(labels) == np.asarray(others)))
+    return max(same, 1.0 - same)
+
+
+def mean_pairwise_distance(points: np.ndarray) -> float:
+    """Between every two of points [n, d]; 0 for one point."""
+    count = len(points)
+    return float(distances(points).sum() / (count * (count - 1))) if count > 1 else 0.0
+
+
+def effective_dimension(points: np.ndarray) -> float:
+    """Participation ratio of the variances, (sum v)^2 / sum v^2: 1 on a line, d for a ball, 0 for a single place."""
+    shares = principal(points).shares
+    return float(1.0 / (shares**2).sum()) if shares.any() else 0.0
