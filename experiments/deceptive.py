@@ -3,7 +3,7 @@
 from gems_jax.run.spec import Arm, Check, Experiment
 
 STEPS = 142_000  # env steps of an iteration of the preset `tuned`
-LEARNING = {"opponents": 512, "entropy_weight": 0.01}  # as in `tuned`
+LEARNING = {"opponents": 64}  # small batches: of 512 as in `tuned`, fresh responses stop at a NashConv of 0.02
 ZERO_SUM = {"reward_mode": "zero_sum"}
 
 EXPERIMENT = Experiment(
@@ -34,8 +34,8 @@ EXPERIMENT = Experiment(
     ),
     notes=(
         "`tuned` was chosen by hand among 20 settings, on other random numbers than these seeds draw.",
-        f"The PSRO family learns tables of logits by PPO and takes {STEPS:,} env steps an iteration, as `tuned` does, "
-        "with its batches and entropy. Double Oracle's linear program and A-PSRO are for zero-sum games: in theirs the "
+        f"The PSRO family learns tables of logits by PPO and takes {STEPS:,} env steps an iteration, as `tuned` does. "
+        "Double Oracle's linear program and A-PSRO are for zero-sum games: in theirs the "
         "Sender loses what the Receiver earns, so that -0.8 is the least it can earn and 0 means nothing.",
         "With a random best arm the Sender earns 0 in every equilibrium, and the Receiver from 0.5333 to 0.8.",
     ),
