@@ -42,6 +42,11 @@ class Source:
         return self.size == SIZES[0]
 
     @property
+    def day(self) -> str:
+        """When it was finished, to the minute."""
+        return str(self.summary.get("finished", ""))[:16].replace("T", " ")
+
+    @property
     def command(self) -> str:
         return self.summary.get("command") or command_of(self.name)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import html
 import re
+import struct
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -70,9 +71,19 @@ def data_uri(path: Path) -> str:
 
 
 def picture(path: Path, alt: str, caption: str) -> str:
-    """A figure on a white card, with its text for those who cannot see it."""
+    """A figure on a white card, with its text for those who cannot see it. A wide one has the page's whole width."""
     image = f'<img src="{data_uri(path)}" alt="{escape(alt)}" loading="lazy">'
-    return element("figure", element("div", image, class_="card") + element("figcaption", words(caption)))
+    inner = element("div", image, class_="card", tabindex="0") + element("figcaption", words(caption))
+    return element("figure", inner, **({"class_": "wide"} if _is_wide(path) else {}))
+
+
+def _is_wide(path: Path) -> bool:
+    """A PNG of several panels: its width and height stand behind the name of its first chunk."""
+    head = path.read_bytes()[:24]
+    if path.suffix != ".png" or len(head) < 24:
+        return False
+    width, height = struct.unpack(">II", head[16:])
+    return width > 1.7 * height or width > 1400
 
 
 def download(path: Path, name: str) -> str:

@@ -29,7 +29,7 @@ def page(
     known = dict(sources.folders)
     names = [*(name for name in order if name in known), *(name for name in known if name not in order)]
     shown = [known[name] for name in names]
-    links = [("claims", "Claims")] * bool(ledger)
+    links = [("claims", "claims")] * bool(ledger)
     links += [(f"run-{slug(source.name)}", source.name.replace("_", " ")) for source in shown]
     links += [("benchmarks", "benchmarks")] * bool(sources.benchmarks)
     nav = "".join(html.element("a", html.escape(text), href=f"#{target}") for target, text in links)
@@ -60,15 +60,16 @@ def overview(sources: Sources, ledger: Ledger, shown: Sequence[Source]) -> str:
         for verdict, count in counts
         if count
     )
-    newest = max((str(source.summary.get("finished", "")) for source in shown), default="")
+    newest = max((source.day for source in shown), default="")
     quick = [source.name for source in shown if source.is_quick]
     stated = [source.name for source in sources.experiments.values() if source.folder is None]
     lines = [f"{len(shown)} experiments and studies{f', the newest of {newest}' if newest else ''}."]
     if quick:
         lines.append(f"Only the quick size was run of: {', '.join(quick)}.")
     if stated:
-        lines.append(f"From the numbers in docs/results, for the claims alone: {', '.join(stated)}.")
-    return html.paragraphs(lines, "facts") + (html.element("p", badges) if entries else "")
+        lines.append(f"Claims are judged by the numbers in docs/results for: {', '.join(stated)}.")
+    told = html.paragraphs(lines, "facts") + (html.element("div", badges, class_="badges") if entries else "")
+    return told + (sections.contents(shown) if shown else "")
 
 
 def write_page(path: Path, text: str) -> Path:

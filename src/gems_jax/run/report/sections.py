@@ -14,6 +14,12 @@ from gems_jax.run.report.gathering import Source
 from gems_jax.run.report.ledger import RULES, Ledger, everything, tally
 from gems_jax.run.summary import Table
 
+REMARK = {
+    Verdict.HELD: "Remark",
+    Verdict.CONDITION: "Condition",
+    Verdict.NOT: "Remark",
+    Verdict.UNKNOWN: "Why not",
+}
 MAX_EMBEDDED = 3_000_000  # bytes of a replay or a CSV; larger ones are named
 KIND = {
     Verdict.HELD: "held",
@@ -67,7 +73,7 @@ def claim(entry: Entry) -> str:
     badge = html.element("span", html.escape(entry.verdict), class_=f"badge {kind}")
     top = html.element("div", badge + html.element("span", html.escape(said.where), class_="small"), class_="top")
     unknown = entry.verdict is Verdict.UNKNOWN
-    rows = [("Paper", said.paper), ("Here", entry.ours), ("Why not" if unknown else "Condition", entry.condition)]
+    rows = [("Paper", said.paper), ("Here", entry.ours), (REMARK[entry.verdict], entry.condition)]
     more = [("Measured at", entry.budget), ("Rule", said.rule.words), ("Note", said.note)]
     more += [("Command", ", ".join(f"`{command}`" for command in entry.commands))] * (not unknown)
     inner = top + html.element("blockquote", "“" + html.words(said.quote) + "”")
@@ -98,6 +104,24 @@ def experiment(source: Source, about: About) -> str:
     parts += [_settings(summary), _numbers(summary.get("pictures") or {})]
     parts.append(html.folded("Command, commit, hardware, versions", html.pairs(circumstances(summary)) + _csv(source)))
     return html.element("section", "".join(parts), id=f"run-{slug(source.name)}")
+
+
+def contents(shown: Sequence[Source]) -> str:
+    """All experiments at a glance."""
+    rows = []
+    for source in shown:
+        lines = source.summary.get("checks", ())
+        held = sum(line.startswith("check holds") for line in lines)
+        name = html.element("a", html.escape(source.summary["title"]), href=f"#run-{slug(source.name)}")
+        seeds = len(source.summary.get("seeds") or [])
+        cells = (source.size, str(seeds or ""), f"{held} of {len(lines)}" if lines else "", source.day)
+        told = "".join(html.element("td", html.escape(cell)) for cell in cells)
+        rows.append(html.element("tr", html.element("th", name, scope="row") + told))
+    head = "".join(html.element("th", cell, scope="col") for cell in ("", "size", "seeds", "checks hold", "finished"))
+    whole = html.element(
+        "table", html.element("thead", html.element("tr", head)) + html.element("tbody", "".join(rows))
+    )
+    return html.element("div", whole, class_="scroll", tabindex="0", role="region", aria_label="contents")
 
 
 def checks(lines: Sequence[str]) -> str:
@@ -154,7 +178,7 @@ def _facts(source: Source) -> str:
     where = f"`{source.folder}`" if source.folder is not None else "numbers of docs/results, no folder here"
     seeds = source.summary.get("seeds") or []
     counted = f", {len(seeds)} seed{'s' * (len(seeds) != 1)}" if seeds else ""
-    return f"{source.size.capitalize()}{counted}, finished {source.summary.get('finished', '')}; {where}"
+    return f"{source.size.capitalize()}{counted}, finished {source.day}; {where}"
 
 
 def _told(source: Source, path: Path, kind: str = "") -> tuple[str, str]:

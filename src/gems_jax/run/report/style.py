@@ -50,7 +50,8 @@ tr.end>*{border-bottom:1px solid var(--line)}
 tbody tr:last-child>*{border-bottom:0}
 .figures{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,26rem),1fr));gap:1.2rem;margin:1.2rem 0}
 figure{margin:0;min-width:0}
-.card{background:#fff;border:1px solid var(--line);border-radius:.4rem;padding:.5rem;text-align:center}
+figure.wide{grid-column:1/-1}
+.card{overflow-x:auto;background:#fff;border:1px solid var(--line);border-radius:.4rem;padding:.5rem;text-align:center}
 .card img{max-width:100%;height:auto;display:block;margin:auto}
 figcaption{margin-top:.35rem}
 details{border:1px solid var(--line);border-radius:.4rem;background:var(--paper);margin:.6rem 0;padding:0 .9rem}
@@ -70,6 +71,7 @@ ul{padding-left:1.2rem}
 .condition{color:var(--condition);background:var(--condition-ground)}
 .not{color:var(--not);background:var(--not-ground)}
 .unknown{color:var(--unknown);background:var(--unknown-ground)}
+.badges{display:flex;flex-wrap:wrap;gap:.4rem;margin:1rem 0}
 .filter{display:flex;flex-wrap:wrap;gap:.5rem;margin:1rem 0}
 .claim{border:1px solid var(--line);border-radius:.5rem;background:var(--paper);padding:.8rem 1rem;margin:.7rem 0}
 .claim blockquote{margin:.35rem 0 0;font-size:1.02rem}
@@ -79,6 +81,7 @@ ul{padding-left:1.2rem}
 .claim details{border:0;padding:0;margin:.2rem 0 0;font-size:.88rem;color:var(--soft)}
 .claim summary{padding:.1rem 0}
 .claim details>:last-child{margin-bottom:0}
+@media (max-width:44rem){.wide .card img{max-width:none;width:44rem}tbody th{max-width:42vw;white-space:normal}}
 @media (max-width:34rem){dl{grid-template-columns:minmax(0,1fr);gap:0}dd{margin-bottom:.5rem}h1{font-size:1.45rem}}
 @media print{.bar,.filter{display:none}}
 """
