@@ -38,7 +38,11 @@ DECEPTIVE = (
         quote="all PSRO-based baselines maintain a positive sender reward throughout training",
         where="section 4.1",
         paper="above 0 after 6 iterations",
-        rule=Bound(Column("deceptive", GENERAL_SUM, "value_sender", iterations=6), at_least=0.01),
+        rule=Either(
+            Bound(Column("deceptive", GENERAL_SUM, "value_sender", iterations=6), at_least=0.05),
+            Bound(Column("deceptive", GENERAL_SUM, "value_sender", iterations=6), at_least=0.0),
+            "above zero, but by less than 0.05",
+        ),
         note="PSRO and Alpha-PSRO. In the zero-sum form, for the other two, a Sender's 0 means nothing. " + ZERO_SUM,
     ),
     Claim(
@@ -46,7 +50,11 @@ DECEPTIVE = (
         quote="receivers trained with PSRO variants improve but plateau at a significantly lower [...] level",
         where="section 4.1",
         paper="below 0.8 after 6 iterations",
-        rule=Bound(Column("deceptive", FAMILY, "value_receiver", iterations=6), at_most=0.79),
+        rule=Either(
+            Bound(Column("deceptive", FAMILY, "value_receiver", iterations=6), at_most=0.75),
+            Bound(Column("deceptive", FAMILY, "value_receiver", iterations=6), at_most=0.8),
+            "lower, but by less than 0.05",
+        ),
         note=ZERO_SUM,
     ),
     Claim(

@@ -8,12 +8,19 @@ from gems_jax.run.report.theory import Computed
 
 STORY, CONTROL = "Shifting Meta", "control in [0, 1]"
 MADE_UP = "The paper gives no numbers for its bandit; the means here were chosen to tell its story."
-NEVER = 1e9
+NEVER = float("inf")
+WORDS = {
+    "adapt90_high": "rounds until 90 % are right",
+    "adapt50_low": "rounds until 50 % are right",
+    "share_last_50": "share of right picks at the end",
+    "regret_1000": "regret after phase 1",
+    "regret_2000": "regret at the end",
+    "first_phase_2000": "regret against the first best",
+}
 
 
 def pick(field: str, bandit: str, *index: str) -> Row:
-    label = "{index}, " + field.replace("_", " ")
-    return Row("oracle", field, {"bandit": bandit, "index": index}, label, missing=NEVER)
+    return Row("oracle", field, {"bandit": bandit, "index": index}, f"{{index}}, {WORDS[field]}:", missing=NEVER)
 
 
 ORACLE = (
@@ -24,7 +31,7 @@ ORACLE = (
         paper="at once",
         rule=Bound(
             pick("adapt90_high", STORY, "eb_ucb", "ucb_v"), at_most=100, exact=True,
-            what="rounds after the shift until 90 % of the last 50 picks are right",
+            what="the number of rounds after the shift until 90 % of the last 50 picks are right",
         ),
         note="45 rounds are the least that such a moving share needs. " + MADE_UP,
     ),
@@ -33,7 +40,10 @@ ORACLE = (
         quote="standard UCB1 takes approximately 500 time steps to reliably switch",
         where="appendix S",
         paper="about 500",
-        rule=Bound(pick("adapt90_high", STORY, "ucb1"), at_least=400, at_most=600, exact=True),
+        rule=Bound(
+            pick("adapt90_high", STORY, "ucb1"), at_least=400, at_most=600, exact=True,
+            what="the number of rounds after the shift until 90 % of the last 50 picks are right",
+        ),
         note="Of the slowest of five batches of 50 runs. " + MADE_UP,
     ),
     Claim(
@@ -41,7 +51,10 @@ ORACLE = (
         quote="Thompson Sampling is also slow, taking over 250 steps",
         where="appendix S",
         paper="over 250",
-        rule=Bound(pick("adapt50_low", STORY, "thompson", "thompson_nig"), at_least=250, exact=True),
+        rule=Bound(
+            pick("adapt50_low", STORY, "thompson", "thompson_nig"), at_least=250, exact=True,
+            what="the number of rounds after the shift until 50 % of the last 50 picks are right",
+        ),
         note="One paragraph before, the paper says that Thompson sampling quickly adapts. " + MADE_UP,
     ),
     Claim(
@@ -101,12 +114,13 @@ GAME = "mean duality gap of 20 random games"
 
 
 def rule_row(rule: str, field: str) -> Row:
-    return Row("meta_game", field, {"rule": rule, "episodes": "exact"}, "{rule}")
+    label = f"{{rule}}, {field.split('_')[0]} iterate:"
+    return Row("meta_game", field, {"rule": rule, "episodes": "exact"}, label)
 
 
 def estimator(name: str, mixture: str, players: int = 3) -> Row:
     where = {"estimator": name, "mixture": mixture, "players": players}
-    return Row("estimators", "error", where, "{estimator}, {mixture}", "standard_error")
+    return Row("estimators", "error", where, "{estimator}, mixture {mixture}:", "standard_error")
 
 
 CLAIMS = (
@@ -161,7 +175,7 @@ CLAIMS = (
         where="eq:omwu-var-bound",
         paper="regret is at most the bound",
         rule=Bound(
-            Row("regret", "ratio_printed", {"schedule": "const", "noisy": False}, "{kind}, eta {eta}"), at_most=1.0,
+            Row("regret", "ratio_printed", {"schedule": "const", "noisy": False}, "{kind}, eta {eta}:"), at_most=1.0,
             exact=True, what="regret as printed by its bound, exact values, constant steps,",
         ),
         note="The largest of 50 random games each.",
@@ -172,9 +186,9 @@ CLAIMS = (
         where="prop:ext_reg, eq:omwu-var-bound",
         paper="regret is at most the bound",
         rule=Either(
-            Bound(Row("regret", "ratio_external", {}, "{kind}, {schedule}, eta {eta}"), at_most=1.0, exact=True,
+            Bound(Row("regret", "ratio_external", {}, "{kind}, {schedule}, eta {eta}:"), at_most=1.0, exact=True,
                   what="external regret by the bound, all schedules,"),
-            Bound(Row("regret", "ratio_external", {"schedule": "const"}, "{kind}, eta {eta}"), at_most=1.0, exact=True,
+            Bound(Row("regret", "ratio_external", {"schedule": "const"}, "{kind}, eta {eta}:"), at_most=1.0, exact=True,
                   what="external regret by the bound, constant steps,"),
             "with constant steps; 1 / sqrt(t) breaks it at large steps",
         ),

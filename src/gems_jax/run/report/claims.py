@@ -105,7 +105,7 @@ def inequality(margin: Interval) -> tuple[Verdict, str]:
     """Of a margin that is claimed to be at most 0: the verdict, and the condition in words."""
     if not margin.mean <= 0:  # not a number does not hold
         reaches = margin.low <= 0  # False without an interval
-        return Verdict.NOT, "its interval reaches over the bound" if reaches else ""
+        return Verdict.NOT, "the interval reaches over the bound" if reaches else ""
     if math.isnan(margin.high):
         return Verdict.CONDITION, "in the mean: there is no interval"
     return (Verdict.HELD, "") if margin.high <= 0 else (Verdict.CONDITION, "in the mean: the interval reaches over it")

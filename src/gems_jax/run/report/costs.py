@@ -53,15 +53,14 @@ class Faster:
         held = [pick(ratios.values()) >= self.at_least for ratios in (apart, within) if not _unknown(ratios)]
         condition = ""
         if held[0] and not all(held):
-            condition = f"compilation apart: with it {number(within[label])} times"
-        elif all(held[1:]) and len(held) > 1 and not held[0]:
-            condition = f"with compilation {number(within[label])} times, apart from it less"
+            condition = "compilation apart"
         verdict = Verdict.HELD if all(held) else Verdict.CONDITION if held[0] else Verdict.NOT
         ours = ", ".join(
             f"{name} {number(ratio)} times" for name, ratio in sorted(apart.items(), key=lambda p: -p[1])[:4]
         )
         seconds = ", ".join(f"{one.label} {number(_seconds(one))} s" for one in (fast, *slow)[:5])
-        return Judged(verdict, f"{ours} ({seconds} in all)", condition, (fast, *slow))
+        compiled = "" if _unknown(within) else f"; with compilation {number(within[label])} times"
+        return Judged(verdict, f"{ours} ({seconds} in all){compiled}", condition, (fast, *slow))
 
     def _of(self, arm: str | tuple[str, ...], sources: Sources) -> list[Found]:
         """Seconds per environment step of one seed."""

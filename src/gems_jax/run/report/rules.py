@@ -41,10 +41,9 @@ class Bound:
         found = self.of.find(sources)
         judged = [self._one(one.interval) for one in found]
         verdict = worst([verdict for verdict, _ in judged])
-        conditions = {condition for v, condition in judged if v is verdict}
         wrong = [one.label for one, (v, _) in zip(found, judged, strict=True) if v is Verdict.NOT]
         some = f"not for {_few(wrong)}" if wrong and len(wrong) < len(found) else ""
-        return Judged(verdict, listed(found), join(some, *sorted(conditions)), tuple(found))
+        return Judged(verdict, listed(found), join(some, _conditions(found, judged, verdict)), tuple(found))
 
     def _one(self, found: Interval) -> tuple[Verdict, str]:
         if self.exact:
@@ -74,7 +73,7 @@ class Compare:
         side = (
             ("lower" if self.lower else "higher") if not self.slack else f"no worse by more than {number(self.slack)}"
         )
-        return f"{self.what or _what(self.of)} is {side} than of every other one"
+        return f"{self.what or _what(self.of)} is {side} than all that it is compared with"
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -91,8 +90,8 @@ class Compare:
         better = sum(v is not Verdict.NOT for v, _ in judged)
         side = "lower" if self.lower else "higher"
         counted = f"{side} than {better} of {len(others)}" if len(others) > 1 else ""
-        conditions = sorted({condition for v, condition in judged if v is verdict})
-        return Judged(verdict, f"{listed([mine])}; {listed(others)}", join(counted, *conditions), (mine, *others))
+        told = join(counted, _conditions(others, judged, verdict))
+        return Judged(verdict, f"{listed([mine])}; {listed(others)}", told, (mine, *others))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -229,7 +228,7 @@ class Either:
             if one.verdict is Verdict.UNKNOWN:
                 raise
             return one
-        both = join(one.ours, two.ours)
+        both = one.ours if two.ours in one.ours else join(one.ours, two.ours)
         if two.verdict is Verdict.NOT:
             told = one if one.verdict is Verdict.NOT else two
             return Judged(Verdict.NOT, both, told.condition, (*one.used, *two.used))
@@ -287,6 +286,16 @@ def listed(found: list[Found]) -> str:
         ordered = sorted(found, key=lambda one: one.mean)
         return f"{len(found)} numbers from {listed(ordered[:1])} to {listed(ordered[-1:])}"
     return ", ".join(f"{one.label} {interval(one.interval)}" for one in found)
+
+
+def _conditions(found: list[Found], judged: list[tuple[Verdict, str]], verdict: Verdict) -> str:
+    """What is to be said of those that make the verdict; of whom, where it is not all of them."""
+    said: dict[str, list[str]] = {}
+    for one, (own, condition) in zip(found, judged, strict=True):
+        if own is verdict and condition:
+            said.setdefault(condition, []).append(one.label)
+    told = [text if len(who) == len(found) else f"{text} ({_few(who)})" for text, who in said.items()]
+    return join(*told)
 
 
 def _scaled(margin: Interval, sign: float) -> Interval:
