@@ -90,7 +90,7 @@ def costs(source: Source) -> Table | None:
 
 def settings(arm: Mapping[str, Any]) -> list[tuple[str, str]]:
     """(dotted name, value) of everything that an arm was run with."""
-    return [(name, str(value)) for name, value in _flat(resolve(dict(arm)))]
+    return [(name.removeprefix("config."), str(value)) for name, value in _flat(resolve(dict(arm)))]
 
 
 def _flat(record: Any, prefix: str = "") -> list[tuple[str, Any]]:

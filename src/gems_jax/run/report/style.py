@@ -81,7 +81,8 @@ ul{padding-left:1.2rem}
 .claim details{border:0;padding:0;margin:.2rem 0 0;font-size:.88rem;color:var(--soft)}
 .claim summary{padding:.1rem 0}
 .claim details>:last-child{margin-bottom:0}
-@media (max-width:44rem){.wide .card img{max-width:none;width:44rem}tbody th{max-width:42vw;white-space:normal}}
+@media (max-width:44rem){.wide .card img{max-width:none;width:44rem}th:first-child{max-width:42vw;white-space:normal}
+th[scope=rowgroup]{max-width:none}}
 @media (max-width:34rem){dl{grid-template-columns:minmax(0,1fr);gap:0}dd{margin-bottom:.5rem}h1{font-size:1.45rem}}
 @media print{.bar,.filter{display:none}}
 """
