@@ -86,6 +86,7 @@ def test_embeddings_of_a_shared_population(four):
     numbers = drawn.numbers["GEMS"]["seed 5"]
     assert numbers["anchors"] == 6 and numbers["codes_players"] is None and numbers["codes_distance"] > 0
     assert 0 < numbers["entropy"] <= np.log(7)
+    assert set(drawn.numbers["GEMS"]) == {"seed 5", "untrained"} and drawn.numbers["GEMS"]["untrained"]["anchors"] == 6
     actions, codes, *_ = drawn.files["embeddings-GEMS.png"].axes
     assert [len(axis.collections) for axis in (actions, codes)] == [2, 1]
     assert sum(len(points.get_offsets()) for points in codes.collections) == 3

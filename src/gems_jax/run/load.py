@@ -344,7 +344,7 @@ def _last_row(folder: Path, iteration: int) -> dict[str, float]:
     except (RunError, ValueError, OSError):  # the policy plays without it
         return {}
     count = len(next(iter(rows.values()), ()))
-    return {name: float(values[iteration - 1]) for name, values in rows.items()} if count >= iteration else {}
+    return {name: float(values[iteration - 1]) for name, values in rows.items()} if 0 < iteration <= count else {}
 
 
 def run_folder(path: Path) -> Path:

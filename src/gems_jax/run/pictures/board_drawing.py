@@ -65,8 +65,8 @@ def _chess(axis: Any, state: GameState, moved: Sequence[Field]) -> None:
     for column, row in moved:
         frame: dict[str, Any] = {"edgecolor": MARK["stroke"], "linewidth": 1.6, "fill": False, "zorder": 2}
         axis.add_patch(Rectangle((column - 0.44, row - 0.44), 0.88, 0.88, **frame))
-    inches = axis.get_window_extent().width / axis.figure.dpi
-    font = {"fontsize": 72 * inches / 8 * 0.62, "ha": "center", "va": "center_baseline", "zorder": 3}
+    inches = axis.get_window_extent().width / axis.figure.dpi  # before the layout, which makes boards wider
+    font = {"fontsize": 72 * inches / 8 * 1.1, "ha": "center", "va": "center_baseline", "zorder": 3}
     for file, rank in np.argwhere(board):
         light = board[file, rank] > 0
         rim = [withStroke(linewidth=1.3, foreground=EDGE if light else LIGHT)]

@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import jax
 import numpy as np
 
 from gems_jax.run.directory import slug
-from gems_jax.run.load import LoadedPolicy, load_state, policy_of
+from gems_jax.run.load import LoadedPolicy, RunState, load_state, policy_of
 
 if TYPE_CHECKING:
     from gems_jax.run.spec import Plan
@@ -41,6 +42,16 @@ def trained(plan: Plan, folder: Path) -> dict[str, list[Trained]]:
 
 def _trained(path: Path, seed: int) -> Trained:
     found = load_state(path, seed=seed)
+    return _seen(found)
+
+
+def untrained(path: Path, seed: int) -> Trained:
+    """The same before its first iteration: what a picture shows that training has no part in."""
+    found = load_state(path, seed=seed)
+    return _seen(found._replace(state=found.problem.solver.init(jax.random.key(seed)), iteration=0))
+
+
+def _seen(found: RunState) -> Trained:
     policy, state = policy_of(found), found.state
     holder = state if hasattr(state, "active") else getattr(state, "store", None)
     sigma = np.asarray(policy.profile.sigma)

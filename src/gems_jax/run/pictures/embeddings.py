@@ -18,7 +18,7 @@ from gems_jax.evaluate import embeddings as maths
 from gems_jax.evaluate.sampled import player_names
 from gems_jax.roles import at
 from gems_jax.run.directory import slug
-from gems_jax.run.pictures.drawn import Drawn, Trained, trained
+from gems_jax.run.pictures.drawn import Drawn, Trained, trained, untrained
 from gems_jax.run.plotting import panels_of
 from gems_jax.run.words import words_of
 from gems_jax.types import Game, num_players
@@ -49,13 +49,14 @@ class Embedded(NamedTuple):
 
 
 def embeddings(plan: Plan, folder: Path) -> Drawn:
-    """`embeddings-<arm>.png`; numbers by arm and seed: how the clouds lie."""
+    """`embeddings-<arm>.png`; numbers by arm and seed: how the clouds lie, and how the first seed's did untrained."""
     files, numbers = {}, {}
     for label, members in trained(plan, folder).items():
         found = {f"seed {member.policy.seed}": embed(member) for member in members}
         told = {seed: quantities(seen) for seed, seen in found.items()}
         files[f"embeddings-{slug(label)}.png"] = _figure(label, found, told)
-        numbers[label] = told
+        before = untrained(folder / slug(label), members[0].policy.seed)
+        numbers[label] = told | {"untrained": quantities(embed(before))}
     return Drawn(files, numbers)
 
 
