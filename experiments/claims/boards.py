@@ -10,9 +10,18 @@ SHARED = " One population plays both sides here, so clouds differ in the positio
 LINE = 0.25
 
 
-def cloud(game: str, what: str) -> Picture:
-    """A number of the picture `embeddings`, of all seeds of GEMS."""
-    return Picture(game, "embeddings", ("gems.", f".{what}"), what.replace("_", ", "))
+def cloud(game: str, what: str, whose: str = "seed") -> Picture:
+    """A number of the picture `embeddings`, of all seeds of GEMS or of the `untrained` population."""
+    label = what.replace("_", ", ") + (", untrained" if whose == "untrained" else "")
+    return Picture(game, "embeddings", (f"gems.{whose}", f".{what}"), f"{label}:")
+
+
+def apart(game: str, what: str, at_least: float) -> All:
+    """Clouds lie apart, and further than before training."""
+    learned = Compare(
+        cloud(game, what), cloud(game, what, "untrained"), lower=False, what="the same beside that before training"
+    )
+    return All((Bound(cloud(game, what), at_least=at_least), learned))
 
 
 def spread_out(game: str) -> Compare:
@@ -47,7 +56,7 @@ CLAIMS = (
         quote="action-distribution embeddings for the two players occupy distinct, complementary regions",
         where="appendix K, fig:hanabi_action_embeds",
         paper="pictures",
-        rule=Bound(cloud("hanabi", "actions_players"), at_least=LINE),
+        rule=apart("hanabi", "actions_players", LINE),
         note=CLOUDS + SHARED,
     ),
     Claim(
@@ -66,7 +75,7 @@ CLAIMS = (
         paper="pictures",
         rule=All(
             (
-                Bound(cloud("go", "actions_two"), at_least=0.5),
+                apart("go", "actions_two", 0.5),
                 Compare(cloud("go", "actions_two"), cloud("go", "actions_one"), lower=False),
             )
         ),

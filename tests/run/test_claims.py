@@ -240,8 +240,8 @@ def test_rows_of_a_study_and_numbers_of_a_picture() -> None:
     assert verdict(Bound(rounds("eb"), at_most=100, exact=True), study=study).verdict is HELD
     assert verdict(Bound(rounds("eb", "greedy"), at_most=100, exact=True), study=study).verdict is NOT
     assert verdict(Bound(rounds("none"), at_most=100, exact=True), study=study).verdict is UNKNOWN
-    pictures = {"clouds": {"numbers": {"gems": {"seed 0": {"x": 0.1, "y": None}, "seed 1": {"x": 0.2}}}}}
-    found = Picture("toys", "clouds", ("gems.", ".x"), "x")
+    pictures = {"clouds": {"numbers": {"gems": {"seed 0": {"x": 0.1, "y": None}, "seed 1": {"x": 0.2, "xx": 9.0}}}}}
+    found = Picture("toys", "clouds", ("gems.seed", ".x"), "x")
     (one,) = found.find(sources(row("gems", "gap", 1.0), pictures=pictures))
     assert one.mean == pytest.approx(0.15) and one.seeds == 2
     assert verdict(Bound(found, at_most=0.5), pictures=pictures).verdict is CONDITION  # two seeds: a wide interval

@@ -162,7 +162,7 @@ class Figure:
 
 @dataclasses.dataclass(frozen=True)
 class Picture:
-    """Numbers of a picture, by words that their names hold: of several, one per seed, the mean with its interval."""
+    """Numbers of a picture by words of their names, which end in the last one: of several seeds the mean."""
 
     experiment: str
     picture: str
@@ -179,7 +179,7 @@ class Picture:
         values = [
             value
             for name, value in flat(drawn.get("numbers") or {})
-            if all(word in name for word in self.words) and math.isfinite(value)
+            if all(word in name for word in self.words) and name.endswith(self.words[-1]) and math.isfinite(value)
         ]
         if not values:
             why = drawn.get("failed") or f"no numbers about {' '.join(self.words)}"

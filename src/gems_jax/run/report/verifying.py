@@ -89,7 +89,8 @@ def compare_rows(
                 Mean(float(one[field]), float(row[deviation]) / math.sqrt(one.get("runs") or row["runs"]), math.inf)
                 for one in (before[name], row)
             )
-            compared.append(Comparison(f"{stated.name}, {', '.join(name)}: {readable(field)}", one, other, floor))
+            what = f"{stated.name}, {', '.join(name)}: {field.replace('_', ' ')}"
+            compared.append(Comparison(what, one, other, floor))
     return compared
 
 
