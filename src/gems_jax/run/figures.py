@@ -211,7 +211,7 @@ def outcomes(
                 axis.axhline(rows[column].mean(), color=style.color, linestyle=":", linewidth=1.2, label=arm, zorder=1)
                 continue
             x = rows["seconds"].mean(axis=0) / 60.0 if over_time else rows["iteration"][0]
-            points = _measured(rows)
+            points = measured(rows)
             draw_curve(axis, x[points], rows[column][:, points], style, arm)
             margin = rows.get(f"{column}_interval")
             if margin is not None and len(margin) == 1:
@@ -235,7 +235,7 @@ def outcomes(
     return figure
 
 
-def _measured(rows: Rows) -> np.ndarray:
+def measured(rows: Rows) -> np.ndarray:
     """Iterations (from 0) to draw: rows that are measured by episodes repeat themselves between two measurements."""
     margins = [values for column, values in rows.items() if column.endswith("_interval")]
     if not margins:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gems_jax.run.directory import open_run, slug
+from gems_jax.run.figures import measured
 from gems_jax.run.labels import readable
 from gems_jax.run.pictures.drawn import Drawn
 from gems_jax.run.plotting import along_iterations, draw_curve, of_seeds, panels_of, styles_of
@@ -60,11 +61,7 @@ def _logged(path: Path) -> Logged:
     """The rows of all seeds, of the iterations in which games were played: between them the rows repeat."""
     seeds = [read_metrics(member) for member in open_run(path).members]
     rows = {name: np.stack([seed[name] for seed in seeds]) for name in seeds[0]}
-    columns = [rows[name] for name in rows if name.endswith("_interval")]
-    if not columns:
-        return rows
-    changed = np.any([(np.diff(values, axis=1) != 0).any(axis=0) for values in columns], axis=0)
-    points = np.flatnonzero(np.append(True, changed))
+    points = measured(rows)
     return {name: values[:, points] for name, values in rows.items()}
 
 
