@@ -1,9 +1,10 @@
 """Connect Four, Hanabi, Go and chess: clouds of policies, and how games end."""
 
 from gems_jax.run.report.claims import Claim
+from gems_jax.run.report.combining import All
 from gems_jax.run.report.costs import Quickens
 from gems_jax.run.report.quantities import Column, Picture
-from gems_jax.run.report.rules import All, Bound, Compare
+from gems_jax.run.report.rules import Bound, Compare
 
 CLOUDS = "Silhouette of the players' clouds: 0 is one cloud, 1 are two points far apart; here 0.25 is the line."
 SHARED = " One population plays both sides here, so clouds differ in the positions alone."
@@ -50,6 +51,15 @@ CLAIMS = (
         where="appendix J, fig:connect4_latent_embeds",
         paper="pictures",
         rule=spread_out("connect4"),
+    ),
+    Claim(
+        key="connect4-optimal",
+        quote="GEMS has converged to the shared, symmetric geometry of optimal play",
+        where="appendix J",
+        paper="no numbers",
+        rule=Bound(Column("connect4", "gems", "win_tactician"), at_least=0.9),
+        note="Share of wins against a player who sees one ply ahead, from both places: hardly more than half is far "
+        "from optimal play, whose first player always wins.",
     ),
     Claim(
         key="hanabi-separate",
@@ -103,6 +113,14 @@ CLAIMS = (
         paper="by its table 10 % decisive in iterations 1 to 100, 71 % in 901 to 1,000",
         rule=Compare(chess("decisive"), chess("decisive", at=1), lower=False),
         note="One game per iteration there; the share of many games between the policies of one iteration here.",
+    ),
+    Claim(
+        key="chess-black",
+        quote="Initially, black exhibits early dominance",
+        where="appendix N, fig:chess-1-9",
+        paper="by its table black won 6 and white 4 of the games 1 to 100, then 36 and 78 of 101 to 400",
+        rule=Compare(chess("second_wins", at=20), chess("first_wins", at=20), lower=False),
+        note="Shares of games between the policies of iteration 20 that black and white won.",
     ),
     Claim(
         key="chess-mates",

@@ -1,8 +1,9 @@
 """Kuhn poker. The paper's figures are NashConv: half of them is exploitability as it is counted here."""
 
 from gems_jax.run.report.claims import Claim
+from gems_jax.run.report.combining import Either
 from gems_jax.run.report.quantities import Column
-from gems_jax.run.report.rules import BestAmong, Bound, Compare, Either
+from gems_jax.run.report.rules import BestAmong, Bound, Compare
 
 HALF = "The paper reports NashConv as exploitability: 0.18 and 0.44 are 0.09 and 0.22 here."
 BASELINES = Column("kuhn_compare", "[!gs]* 1x", "exploitability", iterations=40)
@@ -71,6 +72,23 @@ CLAIMS = (
         paper="82, with a cap of 32 per role",
         rule=Bound(Column("kuhn_compare", "gems paper 1x", "active_anchors", iterations=40), at_least=82, exact=True),
         note="The same table caps the anchors at 32 per role, so that two roles hold at most 64.",
+    ),
+    Claim(
+        key="kuhn-oracle",
+        quote="EB-UCB identifies strong candidates",
+        where="section 1, contributions",
+        paper="no numbers",
+        rule=Bound(Column("kuhn_compare", "gems paper 1x", "budget_oracle", iterations=40), at_most=0.01),
+        note="What the best candidate of the pool earns beyond the chosen one and beyond all anchors, exactly.",
+    ),
+    Claim(
+        key="kuhn-forgetting",
+        quote="while retaining its ability to produce previously effective policies",
+        where="section 3.5",
+        paper="no numbers",
+        rule=Bound(Column("kuhn_compare", "gems paper 1x", "forgetting_value", iterations=40), at_least=-0.02),
+        note="What active anchors earn now less what they earned as they were when added, against the mixture of the "
+        "end, mean: above 0 they have gained.",
     ),
     Claim(
         key="ablation-nothing",

@@ -1,8 +1,9 @@
 """Simple Tag and Simple Spread: what the paper shows in pictures, as numbers."""
 
 from gems_jax.run.report.claims import Claim
+from gems_jax.run.report.combining import All
 from gems_jax.run.report.quantities import Column
-from gems_jax.run.report.rules import All, Bound, Compare, Steadier
+from gems_jax.run.report.rules import Bound, Compare, Steadier
 
 
 def ours(game: str, column: str) -> Column:

@@ -1,8 +1,9 @@
 """Deceptive Messages and Public Goods, and joint play."""
 
 from gems_jax.run.report.claims import Claim
+from gems_jax.run.report.combining import Either
 from gems_jax.run.report.quantities import Column
-from gems_jax.run.report.rules import Bound, Compare, Either, Same, Steadier
+from gems_jax.run.report.rules import Bound, Compare, Same, Steadier
 
 GENERAL_SUM = ("psro", "alpha_psro")
 FAMILY = ("*psro", "*double_oracle")
@@ -106,6 +107,14 @@ DECEPTIVE = (
     ),
 )
 PUBLIC_GOODS = (
+    Claim(
+        key="free-riding",
+        quote="When r/n < c < r, each individual gains by defecting (free-riding)",
+        where="appendix Q",
+        paper="a social dilemma",
+        rule=Bound(Column("public_goods", "dilemma tuned", "coop", iterations=10), at_most=0.05),
+        note="Cooperation that is left where r = 3, c = 1, n = 5.",
+    ),
     Claim(
         key="kl-welfare",
         quote="moderate beta_KL in ABR-TR improves welfare",

@@ -2,8 +2,9 @@
 
 from gems_jax.run.report import theory
 from gems_jax.run.report.claims import Claim
+from gems_jax.run.report.combining import All, Either
 from gems_jax.run.report.quantities import Column, Row
-from gems_jax.run.report.rules import All, Bound, Compare, Either, Times
+from gems_jax.run.report.rules import Bound, Compare, Times
 from gems_jax.run.report.theory import Computed
 
 STORY, CONTROL = "Shifting Meta", "control in [0, 1]"

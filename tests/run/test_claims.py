@@ -8,11 +8,12 @@ from experiments import claims as ledger
 from experiments import run as entry
 from gems_jax.run.report import theory
 from gems_jax.run.report.claims import Claim, Verdict, inequality, interval, judge, number
+from gems_jax.run.report.combining import All, Either
 from gems_jax.run.report.costs import Faster, Flat, Power, Quickens, Smaller
 from gems_jax.run.report.gathering import Source, Sources
 from gems_jax.run.report.ledger import everything, make_ledger, tally
 from gems_jax.run.report.quantities import Column, Figure, Missing, Picture, Row
-from gems_jax.run.report.rules import All, BestAmong, Bound, Compare, Either, Same, Steadier, Times, difference
+from gems_jax.run.report.rules import BestAmong, Bound, Compare, Same, Steadier, Times, difference
 from gems_jax.run.statistics import Interval, mean_interval
 
 HELD, CONDITION, NOT, UNKNOWN = Verdict

@@ -1,0 +1,70 @@
+"""Rules made of rules."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from gems_jax.run.report.claims import Judged, Rule, Verdict, join, worst
+from gems_jax.run.report.gathering import Sources
+from gems_jax.run.report.quantities import Missing
+
+
+@dataclasses.dataclass(frozen=True)
+class Either:
+    """The first rule; where that does not hold, the second makes it hold with a condition."""
+
+    first: Rule
+    otherwise: Rule
+    condition: str
+
+    @property
+    def words(self) -> str:
+        return f"{self.first.words}; with a condition: {self.otherwise.words}"
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return (*self.first.columns, *self.otherwise.columns)
+
+    def judge(self, sources: Sources) -> Judged:
+        try:
+            one = self.first.judge(sources)
+        except Missing:
+            one = Judged(Verdict.UNKNOWN, "")
+        if one.verdict in (Verdict.HELD, Verdict.CONDITION):
+            return one
+        try:
+            two = self.otherwise.judge(sources)
+        except Missing:
+            if one.verdict is Verdict.UNKNOWN:
+                raise
+            return one
+        both = one.ours if two.ours in one.ours else join(one.ours, two.ours)
+        if two.verdict is Verdict.NOT:
+            told = one if one.verdict is Verdict.NOT else two
+            return Judged(Verdict.NOT, both, told.condition, (*one.used, *two.used))
+        return Judged(Verdict.CONDITION, both, join(self.condition, two.condition), (*one.used, *two.used))
+
+
+@dataclasses.dataclass(frozen=True)
+class All:
+    """Every rule; parts that do not hold while others do are told."""
+
+    rules: tuple[Rule, ...]
+
+    @property
+    def words(self) -> str:
+        return "; and ".join(rule.words for rule in self.rules)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return tuple(column for rule in self.rules for column in rule.columns)
+
+    def judge(self, sources: Sources) -> Judged:
+        judged = [rule.judge(sources) for rule in self.rules]
+        verdict = worst([one.verdict for one in judged])
+        used = tuple(found for one in judged for found in one.used)
+        failing = [rule.words for rule, one in zip(self.rules, judged, strict=True) if one.verdict is Verdict.NOT]
+        some = f"not this: {'; '.join(failing)}" if failing and len(failing) < len(judged) else ""
+        return Judged(
+            verdict, join(*(one.ours for one in judged)), join(some, *(one.condition for one in judged)), used
+        )
