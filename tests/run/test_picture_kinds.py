@@ -16,7 +16,7 @@ from gems_jax.run.pictures import PICTURES
 from gems_jax.run.pictures.board_drawing import draw_board
 from gems_jax.run.pictures.boards import frames_of
 from gems_jax.run.pictures.drawn import trained
-from gems_jax.run.pictures.embeddings import Cloud, Embedded, quantities
+from gems_jax.run.pictures.embeddings import Cloud, Embedded, embed, quantities
 from gems_jax.run.pictures.ghosts import watched
 from gems_jax.run.plotting import panels_of
 from gems_jax.run.spec import Arm, Experiment, make_plan
@@ -94,8 +94,7 @@ def test_embeddings_of_a_shared_population(four):
 
 def test_populations_of_their_own_are_asked_about_the_same_positions(tmp_path):
     """Three anchors of each player. In rock-paper-scissors there is one position for each, asked about many times."""
-    drawn = PICTURES["embeddings"](*finished(tmp_path, "biased_rps", ("GEMS",), (0,)))
-    numbers = drawn.numbers["GEMS"]["seed 0"]
+    numbers = quantities(embed(trained(*finished(tmp_path, "biased_rps", ("GEMS",), (0,)))["GEMS"][0]))
     assert numbers["anchors"] == 6 and numbers["codes_players"] is not None and numbers["actions_players"] is not None
     assert numbers["actions_dimension"] <= 4.01  # of twice three probabilities that sum to one
 

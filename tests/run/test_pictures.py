@@ -29,7 +29,7 @@ def test_what_is_drawn_is_written_and_what_fails_is_told(tmp_path, monkeypatch: 
     monkeypatch.setitem(PICTURES, "good", good)
     monkeypatch.setitem(PICTURES, "bad", bad)
     spec = Experiment(
-        "x", "X", "kuhn_poker", (Arm("r", method="random"),), 1, (0,), pictures=("bad", "good"), report=(1,)
+        "x", "X", "biased_rps", (Arm("r", method="random"),), 1, (0,), pictures=("bad", "good"), report=(1,)
     )
     stream = io.StringIO()
     result = run_experiment(spec, root=tmp_path, console=Console(file=stream, interactive=False))
