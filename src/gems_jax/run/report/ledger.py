@@ -42,14 +42,26 @@ def markdown(ledger: Ledger) -> str:
     lines = ["## The paper's claims", "", f"{len(entries)} claims: {tally(entries)}.", "", RULES, ""]
     for theme, group in ledger.items():
         lines += [f"### {theme}", "", _row(HEADER), _row(["---"] * len(HEADER)), *map(_line, group), ""]
-        lines += [f"- {entry.claim.where}: {entry.claim.note}" for entry in group if entry.claim.note] + [""]
+        lines += [*_notes(group), ""]
     return "\n".join(lines)
+
+
+def _notes(group: Sequence[Entry]) -> list[str]:
+    """Every note once, with the beginnings of the claims that it is about."""
+    about: dict[str, list[str]] = {}
+    for entry in group:
+        if entry.claim.note:
+            about.setdefault(entry.claim.note, []).append(" ".join(entry.claim.quote.split()[:5]))
+    return [
+        f"- {'; '.join(dict.fromkeys(f'“{quote} …”' for quote in quotes))}: {note}" for note, quotes in about.items()
+    ]
 
 
 def _line(entry: Entry) -> str:
     claim = entry.claim
     verdict = f"**{entry.verdict}**" + (f": {entry.condition}" if entry.condition else "")
-    commands = ", ".join(f"`{command}`" for command in entry.commands)
+    told = entry.commands if entry.verdict is not Verdict.UNKNOWN else ()  # there the verdict names it
+    commands = ", ".join(f"`{command}`" for command in told)
     return _row((f"\u201c{claim.quote}\u201d", claim.where, claim.paper, entry.ours, entry.budget, verdict, commands))
 
 

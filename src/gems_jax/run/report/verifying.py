@@ -119,4 +119,4 @@ def verdict(compared: Sequence[Comparison]) -> tuple[Table, list[str]]:
         if not one.agrees(count)
     ]
     caption = f"{count} numbers; a right program fails in {WRONG:.0%} of verifications or less"
-    return Table(("number", "stated", "found", "may differ by", ""), tuple(body), (count - len(lines),), caption), lines
+    return Table(("number", "stated", "found", "may differ by", ""), tuple(body), (len(lines) - 1,), caption), lines
