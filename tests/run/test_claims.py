@@ -69,7 +69,7 @@ def test_bound(mean: float, expected: Verdict) -> None:
 def test_a_bound_on_several_is_as_good_as_the_worst_of_them() -> None:
     rows = [row("a", "gap", 0.1, 0.01), row("b", "gap", 0.5, 0.01), row("c", "other", 0.9, 0.01)]
     found = verdict(Bound(of("*"), at_most=0.2), *rows)
-    assert found.verdict is NOT and found.condition == "not for b" and found.ours == "a 0.1 ± 0.01, b 0.5 ± 0.01"
+    assert found.verdict is NOT and found.condition == "not for b" and found.ours == "gap: a 0.1 ± 0.01, b 0.5 ± 0.01"
     assert verdict(Bound(of(("a", "c")), at_most=0.2), *rows).verdict is HELD
 
 

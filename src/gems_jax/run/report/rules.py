@@ -13,7 +13,7 @@ from scipy.stats import t as student
 
 from gems_jax.run.report.claims import Judged, Verdict, inequality, interval, join, number, worst
 from gems_jax.run.report.gathering import Sources
-from gems_jax.run.report.quantities import Found, Missing, Quantity
+from gems_jax.run.report.quantities import Column, Found, Missing, Quantity
 from gems_jax.run.statistics import Interval
 
 SHOWN = 4  # numbers in a cell; of more, the extremes
@@ -45,7 +45,8 @@ class Bound:
         verdict = worst([verdict for verdict, _ in judged])
         wrong = [one.label for one, (v, _) in zip(found, judged, strict=True) if v is Verdict.NOT]
         some = f"not for {_few(wrong)}" if wrong and len(wrong) < len(found) else ""
-        return Judged(verdict, listed(found), join(some, _conditions(found, judged, verdict)), tuple(found))
+        told = f"{_named(self.of)}{listed(found)}"
+        return Judged(verdict, told, join(some, _conditions(found, judged, verdict)), tuple(found))
 
     def _one(self, found: Interval) -> tuple[Verdict, str]:
         if self.exact:
@@ -93,7 +94,7 @@ class Compare:
         side = "lower" if self.lower else "higher"
         counted = f"{side} than {better} of {len(others)}" if len(others) > 1 else ""
         told = join(counted, _conditions(others, judged, verdict))
-        return Judged(verdict, f"{listed([mine])}; {listed(others)}", told, (mine, *others))
+        return Judged(verdict, f"{_named(self.of)}{listed([mine])}; {listed(others)}", told, (mine, *others))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -246,6 +247,11 @@ def _scaled(margin: Interval, sign: float) -> Interval:
 def _what(of: Quantity) -> str:
     found = getattr(of, "words", "") or getattr(of, "field", "") or getattr(of, "figure", "")
     return found.replace("_", " ") if isinstance(found, str) else " ".join(found)
+
+
+def _named(of: Quantity) -> str:
+    """The name of a column, whose numbers are called by their arms."""
+    return f"{of.words}: " if isinstance(of, Column) else ""
 
 
 def _few(labels: list[str]) -> str:
