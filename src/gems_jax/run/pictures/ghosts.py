@@ -25,7 +25,7 @@ from gems_jax.types import GameState
 if TYPE_CHECKING:
     from gems_jax.run.spec import Plan
 
-CELL = 2.7  # inches
+CELL, LEGEND = 2.7, 4.6  # inches; no figure is narrower than its legend
 
 
 def ghosts(plan: Plan, folder: Path) -> Drawn:
@@ -38,7 +38,9 @@ def ghosts(plan: Plan, folder: Path) -> Drawn:
         for label, members in arms.items()
     }
     rows, columns = len(tracks), len(plan.spec.seeds)
-    figure, axes = panels_of(rows, columns, width=CELL * columns + 0.4, height=(CELL + 0.35) * rows + 0.4, sharex=False)
+    figure, axes = panels_of(
+        rows, columns, width=max(CELL * columns + 0.4, LEGEND), height=(CELL + 0.35) * rows + 0.4, sharex=False
+    )
     numbers: dict[str, Any] = {}
     for (label, found), row in zip(tracks.items(), axes, strict=True):
         game, numbers[label] = games[label], {}
@@ -54,7 +56,7 @@ def ghosts(plan: Plan, folder: Path) -> Drawn:
     for seed, axis in zip(plan.spec.seeds, axes[-1], strict=True):
         axis.set_xlabel(f"seed {seed}", fontsize=9)
     times = ", ".join(map(str, particles.moments(len(next(iter(tracks.values()))[0].reward))))
-    how = f"steps {times}: the earlier, the fainter; dashed: the square of side 2 in which everything starts"
+    how = f"steps {times}: the earlier, the fainter\ndashed: the square of side 2 in which everything starts"
     particles.draw_legend(figure, next(iter(games.values())), loc="outside lower center", title=how, title_fontsize=7.5)
     moving = {
         f"ghosts-{slug(label)}.gif": particles.animated(games[label], found[0]) for label, found in tracks.items()

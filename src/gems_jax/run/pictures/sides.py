@@ -47,13 +47,18 @@ def outcomes_of_sides(plan: Plan, folder: Path) -> Drawn:
         axis.set_title(label, fontsize=10)
     for axis, name in zip(axes[len(logged) :], beside, strict=True):
         for style, (label, rows) in zip(styles_of(logged), logged.items(), strict=True):
-            draw_curve(axis, rows["iteration"][0], rows[name], style, label)
+            x, margin = rows["iteration"][0], rows.get(f"{name}_interval")
+            draw_curve(axis, x, rows[name], style, label)
+            if margin is not None and len(margin) == 1:  # one seed: the interval of the games that it was measured by
+                low, high = (rows[name][0] + sign * margin[0] for sign in (-1, 1))
+                axis.fill_between(x, low, high, color=style.color, alpha=0.15, linewidth=0)
         axis.set_ylim(-0.02, 1.02)
         axis.set_ylabel(readable(name))
         axis.grid(True, color="0.9", linewidth=0.6)
         along_iterations(axis)
     seeds = max(len(rows["iteration"]) for rows in logged.values())
-    _legends(figure, axes, len(logged), f"means over {seeds} seeds; " + of_seeds(seeds) if seeds > 1 else "one seed")
+    one = "one seed; bands: 95 % intervals of its games"
+    _legends(figure, axes, len(logged), one if seeds == 1 else f"stacks: means over {seeds} seeds; {of_seeds(seeds)}")
     return Drawn({"outcomes_of_sides.png": figure}, {label: _numbers(rows) for label, rows in logged.items()})
 
 
