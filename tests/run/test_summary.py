@@ -67,6 +67,8 @@ def test_a_ranking_by_hand() -> None:
     assert table.rows[1][1:] == ("1", "1.0000", "0.1000 ± 0.0000", "1.5k", "20", "10", "2.5", "0.5")
     assert table.rows[2][4:] == ("90", "", "4", "0.2", "0.0")
     assert table.rows[4][1] == "1"
+    each = ranking([small, big], ["exploitability"], [1], groups[:1], each=True)
+    assert each.header[6] == "ms" and each.rows[1][6] == "1.75e+03"  # 7 s of two iterations of two seeds
 
 
 def test_a_panel_for_each_group(tmp_path: Path) -> None:

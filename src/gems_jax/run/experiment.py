@@ -210,7 +210,7 @@ def _finish(plan: Plan, folder: Path, results: Sequence[ArmResult], console: Con
     pictures = draw_pictures(plan, folder, console.say)
     drawn += pictures.figures
     if spec.groups:
-        table = summary.ranking(results, spec.metrics, spec.report, spec.groups)
+        table = summary.ranking(results, spec.metrics, spec.report, spec.groups, each=spec.ablation)
     else:
         table = summary.comparison(results, spec.metrics, spec.report)
     told = [_check(check, results) for check in spec.checks]

@@ -123,15 +123,17 @@ def ranking(
     metrics: Sequence[str],
     report: Sequence[int],
     groups: Sequence[tuple[str, Sequence[str]]],
+    each: bool = False,
 ) -> Table:
     """One line per arm, the best of each group first: the first metric at the reported iterations, the others and what
-    it all cost at the last. Intervals are of the number that ranks: more would not fit a terminal."""
+    it all cost at the last. Intervals are of the number that ranks: more would not fit a terminal. each: time is of one
+    iteration and seed, compilation apart, for arms that share programs."""
     by_label = {result.label: result for result in results}
     headline, others = metrics[0], metrics[1:]
     shown = marks(report, max(result.iterations for result in results))
     header = [readable(headline), "#", *(f"at {mark}" for mark in shown)]
     header += [readable(metric).removeprefix(f"{readable(headline)}, ").removeprefix("run ") for metric in others]
-    header += ["steps", "updates", "s", "kB", "payoffs"]
+    header += ["steps", "updates", "ms" if each else "s", "kB", "payoffs"]
     body: list[tuple[str, ...]] = []
     sections = []
     for title, members in groups:
@@ -144,17 +146,20 @@ def ranking(
             cells += [_interval_text(result.at(metric, last), alone=True) for metric in others]
             for column in ("env_steps", "gradient_steps"):
                 cells.append(short_number(result.rows[column].mean()) if column in result.rows else "")
-            cells.append(f"{_mean(result, 'seconds') + result.compile_seconds:.0f}")
+            seconds = _mean(result, "seconds")
+            per = 1e3 * seconds / (result.seeds * result.iterations)
+            cells.append(f"{per:.3g}" if each else f"{seconds + result.compile_seconds:.0f}")
             held = [_mean(result, column) if column in result.rows else 0.0 for column in _BYTES]
             cells += [f"{sum(held) / 1e3:.1f}", f"{held[1] / 1e3:.1f}"]
             body.append((f"  {result.label}", str(place), *cells))
         sections.append(len(body) - 1)
     seeds = results[0].seeds
     interval = "; mean ± half of the 95 % interval (Student t)" * (seeds > 1)
+    time = "ms: of one iteration and seed" if each else "s: seconds of all seeds with compilation"
     caption = (
         f"{seeds} seed{'s' * (seeds > 1)}{interval}; average: of the run's average mixture; steps of the environment "
-        "and gradient updates per iteration; s: seconds of all seeds with compilation; kB: all that one seed carries "
-        "along, at the end, of which payoff tables"
+        f"and gradient updates per iteration; {time}; kB: all that one seed carries along, at the end, of which payoff "
+        "tables"
     )
     return Table(tuple(header), tuple(body), tuple(sections), caption)
 
