@@ -253,3 +253,17 @@ def test_a_page_that_cannot_be_written_costs_nothing(
 def test_every_experiment_has_a_question() -> None:
     for name in entry.known():
         assert report.about(name).question, name
+
+
+def test_pictures_keep_their_place_and_wide_ones_have_all_of_it(tmp_path: Path) -> None:
+    made = {
+        "wide.png": bytes(16) + (1768).to_bytes(4, "big") + (806).to_bytes(4, "big"),
+        "small.png": bytes(16) + (600).to_bytes(4, "big") + (400).to_bytes(4, "big"),
+        "game.gif": b"GIF89a" + (360).to_bytes(2, "little") + (300).to_bytes(2, "little"),
+    }
+    drawn = {}
+    for name, content in made.items():
+        (tmp_path / name).write_bytes(content)
+        drawn[name] = html.picture(tmp_path / name, "alt", "caption")
+    assert 'class="wide"' in drawn["wide.png"] and 'width="1768" height="806"' in drawn["wide.png"]
+    assert 'class="wide"' not in drawn["small.png"] and 'width="360" height="300"' in drawn["game.gif"]

@@ -38,7 +38,7 @@ class Either:
             if one.verdict is Verdict.UNKNOWN:
                 raise
             return one
-        both = one.ours if two.ours in one.ours else join(one.ours, two.ours)
+        both = one.ours if two.ours in one.ours else two.ours if one.ours in two.ours else join(one.ours, two.ours)
         if two.verdict is Verdict.NOT:
             told = one if one.verdict is Verdict.NOT else two
             return Judged(Verdict.NOT, both, told.condition, (*one.used, *two.used))

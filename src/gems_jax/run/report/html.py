@@ -11,6 +11,7 @@ from pathlib import Path
 
 from gems_jax.run.summary import Table
 
+WIDE = 1000  # pixels: a figure of several panels
 KINDS = {".png": "image/png", ".gif": "image/gif", ".svg": "image/svg+xml", ".csv": "text/csv", ".json": "text/plain"}
 
 
@@ -72,18 +73,22 @@ def data_uri(path: Path) -> str:
 
 def picture(path: Path, alt: str, caption: str) -> str:
     """A figure on a white card, with its text for those who cannot see it. A wide one has the page's whole width."""
-    image = f'<img src="{data_uri(path)}" alt="{escape(alt)}" loading="lazy">'
+    width, height = _size(path)
+    size = f' width="{width}" height="{height}"' if width and height else ""  # keeps its place until it is loaded
+    image = f'<img src="{data_uri(path)}" alt="{escape(alt)}"{size} loading="lazy">'
     inner = element("div", image, class_="card", tabindex="0") + element("figcaption", words(caption))
-    return element("figure", inner, **({"class_": "wide"} if _is_wide(path) else {}))
+    is_wide = path.suffix == ".png" and (width > 1.7 * height or width > WIDE)
+    return element("figure", inner, **({"class_": "wide"} if is_wide else {}))
 
 
-def _is_wide(path: Path) -> bool:
-    """A PNG of several panels: its width and height stand behind the name of its first chunk."""
+def _size(path: Path) -> tuple[int, int]:
+    """Width and height in pixels, as the first bytes of a PNG or GIF have them; zeros for others."""
     head = path.read_bytes()[:24]
-    if path.suffix != ".png" or len(head) < 24:
-        return False
-    width, height = struct.unpack(">II", head[16:])
-    return width > 1.7 * height or width > 1400
+    if path.suffix == ".png" and len(head) == 24:
+        return struct.unpack(">II", head[16:])  # behind the name of the first chunk
+    if path.suffix == ".gif" and len(head) >= 10:
+        return struct.unpack("<HH", head[6:10])
+    return 0, 0
 
 
 def download(path: Path, name: str) -> str:

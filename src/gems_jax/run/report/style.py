@@ -18,7 +18,7 @@ STYLE = (
 """
     + """
 *{box-sizing:border-box}
-html{scroll-behavior:smooth;scroll-padding-top:3.5rem;-webkit-text-size-adjust:100%}
+html{scroll-padding-top:3.5rem;-webkit-text-size-adjust:100%}
 body{margin:0;background:var(--ground);color:var(--ink);font:16px/1.55 system-ui,-apple-system,"Segoe UI",sans-serif;
 overflow-wrap:break-word}
 main,.bar>div{max-width:70rem;margin:0 auto;padding:0 1rem}
@@ -81,7 +81,8 @@ ul{padding-left:1.2rem}
 .claim details{border:0;padding:0;margin:.2rem 0 0;font-size:.88rem;color:var(--soft)}
 .claim summary{padding:.1rem 0}
 .claim details>:last-child{margin-bottom:0}
-@media (max-width:44rem){.wide .card img{max-width:none;width:44rem}th:first-child{max-width:42vw;white-space:normal}
+@media (max-width:44rem){.wide .card img{max-width:none;width:44rem}
+th:first-child{min-width:9rem;max-width:46vw;white-space:normal}
 th[scope=rowgroup]{max-width:none}}
 @media (max-width:34rem){dl{grid-template-columns:minmax(0,1fr);gap:0}dd{margin-bottom:.5rem}h1{font-size:1.45rem}}
 @media print{.bar,.filter{display:none}}
