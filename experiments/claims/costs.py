@@ -55,8 +55,8 @@ CLAIMS = (
         paper="1250 against 2350 MB, 1.88 times",
         rule=Smaller("tag", "gems", "psro", 1.88),
         note="Megabytes of a process are mostly Python and XLA here, and were mostly Python and PyTorch there. PSRO's "
-        "process grows when XLA compiles anew for a store of twice the size, not by the policies in it: another PSRO in "
-        "the same process finds these programs, and hardly grows.",
+        "process grows when XLA compiles anew for a store of twice the size, not by the policies in it: another PSRO "
+        "in the same process finds these programs, and hardly grows.",
     ),
     *(
         Claim(
