@@ -37,6 +37,14 @@ CAPTIONS = {
     "resources": "What it cost: cumulative seconds and memory over iterations.",
     "against": "The headline at the end against what the arms differ in.",
     "shifting_meta": "Regret and share of right picks around the shift.",
+    "ghosts": "An episode of every seed, a row for every method: where everybody was, the earlier the fainter.",
+    "outcomes_of_sides": "Who wins in games between the policies of one iteration.",
+}
+# of pictures that are drawn for each arm, <kind>-<arm>
+KINDS_OF_PICTURES = {
+    "ghosts": "an episode of the first seed",
+    "embeddings": "anchors as points, by what they do and by their codes: principal components",
+    "boards": "a game of the first seed",
 }
 
 
@@ -183,8 +191,9 @@ def _facts(source: Source) -> str:
 
 def _told(source: Source, path: Path, kind: str = "") -> tuple[str, str]:
     """(text instead of the picture, caption)."""
-    stem = path.stem.replace("_", " ")
-    caption = CAPTIONS.get(path.stem) or f"{kind}{stem}"
+    stem, (first, _, arm) = path.stem.replace("_", " "), path.stem.partition("-")
+    of_arm = f"{arm.replace('_', ' ')}: {KINDS_OF_PICTURES[first]}." if first in KINDS_OF_PICTURES else f"{kind}{stem}"
+    caption = CAPTIONS.get(path.stem) or of_arm
     arms = ", ".join(source.arms) if len(source.arms) <= 12 else f"{len(source.arms)} arms"
     return f"{source.summary['title']}: {kind}{stem}{f', {arms}' if arms else ''}", caption
 
