@@ -36,6 +36,7 @@ CAPTIONS = {
     "forgetting": "What old anchors lost while the generator was trained, and how many policies the mixture has.",
     "resources": "What it cost: cumulative seconds and memory over iterations.",
     "against": "The headline at the end against what the arms differ in.",
+    "ablation": "Every factor at its levels: the numbers at the end, the base beside them.",
     "shifting_meta": "Regret and share of right picks around the shift.",
     "ghosts": "An episode of every seed, a row for every method: where everybody was, the earlier the fainter.",
     "outcomes_of_sides": "Who wins in games between the policies of one iteration.",
