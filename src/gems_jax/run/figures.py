@@ -80,13 +80,23 @@ def draw(
     shown = [column for column in panels if any(column in rows for rows in curves.values())]
     if shown:
         drawn.append(save(outcomes(curves, shown, unit, bounds or {}, over_time), folder / "outcomes.png"))
-    # what has a panel or a line for every arm is for those that can be told apart
-    few = len(curves) <= 2 * len(STYLES)
-    if any(BUDGET[0][0] in rows for rows in curves.values()) and few and not ablation:
+    if not ablation:
+        drawn += _causes_and_costs(curves, folder, unit, groups)
+    return drawn
+
+
+def _causes_and_costs(
+    curves: Mapping[str, Rows], folder: Path, unit: str, groups: Sequence[tuple[str, Sequence[str]]]
+) -> list[Path]:
+    """What has a panel or a line for each arm, as far as there are styles to tell them apart."""
+    drawn = []
+    if 0 < sum(BUDGET[0][0] in rows for rows in curves.values()) <= len(STYLES):
         drawn.append(save(error_budget(curves, unit), folder / "error_budget.png"))
-    if any("forgetting_kl" in rows for rows in curves.values()) and few:
+    if 0 < sum("forgetting_kl" in rows for rows in curves.values()) <= len(STYLES):
         drawn.append(save(forgetting(curves, unit), folder / "forgetting.png"))
-    if has_costs(curves) and few:
+    if len(curves) > len(STYLES) and groups:
+        curves = {arm: curves[arm] for arm in groups[0][1] if arm in curves}
+    if has_costs(curves) and len(curves) <= len(STYLES):
         drawn.append(save(resources(curves), folder / "resources.png"))
     return drawn
 
