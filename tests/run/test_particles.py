@@ -133,6 +133,7 @@ def test_moments_of_the_still():
     assert np.diff(np.concatenate([[0], blue.astype(int)])).clip(0).sum() == 6  # six stretches of blue
 
 
+@pytest.mark.slow
 def test_replays_of_a_run(tmp_path: Path):
     """The command writes words, a GIF and a still per game, of continuous actions too; the seed decides."""
     config = SMALL.replace(policy="mlp", policy_hidden=(8,))

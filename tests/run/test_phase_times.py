@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 from gems_jax import init_gems
 from gems_jax.phases.budget import episodes_of
@@ -27,6 +28,7 @@ def test_operations_of_products_loops_and_convolutions():
     assert flops(convolve, image, kernel) == 2 * (9 * 9 * 5) * (3 * 3 * 2)
 
 
+@pytest.mark.slow
 def test_the_phases_add_up_to_the_step():
     key_init, key_time, key = jax.random.split(jax.random.key(0), 3)
     state = init_gems(key_init, RPS, TINY)
