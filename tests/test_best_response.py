@@ -115,7 +115,7 @@ NO_CODE = jnp.zeros((1, 0))
 
 def hand_batch():
     """One episode of three steps, one seat, two actions, at the last step of which the seat is not to move."""
-    shape = (1, 1, 3, 1)
+    shape = (1, 3)
     return Experience(
         code=NO_CODE,
         observation=jnp.zeros((*shape, 2)),
@@ -152,7 +152,7 @@ def test_gradients_of_value_and_entropy_by_hand():
 
     def gradient(value, entropy_weight):
         params = {"actor": jnp.asarray([jnp.log(3.0), 0.0]), "critic": jnp.float32(value)}
-        silent = hand_batch().replace(advantage=jnp.zeros((1, 1, 3, 1)))
+        silent = hand_batch().replace(advantage=jnp.zeros((1, 3)))
         return jax.grad(lambda p: policy_gradient_loss(p, silent, PLAIN, ppo_surrogate, 0.2, 1.0, entropy_weight)[0])(
             params
         )
@@ -222,13 +222,13 @@ def test_truncation_bootstraps_and_termination_does_not():
         )  # fmt: skip
 
     batch = run(jax.random.key(0), pure(3, TAKE, WAIT, STOP), pure(3, TAKE))
-    chex.assert_shape(batch.advantage, (3, 2, 2, 1))
+    chex.assert_shape(batch.advantage, (3, 4))  # two episodes of two steps, one seat
     assert batch.env_steps == 2 * (2 + 2 + 1)
-    np.testing.assert_array_equal(batch.acted[:, :, :, 0], np.tile([True, False], (3, 2, 1)))
+    np.testing.assert_array_equal(batch.acted, np.tile([True, False], (3, 2)))
     expected = [0.25 - 0.25 + 0.27 - 0.3, -0.25 + 0.27 - 0.3, -0.3]
-    np.testing.assert_allclose(batch.advantage[:, 0, 0, 0], expected, rtol=1e-5, atol=1e-7)
-    np.testing.assert_allclose(batch.target[:, 0, 0, 0], np.asarray(expected) + 0.3, rtol=1e-5, atol=1e-6)
-    np.testing.assert_array_equal(batch.action[:, :, 0, 0], [[TAKE] * 2, [WAIT] * 2, [STOP] * 2])
+    np.testing.assert_allclose(batch.advantage[:, 0], expected, rtol=1e-5, atol=1e-7)
+    np.testing.assert_allclose(batch.target[:, 0], np.asarray(expected) + 0.3, rtol=1e-5, atol=1e-6)
+    np.testing.assert_array_equal(batch.action[:, ::2], [[TAKE] * 2, [WAIT] * 2, [STOP] * 2])
 
 
 def test_every_seat_of_a_team_learns_from_the_teams_reward():
@@ -239,9 +239,9 @@ def test_every_seat_of_a_team_learns_from_the_teams_reward():
         jax.random.key(0), team_game(), learner, {"critic": jnp.float32(0.1)}, pure(2, 1), teams, ONE,
         num_opponents=1, episodes=1, discount=1.0, decay=1.0,
     )  # fmt: skip
-    np.testing.assert_allclose(batch.advantage[0, 0], [[3.5 / 10.5 - 0.1] * 2], rtol=1e-5)
-    np.testing.assert_array_equal(batch.acted[0, 0], [[True, True]])
-    np.testing.assert_array_equal(batch.observation[0, 0], np.eye(3)[None, :2])
+    np.testing.assert_allclose(batch.advantage[0], [3.5 / 10.5 - 0.1] * 2, rtol=1e-5)
+    np.testing.assert_array_equal(batch.acted[0], [True, True])
+    np.testing.assert_array_equal(batch.observation[0], np.eye(3)[:2])
 
 
 # --- training

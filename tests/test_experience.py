@@ -124,12 +124,11 @@ def test_returns_of_games_under_way_are_those_of_the_game():
         )  # fmt: skip
 
     batch, lanes = run(jax.random.key(3))
-    assert batch.acted.shape == (1, 256, 80, 1) and batch.env_steps == 256 * 80
+    assert batch.acted.shape == (1, 256 * 80) and batch.env_steps == 256 * 80
     assert lanes.state.terminated.shape == (1, 64, 4) and not lanes.state.terminated.any()
-    seen, acted = np.asarray(batch.observation)[0, :, :, 0], np.asarray(batch.acted)[0, :, :, 0]
-    history = seen[:, :, 7:11]
-    first = acted & ~history.any(axis=2)
-    worth = 4.0 * np.asarray(batch.target)[0, :, :, 0][first]
+    history = np.asarray(batch.observation)[0, :, 7:11]
+    first = np.asarray(batch.acted)[0] & ~history.any(axis=1)
+    worth = 4.0 * np.asarray(batch.target)[0][first]
     assert len(worth) > 8000 and abs(worth.mean() - 0.125) < 0.077
     # an episode lasts 2.33 steps on average in uniform play
     assert abs(int(batch.episodes) / (256 * 80) - 1 / (7 / 3)) < 0.02
@@ -141,16 +140,16 @@ def test_decisions_come_first_and_each_row_once():
     batch, _ = jax.jit(
         lambda k: collect_on(k, KUHN, learner, params, NO_CODE, UNIFORM, lanes, steps=12, discount=1.0, decay=1.0)
     )(jax.random.key(1))
-    marked = batch.replace(target=jnp.arange(48.0).reshape(1, 4, 12, 1))
+    marked = batch.replace(target=jnp.arange(48.0)[None])
     acted = np.flatnonzero(np.asarray(batch.acted).reshape(-1))
     picked = decisions(jax.random.key(2), marked, len(acted))
-    assert picked.acted.shape == (1, len(acted), 1, 1) and picked.acted.all()
+    assert picked.acted.shape == (1, len(acted)) and picked.acted.all()
     assert sorted(np.asarray(picked.target).reshape(-1)) == list(acted)
     assert list(np.asarray(picked.target).reshape(-1)) != list(acted)
     parts = shuffle(jax.random.key(3), marked, 4, 1.0)
-    assert parts["observation"].shape == (4, 1, 12, 1, 1, *KUHN.observation_shape)
+    assert parts["observation"].shape == (4, 1, 12, *KUHN.observation_shape)
     assert sorted(np.asarray(parts["target"]).reshape(-1)) == list(range(48))
-    assert shuffle(jax.random.key(3), marked, 4, 0.5)["acted"].shape == (4, 1, 6, 1, 1)
+    assert shuffle(jax.random.key(3), marked, 4, 0.5)["acted"].shape == (4, 1, 6)
 
 
 @pytest.mark.parametrize(

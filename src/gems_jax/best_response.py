@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -44,6 +44,11 @@ def masked_mean(values: Array, mask: Array) -> Array:
     return jnp.sum(jnp.where(mask, values, 0.0)) / jnp.maximum(jnp.sum(mask), 1)
 
 
+def over_rows(function: Callable[..., Any]) -> Callable[..., Any]:
+    """`function` of one row for all rows [G, R, ...] of a batch."""
+    return jax.vmap(jax.vmap(function))
+
+
 class LossParts(NamedTuple):
     objective: Array
     value_loss: Array
@@ -51,12 +56,11 @@ class LossParts(NamedTuple):
 
 
 def outputs_on(learner: Learner, params: PyTree, batch: Experience) -> distributions.PolicyOutput:
-    """The action distributions of params on every decision of a batch [G, E, T, Q, ...], grouped by code."""
+    """The action distributions of params on every row of a batch [G, R, ...], grouped by code."""
 
     def group(code: Array, observation: Array, legal: Array) -> distributions.PolicyOutput:
         phi = learner.policy(params, code)
-        run = jax.vmap(jax.vmap(jax.vmap(lambda seen, may: learner.apply(phi, seen, may))))
-        return run(observation, legal)
+        return jax.vmap(lambda seen, may: learner.apply(phi, seen, may))(observation, legal)
 
     return jax.vmap(group)(batch.code, batch.observation, batch.legal)
 
@@ -72,13 +76,12 @@ def policy_gradient_loss(
 ) -> tuple[Array, LossParts]:
     """-E[surrogate] + value_weight * squared value error - entropy_weight * entropy, over decisions."""
     outputs = outputs_on(learner, params, batch)
-    over = lambda function: jax.vmap(jax.vmap(jax.vmap(jax.vmap(function))))  # noqa: E731
-    log_prob = over(distributions.log_prob)(outputs, batch.action)
+    log_prob = over_rows(distributions.log_prob)(outputs, batch.action)
     objective = masked_mean(surrogate(log_prob, batch.log_prob, batch.advantage, clip), batch.acted)
-    spread = masked_mean(over(distributions.entropy)(outputs), batch.acted)
+    spread = masked_mean(over_rows(distributions.entropy)(outputs), batch.acted)
 
     def values(code: Array, observation: Array) -> Array:
-        return jax.vmap(jax.vmap(jax.vmap(lambda seen: learner.value(params, code, seen))))(observation)
+        return jax.vmap(lambda seen: learner.value(params, code, seen))(observation)
 
     error = jax.vmap(values)(batch.code, batch.observation) - batch.target
     value_loss = masked_mean(error**2, batch.acted)

@@ -88,16 +88,19 @@ class Learner(NamedTuple):
 
 @struct
 class Experience:
-    """What one player saw and did: G codes, E episodes each, T steps, Q seats of the player."""
+    """What one player saw and did: G codes, E episodes each, R rows of these, one per step and seat of the player.
+
+    Rows are one axis: XLA's CPU kernels take several times as long for the same numbers in seven axes.
+    """
 
     code: Array  # [G, D]
-    observation: Array  # [G, E, T, Q, *obs]
-    legal: Array  # [G, E, T, Q, A]
-    action: Array  # [G, E, T, Q, ...]
-    log_prob: Array  # [G, E, T, Q]
-    acted: Array  # [G, E, T, Q], decisions to learn from
-    advantage: Array  # [G, E, T, Q]
-    target: Array  # [G, E, T, Q], of the critic
+    observation: Array  # [G, R, *obs]
+    legal: Array  # [G, R, A]
+    action: Array  # [G, R, ...]
+    log_prob: Array  # [G, R]
+    acted: Array  # [G, R], decisions to learn from
+    advantage: Array  # [G, R]
+    target: Array  # [G, R], of the critic
     episodes: Array  # [] int32
     env_steps: Array  # [] int32
     earned: Array  # [G, E], what the player's rewards come to, in units of the scaled return
@@ -263,54 +266,67 @@ def _experience(
 ) -> Experience:
     """Advantages for the own seats' trajectories [G, N, M, ...] of player 0: whole episodes, or pieces of them."""
     faced = jnp.repeat(indices, trajectory.length.shape[2], axis=1)
-    trajectory = jax.tree.map(lambda leaf: leaf.reshape(leaf.shape[0], -1, *leaf.shape[3:]), trajectory)  # [G, E, ...]
+    own = jax.tree.map(lambda leaf: leaf.reshape(leaf.shape[0], -1, *leaf.shape[3:]), trajectory)  # [G, E, ...]
     _, width = return_scale(game)
+    team = jnp.mean(own.reward, axis=3) / width  # [G, E, T], in units of the scaled return
+    value = _values(learner, params, codes, own.observation, own.acted.ndim)  # [G, E, T, Q]
+    if whole:  # a time limit bootstraps from the position that it left behind
+        final = _values(learner, params, codes, own.final_observation, 3)  # [G, E, Q]
+        final = jnp.where(own.truncated.any(axis=2)[..., None], final, 0.0)
+        cut = jnp.zeros_like(own.truncated)
+    else:  # that position is gone
+        final, cut = jnp.zeros_like(value[:, :, 0]), own.truncated
 
-    def lane(code: Array, own: Trajectory, others: Array) -> Experience:
-        team = jnp.mean(own.reward, axis=1) / width  # in units of the scaled return
-        value = jax.vmap(jax.vmap(lambda seen: learner.value(params, code, seen)))(own.observation)  # [T, Q]
-        if whole:  # a time limit bootstraps from the position that it left behind
-            final = jax.vmap(lambda seen: learner.value(params, code, seen))(own.final_observation)
-            final, cut = jnp.where(own.truncated.any(), final, 0.0), jnp.zeros_like(own.truncated)
-        else:  # that position is gone
-            final, cut = jnp.zeros(own.acted.shape[1]), own.truncated
-
+    def lane(
+        team: Array, value: Array, acted: Array, terminated: Array, cut: Array, final: Array
+    ) -> tuple[Array, Array]:
         def seat(seat_value: Array, acted: Array, final_value: Array) -> tuple[Array, Array]:
             outlook = Outlook(final_value, jnp.bool_(whole))
-            return advantages(team, seat_value, acted, own.terminated, cut, outlook, discount, decay)
+            return advantages(team, seat_value, acted, terminated, cut, outlook, discount, decay)
 
-        advantage, learnt = jax.vmap(seat, in_axes=(1, 1, 0), out_axes=1)(value, own.acted, final)
-        ended = jnp.sum(own.terminated | own.truncated, dtype=jnp.int32)
-        return Experience(
-            code, own.observation, own.legal, own.action, own.log_prob, learnt, advantage, advantage + value,
-            ended, own.length, team.sum(), others,
-        )  # fmt: skip
+        return jax.vmap(seat, in_axes=(1, 1, 0), out_axes=1)(value, acted, final)
 
-    batch = jax.vmap(jax.vmap(lane, in_axes=(None, 0, 0)))(codes, trajectory, faced)
-    return dataclasses.replace(batch, code=codes, episodes=jnp.sum(batch.episodes), env_steps=jnp.sum(batch.env_steps))
+    advantage, learnt = jax.vmap(jax.vmap(lane))(team, value, own.acted, own.terminated, cut, final)
+    rows = {
+        "observation": own.observation, "legal": own.legal, "action": own.action, "log_prob": own.log_prob,
+        "acted": learnt, "advantage": advantage, "target": advantage + value,
+    }  # fmt: skip
+    return Experience(
+        code=codes,
+        **{name: leaf.reshape(len(codes), -1, *leaf.shape[4:]) for name, leaf in rows.items()},
+        episodes=jnp.sum(own.terminated | own.truncated, dtype=jnp.int32),
+        env_steps=jnp.sum(own.length, dtype=jnp.int32),
+        earned=team.sum(axis=2),
+        faced=faced,
+    )
+
+
+def _values(learner: Learner, params: PyTree, codes: Array, observation: Array, rank: int) -> Array:
+    """What the critic says of observations whose first `rank` axes are rows, the codes' axis among them."""
+    shape = observation.shape[:rank]
+    rows = observation.reshape(len(codes), -1, *observation.shape[rank:])
+    of_code = jax.vmap(learner.value, in_axes=(None, None, 0))
+    return jax.vmap(of_code, in_axes=(None, 0, 0))(params, codes, rows).reshape(shape)
 
 
 _ROWS = ("observation", "legal", "action", "log_prob", "acted", "advantage", "target")
 
 
 def decisions(key: Array, batch: Experience, count: int) -> Experience:
-    """`count` rows per code in random order, decisions first: [G, count, 1, 1, ...]. key: consumed."""
-    groups = len(batch.code)
-    rows = {name: getattr(batch, name) for name in _ROWS}
-    rows = {name: leaf.reshape(groups, -1, 1, 1, *leaf.shape[4:]) for name, leaf in rows.items()}
+    """`count` rows per code in random order, decisions first: [G, count, ...]. key: consumed."""
     # A decision's lot is below 1, any other row's above: the first in order are decisions, drawn at random.
-    decided = rows["acted"].reshape(groups, -1)
-    lots = jax.random.uniform(key, decided.shape) + jnp.where(decided, 0.0, 1.0)
+    lots = jax.random.uniform(key, batch.acted.shape) + jnp.where(batch.acted, 0.0, 1.0)
     order = jnp.argsort(lots, axis=1)[:, :count]
+    rows = {name: getattr(batch, name) for name in _ROWS}
     return dataclasses.replace(batch, **{name: jax.vmap(lambda r, i: r[i])(leaf, order) for name, leaf in rows.items()})
 
 
 def shuffle(key: Array, batch: Experience, minibatches: int, kept: float) -> dict[str, Array]:
-    """The share `kept` of a batch's rows as minibatches in random order: [minibatches, G, rows, 1, 1, ...].
+    """The share `kept` of a batch's rows as minibatches in random order: [minibatches, G, rows, ...].
 
     key: consumed.
     """
-    available = math.prod(batch.acted.shape[1:])
+    available = batch.acted.shape[1]
     size = min(math.ceil(kept * available / minibatches), available // minibatches)
     chosen = decisions(key, batch, size * minibatches)
     split = {name: getattr(chosen, name) for name in _ROWS}

@@ -19,11 +19,11 @@ HELD = StackedPolicies(jnp.array([[0.0, 0.0], [9.0, -9.0]]), apply)  # uniform, 
 
 
 def batch_of(acted):
-    rows = jnp.asarray(acted).reshape(1, -1, 1, 1)
+    rows = jnp.asarray(acted).reshape(1, -1)
     zero, one = jnp.zeros(rows.shape), jnp.int32(0)
     return Experience(
         jnp.zeros((1, 0)), zero[..., None], jnp.ones((*rows.shape, 2), bool), jnp.zeros(rows.shape, jnp.int32), zero,
-        rows, zero, zero, one, one, zero[:, :, 0, 0], zero[:, :, :, 0],
+        rows, zero, zero, one, one, zero, zero[..., None],
     )  # fmt: skip
 
 

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 
 from gems_jax import distributions
-from gems_jax.best_response import Penalty, masked_mean, outputs_on
+from gems_jax.best_response import Penalty, masked_mean, outputs_on, over_rows
 from gems_jax.experience import Experience, Learner
 from gems_jax.population import StackedPolicies
 from gems_jax.types import Array, PyTree
@@ -29,15 +29,14 @@ def difference(left: distributions.PolicyOutput, right: distributions.PolicyOutp
 
 def sameness(learner: Learner, held: StackedPolicies, sigma: Array, weight: ArrayLike) -> Penalty:
     """The bonus as a penalty. The learner's population holds [K, ...] policies and plays sigma [K]."""
-    over = lambda function: jax.vmap(jax.vmap(jax.vmap(jax.vmap(function))))  # noqa: E731
 
     def of_batch(params: PyTree, batch: Experience, slots: Array) -> Array:
         mine = outputs_on(learner, params, batch)
 
         def unlike(slot: Array) -> Array:
             other = held.select(slot)
-            theirs = over(lambda seen, may: held.apply(other, seen, may))(batch.observation, batch.legal)
-            return masked_mean(over(difference)(mine, theirs), batch.acted)
+            theirs = over_rows(lambda seen, may: held.apply(other, seen, may))(batch.observation, batch.legal)
+            return masked_mean(over_rows(difference)(mine, theirs), batch.acted)
 
         return jax.vmap(unlike)(slots).mean()
 

@@ -140,7 +140,7 @@ def protect(key_play: Array, key_rows: Array, task: _Task, params: PyTree, activ
     """What every anchor does on states its own play visits. keys: consumed."""
     config = task.config
     batches = task.source.whole(key_play, params, task.codes, config.kl_opponents, 1)
-    episodes = sum(batch.acted.shape[0] * batch.acted.shape[1] for batch in batches)
+    episodes = sum(batch.earned.size for batch in batches)
     env_steps = jnp.sum(jnp.stack([batch.env_steps for batch in batches]))
     if config.kl_states:
         keys = jax.random.split(key_rows, len(batches))
@@ -232,7 +232,7 @@ def _respond_one(
 def _kl_per_code(learner: Learner, current: PyTree, batch: Experience, frozen: PolicyOutput) -> Array:
     """KL(current || frozen outputs) [G], the mean over the decisions of each code's episodes."""
     now = best_response.outputs_on(learner, current, batch)
-    kl = jax.vmap(jax.vmap(jax.vmap(jax.vmap(distributions.kl))))(now, frozen)
+    kl = best_response.over_rows(distributions.kl)(now, frozen)
     return jax.vmap(best_response.masked_mean)(kl, batch.acted)
 
 
