@@ -1,69 +1,73 @@
 """Many seeds of Kuhn's `paper` preset in one call, against the same runs one after another.
 
-    python -m benchmarks.seeds [--seeds 64] [--iterations 40] [--blocks 3]
+    python -m benchmarks.seeds [--seeds 64] [--iterations 40] [--batch 16] [--blocks 3]
 
-Both are one compiled scan over all iterations, with nothing measured; compilation comes before the clock. The call for
-all seeds shares them out over the devices, of which a CPU has several if asked for, one per core:
-
-    XLA_FLAGS=--xla_force_host_platform_device_count=2 python -m benchmarks.seeds
+Both are runs as the driver makes them (`run/engine.py`): the steps alone, and with the exact evaluation of every
+iteration that `gems train` does. Compilation comes before the clock. The call for all seeds takes them `batch` at a
+time, which keeps what they work on in the processor's cache, and shares each batch out over the devices; a CPU has one
+device per core here, as the same flag would give it in a run (`XLA_FLAGS=--xla_force_host_platform_device_count=2`).
 """
 
 from __future__ import annotations
 
 import argparse
-import time
-from functools import partial
+import os
+from collections.abc import Callable
 from typing import Any
 
 import jax
-import jax.numpy as jnp
-import numpy as np
-from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from benchmarks.timing import Figure, interleaved, median, ratio, record
-from gems_jax import GemsState, gems_step, init_gems, make_game, preset
-from gems_jax.compiling import program
-from gems_jax.types import Array
+from gems_jax import Solver, make_game, make_solver, preset
+from gems_jax.run.engine import Family, Parts, make_engine
+from gems_jax.run.measuring import make_monitor
+
+
+def runs(parts: Parts, seeds: range, iterations: int, name: str, **options: Any) -> tuple[Callable[[], Any], float]:
+    """(run all of the seeds in one call, seconds of compiling). name: of the program, which equal calls share."""
+    family = Family(lambda own: parts, (), name)
+    engine = make_engine(parts.solver, seeds, iterations, family=family, **options)
+    carry, compiling = engine.start()
+    advance, more = engine.compile(carry)
+    return lambda: advance(engine.start()[0], 0, iterations).carry, compiling + more
+
+
+def compared(what: str, parts: Parts, options: argparse.Namespace) -> list[Figure]:
+    seeds, iterations = range(options.seeds), options.iterations
+    together, all_compiling = runs(parts, seeds, iterations, f"all, {what}", seed_batch=options.batch, mesh=True)
+    alone = [runs(parts, range(seed, seed + 1), iterations, f"one, {what}") for seed in seeds]
+    programs = {"together": together, "one by one": lambda: [jax.block_until_ready(run()) for run, _ in alone]}
+    for warm in (together, alone[0][0]):
+        jax.block_until_ready(warm())
+    seconds = interleaved(programs, options.blocks)
+    size = f"{options.seeds} seeds, {iterations} iterations, {jax.device_count()} devices, {what}"
+    return [
+        median(f"{size}: in one call", seconds["together"], "s"),
+        median(f"{size}: one after another", seconds["one by one"], "s"),
+        ratio(f"{size}: one after another / in one call", seconds["one by one"], seconds["together"]),
+        Figure(f"{what}: compiling the call for all seeds, apart", all_compiling, "s"),
+        Figure(f"{what}: compiling the call for one seed, apart", alone[0][1], "s"),
+    ]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seeds", type=int, default=64)
     parser.add_argument("--iterations", type=int, default=40)
+    parser.add_argument("--batch", type=int, default=16, help="seeds at a time, of all devices")
     parser.add_argument("--blocks", type=int, default=3)
     options = parser.parse_args()
-    game, config = make_game("kuhn_poker"), preset("kuhn_poker", "paper")
-    step = partial(gems_step, game=game, config=config)
-
-    def whole(key: Array) -> GemsState:
-        key_init, key_run = jax.random.split(key)
-        start = init_gems(key_init, game, config)
-        return jax.lax.scan(lambda s, k: (step(s, k)[0], None), start, jax.random.split(key_run, options.iterations))[0]
-
-    keys = jax.vmap(jax.random.key)(jnp.arange(options.seeds))
-    everywhere = NamedSharding(Mesh(np.asarray(jax.devices()), ("seeds",)), PartitionSpec("seeds"))
-    shared_out = jax.device_put(keys, everywhere)
-    begin = time.perf_counter()
-    together = program(jax.vmap(whole), out_shardings=everywhere).lower(shared_out).compile()
-    middle = time.perf_counter()
-    alone = program(whole).lower(keys[0]).compile()
-    end = time.perf_counter()
-
-    def one_after_another() -> list[Any]:
-        return [jax.block_until_ready(alone(key)) for key in keys]
-
-    seconds = interleaved({"together": lambda: together(shared_out), "one by one": one_after_another}, options.blocks)
-    what = f"{options.seeds} seeds, {options.iterations} iterations, {jax.device_count()} devices"
-    record(
-        "seeds",
-        [
-            median(f"{what}: in one call", seconds["together"], "s"),
-            median(f"{what}: one after another", seconds["one by one"], "s"),
-            ratio(f"{what}: one after another / in one call", seconds["one by one"], seconds["together"]),
-            Figure("compiling the call for all seeds, apart", middle - begin, "s"),
-            Figure("compiling the call for one seed, apart", end - middle, "s"),
-        ],
-    )
+    if jax.config.jax_num_cpu_devices < 1:  # type: ignore[attr-defined]
+        jax.config.update("jax_num_cpu_devices", len(os.sched_getaffinity(0)))
+    game = make_game("kuhn_poker")
+    solver: Solver = make_solver("gems", game, preset("kuhn_poker", "paper"))
+    monitor = make_monitor(game, solver)
+    kinds = {
+        "steps alone": Parts(solver, None, lambda state: ()),
+        "with exact evaluation": Parts(solver, monitor.measure, monitor.init),
+    }
+    for what, parts in kinds.items():
+        record(f"seeds, {what}", compared(what, parts, options))
 
 
 if __name__ == "__main__":

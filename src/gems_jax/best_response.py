@@ -17,7 +17,7 @@ import optax
 from jax.typing import ArrayLike
 
 from gems_jax import distributions
-from gems_jax.experience import Experience, Learner, shuffle
+from gems_jax.experience import Experience, Learner, shuffle, values_on
 from gems_jax.types import Array, PyTree
 
 # A surrogate maps (log_prob, behaviour_log_prob, advantage, clip) to an objective per decision, to be maximised.
@@ -79,11 +79,7 @@ def policy_gradient_loss(
     log_prob = over_rows(distributions.log_prob)(outputs, batch.action)
     objective = masked_mean(surrogate(log_prob, batch.log_prob, batch.advantage, clip), batch.acted)
     spread = masked_mean(over_rows(distributions.entropy)(outputs), batch.acted)
-
-    def values(code: Array, observation: Array) -> Array:
-        return jax.vmap(lambda seen: learner.value(params, code, seen))(observation)
-
-    error = jax.vmap(values)(batch.code, batch.observation) - batch.target
+    error = values_on(learner, params, batch.code, batch.observation) - batch.target
     value_loss = masked_mean(error**2, batch.acted)
     loss = -objective + value_weight * value_loss - entropy_weight * spread
     return loss, LossParts(objective, value_loss, spread)

@@ -269,9 +269,9 @@ def _experience(
     own = jax.tree.map(lambda leaf: leaf.reshape(leaf.shape[0], -1, *leaf.shape[3:]), trajectory)  # [G, E, ...]
     _, width = return_scale(game)
     team = jnp.mean(own.reward, axis=3) / width  # [G, E, T], in units of the scaled return
-    value = _values(learner, params, codes, own.observation, own.acted.ndim)  # [G, E, T, Q]
+    value = values_on(learner, params, codes, own.observation, own.acted.ndim)  # [G, E, T, Q]
     if whole:  # a time limit bootstraps from the position that it left behind
-        final = _values(learner, params, codes, own.final_observation, 3)  # [G, E, Q]
+        final = values_on(learner, params, codes, own.final_observation, 3)  # [G, E, Q]
         final = jnp.where(own.truncated.any(axis=2)[..., None], final, 0.0)
         cut = jnp.zeros_like(own.truncated)
     else:  # that position is gone
@@ -301,12 +301,12 @@ def _experience(
     )
 
 
-def _values(learner: Learner, params: PyTree, codes: Array, observation: Array, rank: int) -> Array:
-    """What the critic says of observations whose first `rank` axes are rows, the codes' axis among them."""
+def values_on(learner: Learner, params: PyTree, codes: Array, observation: Array, rank: int = 2) -> Array:
+    """What the critic says of observations whose first `rank` axes are rows, the first of them the codes' [G]."""
     shape = observation.shape[:rank]
-    rows = observation.reshape(len(codes), -1, *observation.shape[rank:])
-    of_code = jax.vmap(learner.value, in_axes=(None, None, 0))
-    return jax.vmap(of_code, in_axes=(None, 0, 0))(params, codes, rows).reshape(shape)
+    rows = observation.reshape(-1, *observation.shape[rank:])
+    of_row = jnp.repeat(codes, len(rows) // len(codes), axis=0)
+    return jax.vmap(learner.value, in_axes=(None, 0, 0))(params, of_row, rows).reshape(shape)
 
 
 _ROWS = ("observation", "legal", "action", "log_prob", "acted", "advantage", "target")

@@ -1,0 +1,46 @@
+"""What the experiments' GEMS arms would take on one GPU: estimates, since none is at hand.
+
+    python -m benchmarks.gpu_estimates [--quick]
+
+Work of the cost model (`run/cost_model.py`) at half of a data sheet's bandwidth and 0.3 of its arithmetic, plus the
+launches of sequential work (`run/predictions.py`): a lower limit, without compilation, evaluation and pictures, and
+without the baselines, whose loops are Python's.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+from experiments.run import known, load
+from gems_jax.config import GemsConfig
+from gems_jax.run.cost_model import Lengths, Work, traffic, work
+from gems_jax.run.predictions import MACHINES, at_best
+from gems_jax.run.spec import Experiment, Plan, make_plan
+
+
+def seconds(plan: Plan) -> float:
+    """Of all GEMS arms, each with all its seeds at once."""
+    total, seeds = 0.0, len(plan.spec.seeds)
+    for arm, config, _ in plan.arms:
+        if not isinstance(config, GemsConfig):
+            continue
+        game = plan.games[arm.label]
+        once = work(game, config, Lengths(game.max_steps, game.max_steps))
+        together = Work(*(seeds * part for part in once))._replace(turns=once.turns, updates=once.updates)
+        total += plan.iterations(arm) * at_best(together, traffic(game, config), MACHINES[0])
+    return total
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="the sizes of QUICK=1")
+    options = parser.parse_args()
+    print(f"estimates for {MACHINES[0].name}, GEMS arms alone, compilation apart")
+    for name in known():
+        spec = load(name)
+        if isinstance(spec, Experiment):
+            print(f"{name:<22}{seconds(make_plan(spec, options.quick)) / 60:8.2g} min")
+
+
+if __name__ == "__main__":
+    main()
