@@ -4,8 +4,8 @@
 
 Both are runs as the driver makes them (`run/engine.py`): the steps alone, and with the exact evaluation of every
 iteration that `gems train` does. Compilation comes before the clock. The call for all seeds takes them `batch` at a
-time, which keeps what they work on in the processor's cache, and shares each batch out over the devices; a CPU has one
-device per core here, as the same flag would give it in a run (`XLA_FLAGS=--xla_force_host_platform_device_count=2`).
+time, which keeps what they work on in the processor's cache, and shares each batch out over the devices (`--mesh` of
+`gems train`); a CPU has one device per core here.
 """
 
 from __future__ import annotations
@@ -17,6 +17,9 @@ from typing import Any
 
 import jax
 
+jax.config.update("jax_num_cpu_devices", len(os.sched_getaffinity(0)))  # before anything makes an array
+
+# ruff: noqa: E402
 from benchmarks.timing import Figure, interleaved, median, ratio, record
 from gems_jax import Solver, make_game, make_solver, preset
 from gems_jax.run.engine import Family, Parts, make_engine
@@ -57,8 +60,6 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=16, help="seeds at a time, of all devices")
     parser.add_argument("--blocks", type=int, default=3)
     options = parser.parse_args()
-    if jax.config.jax_num_cpu_devices < 1:  # type: ignore[attr-defined]
-        jax.config.update("jax_num_cpu_devices", len(os.sched_getaffinity(0)))
     game = make_game("kuhn_poker")
     solver: Solver = make_solver("gems", game, preset("kuhn_poker", "paper"))
     monitor = make_monitor(game, solver)

@@ -125,6 +125,19 @@ def test_points_on_the_edges_of_the_cdf(monkeypatch):
         assert (SIGMA[np.asarray(draws)] > 0).all()
 
 
+def test_many_slots_are_searched_as_few_are_counted(monkeypatch):
+    """Empty slots at both ends and in runs, points on every edge of the CDF, and 0 and 1 themselves."""
+    slots = 200
+    weights = np.where(np.arange(slots) % 7 < 3, 0.0, np.random.default_rng(0).uniform(size=slots))
+    log_sigma = jnp.log(jnp.asarray(weights / weights.sum(), jnp.float32))
+    cumulative = jnp.cumsum(jnp.exp(log_sigma))
+    points = jnp.concatenate([cumulative / cumulative[-1], jnp.linspace(0.0, 1.0, 1001)])
+    searched = simplex._inverse_cdf(log_sigma, points)
+    monkeypatch.setattr(simplex, "_FEW", slots)
+    np.testing.assert_array_equal(searched, simplex._inverse_cdf(log_sigma, points))
+    assert (weights[np.asarray(searched)] > 0).all()
+
+
 def test_jit_equals_eager_and_vmap_equals_loop():
     def keys():
         return jax.random.split(jax.random.key(8), 3)

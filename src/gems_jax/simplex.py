@@ -52,6 +52,9 @@ def masked_log_softmax(logits: Array, active: Array) -> Array:
     return jnp.where(has_mass, shifted - log_total, -jnp.inf)
 
 
+_FEW = 128  # slots that are compared with one by one
+
+
 def _inverse_cdf(log_sigma: Array, points: Array) -> Array:
     """Slots at which the cumulative mass passes `points`, numbers in [0, 1]. [K], [n] -> [n] int32.
 
@@ -62,8 +65,11 @@ def _inverse_cdf(log_sigma: Array, points: Array) -> Array:
     cumulative = jax.lax.cummax(jnp.where(masses > 0.0, jnp.cumsum(masses), -1.0))
     last = jnp.argmax(cumulative)  # the first slot that reaches the total: a slot with mass
     total = cumulative[-1]
-    passed = points[:, None] * total >= cumulative[None, :]
-    return jnp.minimum(jnp.sum(passed, axis=1), last).astype(jnp.int32)
+    if log_sigma.size > _FEW:  # draws of every anchor against every other would be a quadratic number of comparisons
+        passed = jnp.searchsorted(cumulative, points * total, side="right")
+    else:  # a sum fuses, where a search is a loop
+        passed = jnp.sum(points[:, None] * total >= cumulative[None, :], axis=1)
+    return jnp.minimum(passed, last).astype(jnp.int32)
 
 
 def sample(key: Array, log_sigma: Array, shape: tuple[int, ...] = ()) -> Array:
