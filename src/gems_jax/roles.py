@@ -40,23 +40,30 @@ class View:
         return self._turned(self.base.init(key))
 
     def step(self, state: GameState, actions: Array, key: Array) -> GameState:
-        back = jnp.zeros_like(self.seats).at[self.seats].set(jnp.arange(len(self.seats), dtype=self.seats.dtype))
-        return self._turned(self.base.step(state.inner, _take(actions, back), key))
+        return self._turned(self.base.step(_turned(state, self._back), _take(actions, self._back), key))
 
     def renew(self, state: GameState, key: Array) -> GameState:
         """Of games that have it (see `rollout.go_on`)."""
-        return self._turned(self.base.renew(state.inner, key))  # type: ignore[attr-defined]
+        return self._turned(self.base.renew(_turned(state, self._back), key))  # type: ignore[attr-defined]
+
+    @property
+    def _back(self) -> Array:
+        """[S], the seat of the view behind each seat of `base`."""
+        return jnp.zeros_like(self.seats).at[self.seats].set(jnp.arange(len(self.seats), dtype=self.seats.dtype))
 
     def _turned(self, state: GameState) -> GameState:
-        return GameState(
-            inner=state,
-            observation=_take(state.observation, self.seats),
-            legal=_take(state.legal, self.seats),
-            to_move=_take(state.to_move, self.seats),
-            reward=_take(state.reward, self.seats),
-            terminated=state.terminated,
-            truncated=state.truncated,
-        )
+        return _turned(state, self.seats)
+
+
+def _turned(state: GameState, seats: Array) -> GameState:
+    """The same position with its seats in another order; turned back, what is not looked at is not computed."""
+    return dataclasses.replace(
+        state,
+        observation=_take(state.observation, seats),
+        legal=_take(state.legal, seats),
+        to_move=_take(state.to_move, seats),
+        reward=_take(state.reward, seats),
+    )
 
 
 def _take(rows: Array, order: Array) -> Array:
