@@ -181,12 +181,13 @@ def _blank(state: Any) -> Any:
 
 
 @cache
-def _poker_start(env_id: str) -> Any:
-    """A pgx state before the first move, player 0 to begin, as host arrays; the cards are still to be dealt."""
-    with jax.ensure_compile_time_eval():
-        state = _blank(_env(env_id).init(jax.random.key(0)))
-        first = {"_first_player": jnp.int32(0)} if hasattr(state, "_first_player") else {}
-        return jax.tree.map(np.asarray, state.replace(current_player=jnp.int32(0), **first))
+def _start(env_id: str) -> Any:
+    """A pgx state before the first move, player 0 to begin, as host arrays; poker's cards are still to be dealt."""
+    with jax.ensure_compile_time_eval(), _lenient():
+        # Who begins is drawn, and more than one field may say so: draw until it is player 0.
+        draws = (_env(env_id).init(jax.random.key(seed)) for seed in itertools.count())
+        state = _blank(next(draw for draw in draws if draw.current_player == 0))
+        return jax.tree.map(np.asarray, state)
 
 
 # A step of GEMS plays a game in a dozen places. Tracing the rules takes seconds, of chess most of a second start:
@@ -281,15 +282,18 @@ class PgxGame:
             ends = np.cumsum(poker.weights) / sum(poker.weights)
             deal = jnp.sum(jnp.asarray(ends[:-1], jnp.float32) <= jax.random.uniform(key))
             return self._dealt(jnp.asarray(poker.hands, jnp.int32)[deal])
-        with _lenient():
-            state = jax.tree.map(jnp.asarray, _env(self.id).init(key))  # hex keeps its size as an int
+        if self.id in _RULES and not self._rules.chance:
+            state = jax.tree.map(jnp.asarray, _start(self.id))  # seats are alike whoever begins: nothing is drawn
+        else:
+            with _lenient():
+                state = jax.tree.map(jnp.asarray, _env(self.id).init(key))
         inner = PgxInner(_blank(state), state.current_player, jnp.zeros(0, jnp.bool_))
         return self._game_state(inner, jnp.zeros(2, jnp.float32))
 
     def _dealt(self, cards: Array) -> GameState:
         """A start of poker with the cards (seat 0, seat 1, public) on the table; pgx player 0 sits in seat 0."""
         assert self._rules.poker is not None
-        state = jax.tree.map(jnp.asarray, _poker_start(self.id))
+        state = jax.tree.map(jnp.asarray, _start(self.id))
         inner = PgxInner(
             state.replace(_cards=cards), jnp.int32(0), jnp.zeros(self._rules.poker.history_size, jnp.bool_)
         )
