@@ -185,7 +185,7 @@ def _recorded(
     following = game.step(state, actions, key)
     log_prob = joint_log_prob(game, outputs, actions)
     return following, {
-        "observation": of_seats(state.observation, seats),
+        "observation": of_seats(state.observation, seats).astype(getattr(game, "observation_dtype", jnp.float32)),
         "legal": of_seats(state.legal, seats),
         "action": of_seats(actions, seats),
         "log_prob": of_seats(log_prob, seats),

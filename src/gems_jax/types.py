@@ -208,7 +208,7 @@ class Trajectory:
     `acted` is False on padding and for seats that were not to move.
     """
 
-    observation: Array  # [T, S, *obs]
+    observation: Array  # [T, S, *obs] float32, or the game's `observation_dtype` where it has one
     legal: Array  # [T, S, A]
     action: Array  # [T, S] or [T, S, A]
     log_prob: Array  # [T, S]
