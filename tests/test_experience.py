@@ -11,6 +11,7 @@ from gems_jax.evaluate.tabular import behaviour, build_tree, expected_returns, u
 from gems_jax.experience import (
     Learner,
     Outlook,
+    _order,
     advantages,
     collect_on,
     decision_share,
@@ -68,6 +69,22 @@ def test_a_known_outlook_bootstraps():
     found, learnt = of([1.0], [0.5], [1], [0], [0], known=True, final=4.0)
     np.testing.assert_allclose(found, [1.0 + 0.5 * 4.0 - 0.5])
     assert learnt.all()
+
+
+def test_bits_are_kept_as_bits():
+    """A board of pgx shows bits; what is kept of them is what was seen, and networks take it as it is."""
+    game = make_game("tic_tac_toe")
+    players = (Policy(jnp.zeros(9), constant),) * 2
+    start = game.init(jax.random.key(0))
+    _, rows = jax.jit(lambda key: go_on(key, game, players, start, 3, seats=(0, 1)))(jax.random.key(1))
+    assert rows.observation.dtype == bool and rows.final_observation.dtype == jnp.float32
+    assert not rows.observation[0].any() and rows.observation[2, 0].sum() == 2
+    network = MlpPolicy(18, 9, (4,))
+    phi = network.init(jax.random.key(2))
+    bits, floats = (
+        network(phi, seen, rows.legal[2, 0]) for seen in (rows.observation[2, 0], rows.observation[2, 0] * 1.0)
+    )
+    np.testing.assert_array_equal(bits.logits, floats.logits)
 
 
 def test_play_goes_on_in_a_new_episode():
@@ -132,6 +149,13 @@ def test_returns_of_games_under_way_are_those_of_the_game():
     assert len(worth) > 8000 and abs(worth.mean() - 0.125) < 0.077
     # an episode lasts 2.33 steps on average in uniform play
     assert abs(int(batch.episodes) / (256 * 80) - 1 / (7 / 3)) < 0.02
+
+
+def test_the_order_of_lots_is_that_of_argsort():
+    """Ties included: the lots are coarse, and the first comes first."""
+    lots = jax.random.uniform(jax.random.key(0), (2, 500)) + jnp.arange(500)[None] % 2
+    lots = lots.at[:, 100:200].set(lots[:, :100])
+    np.testing.assert_array_equal(jax.jit(_order)(lots), jnp.argsort(lots, axis=1))
 
 
 def test_decisions_come_first_and_each_row_once():

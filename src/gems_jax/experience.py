@@ -316,9 +316,19 @@ def decisions(key: Array, batch: Experience, count: int) -> Experience:
     """`count` rows per code in random order, decisions first: [G, count, ...]. key: consumed."""
     # A decision's lot is below 1, any other row's above: the first in order are decisions, drawn at random.
     lots = jax.random.uniform(key, batch.acted.shape) + jnp.where(batch.acted, 0.0, 1.0)
-    order = jnp.argsort(lots, axis=1)[:, :count]
+    order = _order(lots)[:, :count]
     rows = {name: getattr(batch, name) for name in _ROWS}
     return dataclasses.replace(batch, **{name: jax.vmap(lambda r, i: r[i])(leaf, order) for name, leaf in rows.items()})
+
+
+def _order(lots: Array) -> Array:
+    """argsort [G, n] of multiples of 2^-23 in [0, 2), as uniform draws are: a number and its place make one word, and
+    words are sorted four times as fast as pairs on a CPU."""
+    whole = (lots * 2**23).astype(jnp.uint32)
+    with jax.enable_x64(True):
+        places = jnp.arange(lots.shape[1], dtype=jnp.uint64)
+        words = (whole.astype(jnp.uint64) << jnp.uint64(32)) | places[None, :]
+        return jax.lax.sort(words, dimension=1, is_stable=False).astype(jnp.uint32).astype(jnp.int32)
 
 
 def shuffle(key: Array, batch: Experience, minibatches: int, kept: float) -> dict[str, Array]:
