@@ -1,11 +1,12 @@
 """How close a step of GEMS comes to the machine's limit: T_floor / T(gems_step) of every native game, by phase.
 
-    python -m benchmarks.fractions [--games kuhn_poker leduc_holdem connect_four ...] [--blocks 5]
+    python -m benchmarks.fractions [--games kuhn_poker leduc_holdem connect_four ...] [--blocks 5] [--abr-steps 4]
 
 T_floor is what the step's env steps would take as random play of the original (pgx, JaxMARL) and nothing else, plus the
 learning's floating-point operations at the rate of a large matrix product; all measured in the same run, in turns. For
 the poker games play by one shared MLP stands in for random play. Where our own form of a game plays faster than the
-original, the stricter fraction of that is given as well. Settings: the `tuned` preset, an anchor in every slot.
+original, the stricter fraction of that is given as well. Settings: the `tuned` preset, an anchor in every slot; with
+--abr-steps a training of fewer rounds, where a step would take minutes (chess).
 """
 
 from __future__ import annotations
@@ -102,9 +103,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--games", nargs="+", default=list(GAMES), choices=list(GAMES))
     parser.add_argument("--blocks", type=int, default=5)
+    parser.add_argument("--abr-steps", type=int, help="rounds of training, instead of the preset's")
     arguments = parser.parse_args()
+    settings = {} if arguments.abr_steps is None else {"abr_steps": arguments.abr_steps}
     for name in arguments.games:
-        record(f"fractions, {name}", fractions(name, arguments.blocks, {}))
+        record(f"fractions, {name}", fractions(name, arguments.blocks, settings))
 
 
 if __name__ == "__main__":
