@@ -25,6 +25,8 @@ from gems_jax import Solver, make_game, make_solver, preset
 from gems_jax.run.engine import Family, Parts, make_engine
 from gems_jax.run.measuring import make_monitor
 
+KINDS = ("steps alone", "with exact evaluation")
+
 
 def runs(parts: Parts, seeds: range, iterations: int, name: str, **options: Any) -> tuple[Callable[[], Any], float]:
     """(run all of the seeds in one call, seconds of compiling). name: of the program, which equal calls share."""
@@ -59,16 +61,15 @@ def main() -> None:
     parser.add_argument("--iterations", type=int, default=40)
     parser.add_argument("--batch", type=int, default=16, help="seeds at a time, of all devices")
     parser.add_argument("--blocks", type=int, default=3)
+    parser.add_argument("--only", choices=KINDS, help="one of the two")
     options = parser.parse_args()
     game = make_game("kuhn_poker")
     solver: Solver = make_solver("gems", game, preset("kuhn_poker", "paper"))
     monitor = make_monitor(game, solver)
-    kinds = {
-        "steps alone": Parts(solver, None, lambda state: ()),
-        "with exact evaluation": Parts(solver, monitor.measure, monitor.init),
-    }
-    for what, parts in kinds.items():
-        record(f"seeds, {what}", compared(what, parts, options))
+    kinds = (Parts(solver, None, lambda state: ()), Parts(solver, monitor.measure, monitor.init))
+    for what, parts in zip(KINDS, kinds, strict=True):
+        if options.only in (None, what):
+            record(f"seeds, {what}", compared(what, parts, options))
 
 
 if __name__ == "__main__":
