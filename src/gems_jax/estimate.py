@@ -14,7 +14,7 @@ from jax import random
 
 from gems_jax import simplex
 from gems_jax.population import StackedPolicies
-from gems_jax.roles import View, at, each_population, players_of, rotate
+from gems_jax.roles import View, at, each_population, each_view, players_of, rotate
 from gems_jax.rollout import of_seats, play_episode, play_groups, play_joint
 from gems_jax.stages import on_host
 from gems_jax.types import (
@@ -113,20 +113,23 @@ def policy_returns(
     if sampling not in OPPONENTS:
         raise ValueError(f"unknown opponent sampling {sampling!r}; known: {', '.join(OPPONENTS)}")
     count = num_slots(params)
-    all_returns, all_lengths = [], []
-    for view_key, view in zip(random.split(key, len(views)), views, strict=True):
+    together = common or sampling == "shared"
+    shape = (num_opponents,) if together else (count, num_opponents)
+
+    def measured(view: View, view_key: Array) -> tuple[Array, Array]:
         key_draw, key_play = random.split(view_key)
-        together = common or sampling == "shared"
-        shape = (num_opponents,) if together else (count, num_opponents)
         indices = draw_opponents(key_draw, view, log_sigma, shape, sampling == "stratified")
         if together and not common:
             indices = jnp.broadcast_to(indices, (count, *indices.shape))
         outcome = play_groups(
             play_episode, key_play, view, params, apply, opponents, indices, episodes, common, wanted=wanted
         )
-        all_returns.append(to_unit(view, player_return(view, 0, outcome.returns)).reshape(count, -1))
-        all_lengths.append(outcome.length.reshape(count, -1))
-    return jnp.concatenate(all_returns, axis=1), jnp.concatenate(all_lengths, axis=1)
+        returns = to_unit(view, player_return(view, 0, outcome.returns))
+        return returns.reshape(count, -1), outcome.length.reshape(count, -1)
+
+    rows = each_view(views, measured, random.split(key, len(views)))
+    returns, lengths = (jnp.concatenate(part, axis=1) for part in zip(*rows, strict=True))
+    return returns, lengths
 
 
 def mixture_returns(

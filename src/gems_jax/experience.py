@@ -15,7 +15,7 @@ from jax.typing import ArrayLike
 
 from gems_jax.estimate import draw_opponents, return_scale
 from gems_jax.population import StackedPolicies
-from gems_jax.roles import View
+from gems_jax.roles import View, each_view
 from gems_jax.rollout import Policies, go_on, play_groups, unroll
 from gems_jax.types import Apply, Array, Game, GameState, PyTree, Trajectory, seats_of_player, stack_policies, struct
 
@@ -212,25 +212,26 @@ class Source(NamedTuple):
     decay: ArrayLike
     stratified: bool = False
 
-    def _each(self, key: Array) -> list[tuple[Array, View]]:
-        return list(zip(jax.random.split(key, len(self.views)), self.views, strict=True))
+    def _each(self, key: Array, function: Callable[..., PyTree], *each: list[PyTree]) -> list[PyTree]:
+        return each_view(self.views, function, jax.random.split(key, len(self.views)), *each)
 
     def whole(self, key: Array, params: PyTree, codes: Array, num_opponents: int, episodes: int) -> list[Experience]:
         """Whole episodes, one batch per view. key: consumed."""
-        return [
-            collect(
+
+        def play(view: View, k: Array) -> Experience:
+            return collect(
                 k, view, self.learner, params, codes, self.opponents, self.log_sigma, num_opponents=num_opponents,
                 episodes=episodes, discount=self.discount, decay=self.decay, stratified=self.stratified,
-            )
-            for k, view in self._each(key)
-        ]  # fmt: skip
+            )  # fmt: skip
+
+        return self._each(key, play)
 
     def lanes(self, key: Array, groups: int) -> list[Lanes]:
         """Games of `groups` codes to begin with, per view; none where rounds play whole episodes. key: consumed."""
         if not self.segment:
             return []
         sizes = (groups, self.num_opponents, self.episodes)
-        return [start_lanes(k, view, self.log_sigma, *sizes, self.stratified) for k, view in self._each(key)]
+        return self._each(key, lambda view, k: start_lanes(k, view, self.log_sigma, *sizes, self.stratified))
 
     def one_round(
         self, key: Array, params: PyTree, codes: Array, lanes: list[Lanes]
@@ -238,13 +239,14 @@ class Source(NamedTuple):
         """One batch per view, and where the games stand. key: consumed."""
         if not self.segment:
             return self.whole(key, params, codes, self.num_opponents, self.episodes), lanes
-        played = [
-            collect_on(
+
+        def play(view: View, k: Array, lane: Lanes) -> tuple[Experience, Lanes]:
+            return collect_on(
                 k, view, self.learner, params, codes, self.opponents, lane, steps=self.segment,
                 discount=self.discount, decay=self.decay,
-            )
-            for (k, view), lane in zip(self._each(key), lanes, strict=True)
-        ]  # fmt: skip
+            )  # fmt: skip
+
+        played = self._each(key, play, lanes)
         return [batch for batch, _ in played], [lane for _, lane in played]
 
 

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 import jax
 import jax.numpy as jnp
 
+from gems_jax.stages import on_host
 from gems_jax.types import Array, Game, GameState, PyTree, num_players, num_populations, static_field, struct
 
 R = TypeVar("R")
@@ -116,6 +117,22 @@ def rotate(tree: PyTree, population: Array | int) -> PyTree:
         return leaf[(jnp.arange(leaf.shape[0]) + population) % leaf.shape[0]]
 
     return jax.tree.map(turn, tree)
+
+
+def each_view(views: tuple[View, ...], function: Callable[..., R], keys: Array, *each: list[PyTree]) -> list[R]:
+    """[function(view, key, what belongs to it)] for every view. keys: [V].
+
+    Where views differ in their seats alone, as those of players that share a population do, they are one vmapped
+    program: half of the code to compile, and half of the kernels to start. Games that Python plays go one by one.
+    """
+    first = views[0]
+    kinds = {(one.player_of_seat, one.population_of_player) for one in views}
+    if len(views) == 1 or len(kinds) > 1 or on_host(first):
+        return [function(one, *own) for one, *own in zip(views, keys, *each, strict=True)]
+    seats = jnp.stack([one.seats for one in views])
+    turned = lambda seats, *own: function(dataclasses.replace(first, seats=seats), *own)  # noqa: E731
+    results = jax.vmap(turned)(seats, keys, *map(stack, each))
+    return [at(results, number) for number in range(len(views))]
 
 
 def each_population(game: Game, function: Callable[[tuple[View, ...], Array | int, Array], R], keys: Array) -> R:
