@@ -35,7 +35,7 @@ def play_mesh(devices: Sequence[Any] | None = None, seeds: int = 1) -> Mesh:
 def spread(tree: PyTree, axes: int) -> PyTree:
     """The tree with the first `axes` axes of its arrays shared out over the devices of the mesh, as far as they go."""
     mesh = jax.sharding.get_abstract_mesh()
-    if mesh.empty:
+    if not _ours_to_lay_out(mesh):
         return tree
     sizes = {name: size for name, size in mesh.shape.items() if name.startswith(PLAY)}
     return jax.tree.map(lambda leaf: _constrained(leaf, layout(leaf.shape[:axes], sizes)), tree)
@@ -43,9 +43,14 @@ def spread(tree: PyTree, axes: int) -> PyTree:
 
 def gather(tree: PyTree) -> PyTree:
     """The tree whole on every device (but for the seeds of a batch): what one iteration hands to the next."""
-    if jax.sharding.get_abstract_mesh().empty:
+    if not _ours_to_lay_out(jax.sharding.get_abstract_mesh()):
         return tree
     return jax.tree.map(lambda leaf: _constrained(leaf, PartitionSpec()), tree)
+
+
+def _ours_to_lay_out(mesh: Any) -> bool:
+    """Not without a mesh, and not inside somebody's `shard_map`, where every device has its own program already."""
+    return not mesh.empty and AxisType.Manual not in mesh.axis_types
 
 
 def layout(shape: Sequence[int], sizes: dict[str, int]) -> PartitionSpec:
