@@ -9,11 +9,11 @@ from pathlib import Path
 import jax
 import numpy as np
 import pytest
-from jax.sharding import PartitionSpec
+from jax.sharding import AxisType, PartitionSpec
 
 from cli import SCRIPT, TINY, gems
 from gems_jax.run.writers import read_metrics
-from gems_jax.sharding import layout, play_mesh, spread
+from gems_jax.sharding import gather, layout, play_mesh, spread
 
 HELPER = Path(__file__).parent / "helpers" / "mesh_runs.py"
 GAMES = ("kuhn_poker", "connect_four", "simple_tag")
@@ -56,6 +56,14 @@ def test_without_a_mesh_nothing_is_marked() -> None:
     assert spread(tree, 1) is tree
     with pytest.raises(ValueError, match="must divide the 1 devices: got 2"):
         play_mesh(jax.devices()[:1], seeds=2)
+
+
+def test_inside_somebodys_shard_map_nothing_is_marked() -> None:
+    """Every device has its own program there, and a layout is not for us to give; vmapped, as seeds are."""
+    mesh = jax.make_mesh((1,), ("seeds",), axis_types=(AxisType.Auto,), devices=jax.devices()[:1])
+    own = jax.vmap(lambda row: gather(spread(2.0 * row, 1)))
+    program = jax.shard_map(own, mesh=mesh, in_specs=PartitionSpec("seeds"), out_specs=PartitionSpec("seeds"))
+    np.testing.assert_array_equal(jax.jit(program)(np.ones((4, 3), np.float32)), 2.0)
 
 
 def test_eight_devices_share_the_episodes_and_play_the_same(tmp_path: Path) -> None:

@@ -47,9 +47,8 @@ def grid(
         axis.set_axis_off()
     for axis in axes[-1] if len(arms) % COLUMNS == 0 else (*axes[-1], *axes[-2]):
         along_iterations(axis)
-    low, high = axes[0][0].get_ylim()
     for axis in axes.flat:  # axes that share a scale do not share how ticks are written
-        plain_log_ticks(axis.yaxis, (1.0,) if high > 1000 * low else (1.0, 2.0, 5.0))
+        plain_log_ticks(axis.yaxis)
     lines = "".join(f"; dotted: {name}, {value:.3g}" for name, value in references)
     figure.supylabel(f"{label} (log scale)", fontsize=9)
     figure.suptitle(f"thick: mean over seeds; band: its 95 % interval; thin: seeds{lines}", fontsize=9)

@@ -113,11 +113,9 @@ def convergence(curves: Mapping[str, Rows], column: str, label: str, references:
     for axis in axes:
         axis.set_yscale("log")
         axis.grid(True, which="major", color="0.9", linewidth=0.6)
-    low, high = axes[1].get_xlim()
-    plain_log_ticks(axes[1].xaxis, (1.0,) if high > 50 * low else (1.0, 2.0, 5.0))
+    plain_log_ticks(axes[1].xaxis, sparse=50.0)
     bound_below(axes[0], [rows[column] for rows in curves.values() if column in rows], [v for _, v in references])
-    low, high = axes[0].get_ylim()
-    plain_log_ticks(axes[0].yaxis, (1.0,) if high > 1000 * low else (1.0, 2.0, 5.0))
+    plain_log_ticks(axes[0].yaxis)
     for name, value in references:
         for axis in axes:
             axis.axhline(value, color="0.35", linewidth=0.8, linestyle=(0, (1, 3)), zorder=1)
@@ -155,8 +153,7 @@ def league(
         along_iterations(axis)
         axis.legend(loc="upper center", bbox_to_anchor=(0.5, -0.12), ncols=3, fontsize=7, frameon=False)
     bound_below(axes[0], [rows[column] for rows in curves.values() if column in rows], [v for _, v in references])
-    low, high = axes[0].get_ylim()
-    plain_log_ticks(axes[0].yaxis, (1.0,) if high > 1000 * low else (1.0, 2.0, 5.0))
+    plain_log_ticks(axes[0].yaxis)
     axes[0].set_ylabel(f"{label} (log scale)")
     return figure
 

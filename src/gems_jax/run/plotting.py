@@ -116,10 +116,12 @@ def bound_below(axis: Any, values: Sequence[np.ndarray], lines: Sequence[float])
         axis.set_ylim(max(positive.min() / 1.5, positive.max() * 1e-5), positive.max() * 1.4)
 
 
-def plain_log_ticks(axis: Any, steps: tuple[float, ...]) -> None:
-    """0.01, 0.02, 0.05, 0.1 instead of powers of ten."""
+def plain_log_ticks(axis: Any, sparse: float = 1000.0) -> None:
+    """0.01, 0.02, 0.05, 0.1 instead of powers of ten; only tens where the axis spans more than `sparse` times."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
+    low, high = axis.get_view_interval()
+    steps = (1.0,) if high > sparse * low else (1.0, 2.0, 5.0) if high > 5 * low else (1.0, 1.5, 2.0, 3.0, 5.0, 7.0)
     axis.set_major_locator(LogLocator(subs=steps))
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axis.set_minor_formatter(NullFormatter())

@@ -45,8 +45,7 @@ def resources(curves: Mapping[str, Rows]) -> Any:
     grown.set_ylabel("MB resident of the process,\nabove its first iteration")
     for axis in (each, held):
         axis.set_yscale("log")
-        low, high = axis.get_ylim()
-        plain_log_ticks(axis.yaxis, (1.0,) if high > 1000 * low else (1.0, 2.0, 5.0))
+        plain_log_ticks(axis.yaxis)
     total.set_ylim(bottom=0)
     for axis in axes.flat:
         axis.grid(True, color="0.9", linewidth=0.6)

@@ -213,6 +213,7 @@ def _interval_text(interval: Interval | None, alone: bool = False) -> str:
     """`alone`: the mean without its interval."""
     if interval is None:
         return ""
-    style = ".4f" if abs(interval.mean) < 100 else ".5g"
+    large = math.floor(math.log10(abs(interval.mean))) if abs(interval.mean) >= 100 else 0
+    style = f".{max(4 - large, 0)}f"  # of both alike: what is rounding beside the mean comes out as zero
     unknown = alone or math.isnan(interval.low)
     return f"{interval.mean:{style}}" + ("" if unknown else f" ± {interval.half_width:{style}}")
