@@ -36,7 +36,7 @@ EXPERIMENT = Experiment(
     unit="share of games",
     notes=(
         "Both places are filled from one population (`shared=True`): what is learned in one helps in the other.",
-        "FULL=1 with an earlier build: 97.4 ± 1.0 % against random play and 52.8 ± 3.1 % against the tactician after 14 "
+        "FULL=1 with an earlier build: 97.4 ± 1.0 % against random play, 52.8 ± 3.1 % against the tactician, after 14 "
         "minutes (seed 0).",
         "PSRO has networks, batches and entropy of GEMS; its step size was not tuned, and its responses start afresh.",
     ),
