@@ -209,6 +209,9 @@ def _map_in_batches(
     filled up with copies, and their results are dropped. axis: of the mesh, that the runs of a batch go along.
     """
     together = jax.vmap(function, spmd_axis_name=axis)
+    if size == 1 and axis is None:  # the same numbers, but XLA fuses worse around an axis of one: 1.4 times on Kuhn
+        alone = function(*jax.tree.map(lambda leaf: leaf[0], arguments))
+        return jax.tree.map(lambda leaf: leaf[None], alone)
     if batch >= size:
         return together(*arguments)
     num = -(-size // batch)
