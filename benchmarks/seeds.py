@@ -2,17 +2,19 @@
 
     python -m benchmarks.seeds [--seeds 64] [--iterations 40] [--blocks 3]
 
-Both are one compiled scan over all iterations, with nothing measured; compilation and the first states come before the
-clock. The call for all seeds shares them out over the devices, of which a CPU has one per core here: every device runs
-the program of its own seeds (`jax.shard_map`).
+Twice: as runs, `gems_jax.run.driver.run` with exact evaluation, a run folder, rows and a last checkpoint, and as the
+bare compiled loop over all iterations with nothing measured or written. Compilation comes before the clock. The call
+for all seeds shares them out over the devices, of which a CPU has one per core here.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import tempfile
 import time
-from functools import partial
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -26,7 +28,14 @@ from jax.sharding import AxisType, NamedSharding, PartitionSpec
 from benchmarks.timing import Figure, interleaved, median, ratio, record
 from gems_jax import GemsState, gems_step, init_gems, make_game, preset
 from gems_jax.compiling import program
+from gems_jax.evaluate.monitor import exact_monitor
+from gems_jax.run.directory import create_run
+from gems_jax.run.driver import run
+from gems_jax.run.engine import Family, Parts
+from gems_jax.solvers import make_solver
 from gems_jax.types import Array
+
+GAME, CONFIG = "kuhn_poker", preset("kuhn_poker", "paper")
 
 
 def main() -> None:
@@ -35,43 +44,73 @@ def main() -> None:
     parser.add_argument("--iterations", type=int, default=40)
     parser.add_argument("--blocks", type=int, default=3)
     options = parser.parse_args()
-    game, config = make_game("kuhn_poker"), preset("kuhn_poker", "paper")
-    step = partial(gems_step, game=game, config=config)
+    what = f"{options.seeds} seeds, {options.iterations} iterations, {jax.device_count()} devices"
+    figures = []
+    for kind, make in (("runs", whole_runs), ("bare loops", bare_loops)):
+        together, alone, compiling = make(options.seeds, options.iterations)
+        seconds = interleaved({"together": together, "one by one": lambda alone=alone: alone()}, options.blocks)
+        figures += [
+            median(f"{kind}, {what}: in one call", seconds["together"], "s"),
+            median(f"{kind}, {what}: one after another", seconds["one by one"], "s"),
+            ratio(f"{kind}, {what}: one after another / in one call", seconds["one by one"], seconds["together"]),
+            Figure(f"{kind}: compiling both, apart", compiling, "s"),
+        ]
+    record("seeds", figures)
+
+
+Pair = tuple[Callable[[], Any], Callable[[], Any], float]  # all seeds, one by one, and how long compiling both took
+
+
+def whole_runs(seeds: int, iterations: int) -> Pair:
+    game = make_game(GAME)
+    solver = make_solver("gems", game, CONFIG)
+    init_monitor, measure = exact_monitor(game, solver)
+    # programs of runs of one name are compiled once, whatever the seeds
+    family = Family(lambda own: Parts(solver, measure, init_monitor), (), program="benchmarks.seeds")
+
+    def several(which: Sequence[int], count: int = iterations) -> float:
+        """Seconds that compiling took."""
+        with tempfile.TemporaryDirectory() as folder:
+            place = create_run(
+                game=GAME, method="gems", config=CONFIG, seeds=which, iterations=count, path=Path(folder) / "run"
+            )
+            result = run(
+                solver, iterations=count, seeds=which, family=family, directory=place, best="exploitability",
+                mesh=len(which) > 1,
+            )  # fmt: skip
+            if result.iteration != count:
+                raise RuntimeError(f"stopped at iteration {result.iteration} of {count}")
+            return result.compile_seconds
+
+    compiling = several(range(seeds), 1) + several((0,), 1)
+    return lambda: several(range(seeds)), lambda: [several((seed,)) for seed in range(seeds)], compiling
+
+
+def bare_loops(seeds: int, iterations: int) -> Pair:
+    game = make_game(GAME)
 
     def whole(word: Array, state: GemsState) -> GemsState:
-        keys = jax.random.split(jax.random.wrap_key_data(word), options.iterations)
-        return jax.lax.scan(lambda s, k: (step(s, k)[0], None), state, keys)[0]
+        keys = jax.random.split(jax.random.wrap_key_data(word), iterations)
+        return jax.lax.scan(lambda s, k: (gems_step(s, k, game, CONFIG)[0], None), state, keys)[0]
 
-    words = jnp.stack([jax.random.key_data(jax.random.key(seed)) for seed in range(options.seeds)])
+    words = jnp.stack([jax.random.key_data(jax.random.key(seed)) for seed in range(seeds)])
     keys = jax.vmap(lambda word: jax.random.fold_in(jax.random.wrap_key_data(word), 0))(words)
-    states = jax.jit(jax.vmap(lambda key: init_gems(key, game, config)))(keys)
+    states = jax.jit(jax.vmap(lambda key: init_gems(key, game, CONFIG)))(keys)
     mesh = jax.make_mesh((jax.device_count(),), ("seeds",), axis_types=(AxisType.Auto,))
     parts = PartitionSpec("seeds")
     shared_out = jax.device_put((words, states), NamedSharding(mesh, parts))
-    singles = [jax.tree.map(lambda leaf, seed=seed: leaf[seed], (words, states)) for seed in range(options.seeds)]
+    singles = [jax.tree.map(lambda leaf, seed=seed: leaf[seed], (words, states)) for seed in range(seeds)]
     begin = time.perf_counter()
     of_devices = jax.shard_map(jax.vmap(whole), mesh=mesh, in_specs=parts, out_specs=parts, check_vma=False)
     together = program(of_devices).lower(*shared_out).compile()
-    middle = time.perf_counter()
     alone = program(whole).lower(*singles[0]).compile()
-    end = time.perf_counter()
+    compiling = time.perf_counter() - begin
     jax.block_until_ready((together(*shared_out), alone(*singles[0])))
 
     def one_after_another() -> list[Any]:
         return [jax.block_until_ready(alone(*single)) for single in singles]
 
-    seconds = interleaved({"together": lambda: together(*shared_out), "one by one": one_after_another}, options.blocks)
-    what = f"{options.seeds} seeds, {options.iterations} iterations, {jax.device_count()} devices"
-    record(
-        "seeds",
-        [
-            median(f"{what}: in one call", seconds["together"], "s"),
-            median(f"{what}: one after another", seconds["one by one"], "s"),
-            ratio(f"{what}: one after another / in one call", seconds["one by one"], seconds["together"]),
-            Figure("compiling the call for all seeds, apart", middle - begin, "s"),
-            Figure("compiling the call for one seed, apart", end - middle, "s"),
-        ],
-    )
+    return lambda: together(*shared_out), one_after_another, compiling
 
 
 if __name__ == "__main__":

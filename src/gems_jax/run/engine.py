@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.sharding import Mesh
+from jax.sharding import Mesh, PartitionSpec
 
 from gems_jax.compiling import program
 from gems_jax.sharding import SEEDS, gather, placed, play_mesh, replicated
@@ -123,11 +123,11 @@ def _compiled_engine(
     batch = min(seed_batch or len(seeds), len(seeds))
     mesh = play_mesh(seeds=math.gcd(batch, jax.device_count())) if spread_out else None
     words = jnp.stack([jax.random.key_data(jax.random.key(seed)) for seed in seeds])
-    words, values = placed((words, family.values), mesh)
+    here = (words, family.values)
+    words, values = placed(here, mesh)
 
-    def over_runs(function: Callable[..., PyTree], words: Array, *arguments: PyTree) -> PyTree:
-        arguments = (jax.random.wrap_key_data(words), *arguments)
-        return _map_in_batches(function, arguments, len(seeds), batch, None if mesh is None else SEEDS)
+    def over_runs(together: Callable[..., PyTree], words: Array, *arguments: PyTree) -> PyTree:
+        return _map_in_batches(together, (jax.random.wrap_key_data(words), *arguments), len(seeds), batch)
 
     def start_one(key: Array, own: PyTree) -> PyTree:
         parts = family.member(own)
@@ -155,10 +155,11 @@ def _compiled_engine(
         return carry, rows, jax.tree.map(has_nan, carry)
 
     def advance_all(words: Array, values: PyTree, carry: PyTree, done: Array, count: Array) -> PyTree:
-        return over_runs(lambda key, own, carry: advance_one(key, own, carry, done, count), words, values, carry)
+        one = lambda key, own, carry: advance_one(key, own, carry, done, count)  # noqa: E731
+        return over_runs(_together(one, len(seeds), mesh), words, values, carry)
 
     def start_all(words: Array, values: PyTree) -> PyTree:
-        return over_runs(start_one, words, values)
+        return over_runs(_together(start_one, len(seeds), None), words, values)
 
     def remembered(what: str, compile: Callable[[], Any]) -> Any:
         if family.program is None:
@@ -170,9 +171,10 @@ def _compiled_engine(
 
     def start() -> tuple[PyTree, float]:
         begin = time.perf_counter()
-        program = remembered("start", lambda: compiled(start_all, mesh, words, values))
+        # On one device, whatever the mesh: two devices of a CPU that make orthogonal matrices wait for each other.
+        program = remembered("start", lambda: compiled(start_all, None, *here))
         seconds = time.perf_counter() - begin
-        return jax.block_until_ready(program(words, values)), seconds
+        return jax.block_until_ready(program(*here)), seconds
 
     def compile(carry: PyTree) -> tuple[Callable[[PyTree, int, int], Chunk], float]:
         begin = time.perf_counter()
@@ -200,18 +202,31 @@ def compiled(function: Callable[..., PyTree], mesh: Mesh | None, *arguments: PyT
         return program(function, out_shardings=replicated(mesh), **options).lower(*arguments).compile()
 
 
-def _map_in_batches(
-    function: Callable[..., PyTree], arguments: PyTree, size: int, batch: int, axis: str | None = None
-) -> PyTree:
-    """vmap over the leading axis, `batch` at a time where memory does not hold all `size`.
+def _together(function: Callable[..., PyTree], size: int, mesh: Mesh | None) -> Callable[..., PyTree]:
+    """`function` of one run for a batch of runs, along the leading axis of its arguments."""
+    if size == 1:  # the same numbers, but XLA fuses worse around an axis of one: 1.6 times as slow on Kuhn
+
+        def alone(*arguments: PyTree) -> PyTree:
+            result = function(*jax.tree.map(lambda leaf: leaf[0], arguments))
+            return jax.tree.map(lambda leaf: leaf[None], result)
+
+        return alone
+    if mesh is None:
+        return jax.vmap(function)
+    if mesh.shape[SEEDS] < mesh.size:
+        return jax.vmap(function, spmd_axis_name=SEEDS)
+    # Runs for every device, and nothing else to share out: each gets a program for its own, which XLA compiles in a
+    # minute where laying one program out over the devices took it more than nine.
+    own = PartitionSpec(SEEDS)
+    return jax.shard_map(jax.vmap(function), mesh=mesh, in_specs=own, out_specs=own, check_vma=False)
+
+
+def _map_in_batches(together: Callable[..., PyTree], arguments: PyTree, size: int, batch: int) -> PyTree:
+    """`together` over the leading axis, `batch` at a time where memory does not hold all `size`.
 
     As `jax.lax.map(batch_size=...)`, which cannot take the empty arrays that a state may hold. The last batch is
-    filled up with copies, and their results are dropped. axis: of the mesh, that the runs of a batch go along.
+    filled up with copies, and their results are dropped.
     """
-    together = jax.vmap(function, spmd_axis_name=axis)
-    if size == 1 and axis is None:  # the same numbers, but XLA fuses worse around an axis of one: 1.4 times on Kuhn
-        alone = function(*jax.tree.map(lambda leaf: leaf[0], arguments))
-        return jax.tree.map(lambda leaf: leaf[None], alone)
     if batch >= size:
         return together(*arguments)
     num = -(-size // batch)
