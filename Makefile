@@ -10,6 +10,7 @@
 #   make go, chess            GEMS against random play, 200 and 1,000 iterations
 #   make oracle               the oracle's indices on the Shifting Meta bandit
 #   make ablate-kuhn, ablate-deceptive, ablate-public-goods                                     the paper's ablations
+#   make two-thousand         2,002 anchors of Kuhn poker in 1,000 iterations
 #   make scaling              seconds and bytes against iterations, all methods
 #   make paper                all of the above but kuhn-family, one after the other
 #   make report               runs/report/index.html: all that ran, and the ledger of the paper's claims
@@ -40,8 +41,8 @@ FULL ?=
 JOBS ?= 2
 BENCHMARKS ?= openspiel seeds growth mpe_budget startup fractions kuhn_numpy driver_overhead python_workers worlds
 # what the paper shows, in the order in which it costs
-PAPER := kuhn deceptive public-goods oracle regret kuhn-compare scaling ablate-deceptive ablate-public-goods ablate-kuhn \
-	spread tag connect4 go hanabi chess
+PAPER := kuhn deceptive public-goods oracle regret two-thousand kuhn-compare scaling ablate-deceptive \
+	ablate-public-goods ablate-kuhn spread tag connect4 go hanabi chess
 EXPERIMENTS := $(PAPER) kuhn-family cce estimators rollouts adaptive meta-game meta-rules
 export QUICK FULL
 

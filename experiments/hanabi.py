@@ -18,6 +18,7 @@ ARMS = (
             "entry_episodes": 32,
         },
     ),
+    Arm("two populations", preset="tuned", options={"teams": False}),  # as in the paper's figures of the two players
     Arm("random", method="random", iterations=1),
 )  # fmt: skip
 EXPERIMENT = Experiment(
@@ -46,6 +47,6 @@ EXPERIMENT = Experiment(
         "seeds": (0,),
         "iterations": 40,
         "checks": (),
-        "arms": (ARMS[0], dataclasses.replace(ARMS[1], iterations=5), ARMS[2]),
+        "arms": (ARMS[0], *(dataclasses.replace(arm, iterations=5) for arm in ARMS[1:3]), ARMS[3]),
     },
 )

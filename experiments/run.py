@@ -19,7 +19,7 @@ from pathlib import Path
 import experiments
 from gems_jax.run.errors import RunError
 from gems_jax.run.experiment import run_experiment
-from gems_jax.run.spec import Experiment, changed
+from gems_jax.run.spec import Check, Experiment, changed
 from gems_jax.run.study import Study, run_study
 
 # modules of this package that are not experiments
@@ -46,7 +46,11 @@ def keep_arms(spec: Experiment, labels: Sequence[str]) -> Experiment:
         raise ValueError(f"{spec.name} has no arm {', '.join(unknown)}; known: {there}")
     if not labels:
         return spec
-    checks = [dataclasses.replace(c, arms=tuple(arm for arm in c.arms if arm in labels)) for c in spec.checks]
+    quick = dict(spec.quick)
+    if "arms" in quick:
+        quick["arms"] = tuple(arm for arm in quick["arms"] if arm.label in labels)
+    if "checks" in quick:
+        quick["checks"] = checks_of(quick["checks"], labels)
     groups = [(title, tuple(arm for arm in members if arm in labels)) for title, members in spec.groups]
     numbers = dict(zip((arm.label for arm in spec.arms), spec.against[1], strict=True)) if spec.against else {}
     return dataclasses.replace(
@@ -55,8 +59,15 @@ def keep_arms(spec: Experiment, labels: Sequence[str]) -> Experiment:
         and (spec.against[0], tuple(numbers[arm.label] for arm in spec.arms if arm.label in labels)),
         groups=tuple((title, members) for title, members in groups if members),
         arms=tuple(arm for arm in spec.arms if arm.label in labels),
-        checks=tuple(new for new, old in zip(checks, spec.checks, strict=True) if new.arms or not old.arms),
+        checks=checks_of(spec.checks, labels),
+        quick=quick,
     )
+
+
+def checks_of(checks: Sequence[Check], labels: Sequence[str]) -> tuple[Check, ...]:
+    """What is left of them where these arms alone are run."""
+    kept = [dataclasses.replace(c, arms=tuple(arm for arm in c.arms if arm in labels)) for c in checks]
+    return tuple(new for new, old in zip(kept, checks, strict=True) if new.arms or not old.arms)
 
 
 def sized(spec: Experiment, iterations: int | None, seeds: Sequence[int] | None) -> Experiment:

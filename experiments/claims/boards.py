@@ -11,18 +11,17 @@ SHARED = " One population plays both sides here, so clouds differ in the positio
 LINE = 0.25
 
 
-def cloud(game: str, what: str, whose: str = "seed") -> Picture:
-    """A number of the picture `embeddings`, of all seeds of GEMS or of the `untrained` population."""
+def cloud(game: str, what: str, whose: str = "seed", arm: str = "gems") -> Picture:
+    """A number of the picture `embeddings`, of all seeds of an arm or of its `untrained` population."""
     label = what.replace("_", ", ") + (", untrained" if whose == "untrained" else "")
-    return Picture(game, "embeddings", (f"gems.{whose}", f".{what}"), f"{label}:")
+    return Picture(game, "embeddings", (f"{arm}.{whose}", f".{what}"), f"{label}:")
 
 
-def apart(game: str, what: str, at_least: float) -> All:
+def apart(game: str, what: str, at_least: float, arm: str = "gems") -> All:
     """Clouds lie apart, and further than before training."""
-    learned = Compare(
-        cloud(game, what), cloud(game, what, "untrained"), lower=False, what="the same beside that before training"
-    )
-    return All((Bound(cloud(game, what), at_least=at_least), learned))
+    after, before = cloud(game, what, arm=arm), cloud(game, what, "untrained", arm)
+    learned = Compare(after, before, lower=False, what="the same beside that before training")
+    return All((Bound(after, at_least=at_least), learned))
 
 
 def spread_out(game: str) -> Compare:
@@ -32,8 +31,12 @@ def spread_out(game: str) -> Compare:
     )  # fmt: skip
 
 
-def chess(column: str, at: int | None = None, iterations: int = 0) -> Column:
-    return Column("chess", "gems*", column, at=at, iterations=iterations)
+def chess(column: str, at: int | None = None) -> Column:
+    return Column("chess", "gems*", column, at=at)
+
+
+def many(column: str) -> Column:
+    return Column("two_thousand", "gems", column, iterations=1000)
 
 
 CLAIMS = (
@@ -66,17 +69,17 @@ CLAIMS = (
         quote="action-distribution embeddings for the two players occupy distinct, complementary regions",
         where="appendix K, fig:hanabi_action_embeds",
         paper="pictures",
-        rule=apart("hanabi", "actions_players", LINE),
-        note=CLOUDS + SHARED,
+        rule=apart("hanabi", "actions_players", LINE, "two populations"),
+        note=CLOUDS,
     ),
     Claim(
         key="hanabi-codes",
         quote="the latent codes for both players are densely intermingled",
         where="appendix K, fig:hanabi_latent_embeds",
         paper="pictures",
-        rule=Bound(cloud("hanabi", "codes_players"), at_most=LINE),
-        note="Where one population plays both hands, as here, its codes are the same by construction. The caption of "
-        "the figure calls them more dispersed than actions.",
+        rule=Bound(cloud("hanabi", "codes_players", arm="two populations"), at_most=LINE),
+        note="Of the arm in which each player has a population. The caption of the figure calls codes more dispersed "
+        "than actions.",
     ),
     Claim(
         key="go-clusters",
@@ -144,9 +147,12 @@ CLAIMS = (
         paper="2,002 policies after 1,000 iterations",
         rule=All(
             (
-                Bound(chess("active_anchors", iterations=1000), at_least=2000, exact=True),
-                Bound(cloud("chess", "codes_dimension"), at_least=4.0),
+                Bound(many("active_anchors"), at_least=2000, exact=True),
+                Bound(cloud("two_thousand", "codes_dimension"), at_least=4.0),
+                Bound(cloud("two_thousand", "actions_dimension"), at_least=2.0),
             )
         ),
+        note="The paper counts anchors of chess; here it is Kuhn poker. Directions in which codes and action "
+        "probabilities spread: policies that differ in one direction only are one policy and its degrees.",
     ),
 )

@@ -264,6 +264,13 @@ def test_fewer_arms_keep_the_checks_that_are_theirs() -> None:
     assert [(check.at_most, check.arms) for check in kept.checks] == [(1.0, ()), (2.0, ("quiet one",))]
 
 
+def test_fewer_arms_are_fewer_in_the_quick_version_too() -> None:
+    quick = {"arms": SPEC.arms, "checks": (Check("gap", 3.0, arms=("loud",)),), "iterations": 2}
+    kept = entry.keep_arms(dataclasses.replace(SPEC, quick=quick), ["quiet one"])
+    assert [arm.label for arm in kept.quick["arms"]] == ["quiet one"]
+    assert kept.quick["checks"] == () and kept.quick["iterations"] == 2
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
