@@ -105,6 +105,15 @@ def test_eight_devices_give_the_curve_of_one(game: str, seeds: int, tmp_path: Pa
 
 
 @pytest.mark.slow
+def test_a_device_for_every_seed_gives_the_curves_of_one(tmp_path: Path) -> None:
+    """Nothing but seeds is shared out then, and every device has a program for its own."""
+    finished(started("run", GAMES[0], 0, 2, tmp_path / "one.npz", env=environment(1)))
+    finished(started("run", GAMES[0], 1, 2, tmp_path / "two.npz", env=environment(2)))
+    assert np.load(tmp_path / "two.npz")["devices"] == 2
+    assert_same_run(tmp_path / "one.npz", tmp_path / "two.npz")
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("game", GAMES)
 def test_two_processes_give_the_curve_of_one(game: str, tmp_path: Path) -> None:
     finished(started("run", game, 0, 1, tmp_path / "one.npz", env=environment(1)))

@@ -151,10 +151,10 @@ CLAIMS = (
             (
                 Bound(many("active_anchors"), at_least=2000, exact=True),
                 Bound(cloud("two_thousand", "codes_dimension"), at_least=4.0),
-                Bound(cloud("two_thousand", "actions_dimension"), at_least=2.0),
+                Bound(cloud("two_thousand", "actions_dimension_within"), at_least=2.0),
             )
         ),
-        note="The paper counts anchors of chess; here it is Kuhn poker. Directions in which codes and action "
-        "probabilities spread: policies that differ in one direction only are one policy and its degrees.",
+        note="The paper counts anchors of chess; here it is Kuhn poker. Directions in which codes, and the action "
+        "probabilities of one player's anchors, spread: policies on a line are two policies and what lies between.",
     ),
 )

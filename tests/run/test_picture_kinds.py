@@ -73,6 +73,9 @@ def test_clouds_in_numbers():
     owner = np.repeat([0, 1], 20)
     found = quantities(Embedded(Cloud(far, owner, np.ones(40)), Cloud(far[:20], owner[:20], np.ones(20)), ("a", "b")))
     assert found["actions_players"] > 0.9 and found["actions_two"] > 0.9 > found["actions_one"]
+    assert found["actions_dimension"] < 1.1 and found["actions_dimension_within"] > 3  # the gap is one direction
+    assert found["actions_distance_within"] == pytest.approx(np.sqrt(10), rel=0.2)
+    assert found["actions_distance"] > 30
     assert found["actions_two_are_players"] == 1.0 and found["entropy"] == 1.0 and found["anchors"] == 40
     assert found["codes_players"] is None and found["codes_dimension"] > 3 and 0 < found["codes_variance"] < 1
     without = quantities(Embedded(Cloud(far, owner, np.ones(40)), None, ("a", "b")))

@@ -18,6 +18,7 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import json
+import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -254,8 +255,12 @@ def _check(check: Check, results: Sequence[ArmResult]) -> tuple[str, bool]:
         worst = {label: float((side * rows).max()) for label, rows in found.items()}
         label = max(worst, key=worst.__getitem__)
         holds &= all(value <= side * bound for value in worst.values())  # not a number does not hold
-        said.append(f"is {word} {side * worst[label]:.3g} {when} (arm {label}), allowed {bound:.3g}")
+        said.append(f"is {word} {_short(side * worst[label])} {when} (arm {label}), allowed {_short(bound)}")
     return f"check {'holds' if holds else 'FAILED'}: {readable(check.column)} {' and '.join(said)}", holds
+
+
+def _short(value: float) -> str:
+    return f"{value:,.0f}" if 1000 <= abs(value) < math.inf else f"{value:.3g}"
 
 
 def load_summary(folder: Path | str) -> dict[str, Any]:

@@ -7,6 +7,7 @@ seat apart: the clouds then differ in the positions, too.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -114,9 +115,9 @@ def quantities(seen: Embedded) -> dict[str, float | None]:
 
     players: silhouette of the players' clouds. two: silhouette of the best two clouds, whosever; one: what cutting one
     normal cloud of the same covariance gives; two_are_players: share of points whose cloud of the two is their
-    player's. two_within, one_within: the same within the cloud of each player, mean over them. distance, dimension:
-    mean distance of two points, and in how many directions they spread. variance: share that the two components drawn
-    have. entropy: in nats, mean.
+    player's. distance, dimension: mean distance of two points, and in how many directions they spread. ..._within: the
+    same within the cloud of each player, mean over them. variance: share that the two components drawn have. entropy:
+    in nats, mean.
     """
     found: dict[str, float | None] = {
         "anchors": float(len(seen.actions.points)),
@@ -129,7 +130,8 @@ def quantities(seen: Embedded) -> dict[str, float | None]:
 
 def _of_cloud(cloud: Cloud | None) -> dict[str, float | None]:
     names = (
-        "players", "two", "one", "two_are_players", "two_within", "one_within", "distance", "dimension", "variance"
+        "players", "two", "one", "two_are_players", "two_within", "one_within", "distance", "dimension",
+        "distance_within", "dimension_within", "variance",
     )  # fmt: skip
     if cloud is None:
         return dict.fromkeys(names)
@@ -142,13 +144,19 @@ def _of_cloud(cloud: Cloud | None) -> dict[str, float | None]:
         maths.two_cloud_silhouette(kept),
         maths.one_cloud_reference(kept),
         maths.agreement(maths.two_means(kept), cloud.owner == owners[0]) if len(owners) == 2 else None,
-        float(np.mean([maths.two_cloud_silhouette(part) for part in each])),
-        float(np.mean([maths.one_cloud_reference(part) for part in each])),
+        _mean(maths.two_cloud_silhouette, each),
+        _mean(maths.one_cloud_reference, each),
         maths.mean_pairwise_distance(kept),
         maths.effective_dimension(kept),
+        _mean(maths.mean_pairwise_distance, each),
+        _mean(maths.effective_dimension, each),
         float(shares[:2].sum()),
     )
     return dict(zip(names, values, strict=True))
+
+
+def _mean(function: Callable[[np.ndarray], float], clouds: list[np.ndarray]) -> float:
+    return float(np.mean([function(part) for part in clouds]))
 
 
 def _figure(label: str, found: dict[str, Embedded], told: dict[str, dict[str, float | None]]) -> Any:
