@@ -150,8 +150,16 @@ CLAIMS = (
         rule=All(
             (
                 Bound(many("active_anchors"), at_least=2000, exact=True),
-                Bound(cloud("two_thousand", "codes_dimension"), at_least=4.0),
-                Bound(cloud("two_thousand", "actions_dimension_within"), at_least=2.0),
+                Bound(
+                    cloud("two_thousand", "codes_dimension"),
+                    at_least=4.0,
+                    what="the number of directions in which codes spread",
+                ),
+                Bound(
+                    cloud("two_thousand", "actions_dimension_within"),
+                    at_least=2.0,
+                    what="the number of directions in which the play of one player's anchors spreads",
+                ),
             )
         ),
         note="The paper counts anchors of chess; here it is Kuhn poker. Directions in which codes, and the action "
