@@ -20,3 +20,10 @@ def test_programs_are_compiled_with_the_options_that_this_xla_knows(monkeypatch)
         assert compiling.program(lambda x: x + 1)(1) == 2
     finally:
         compiling.compiler_options.cache_clear()
+
+
+def test_a_flag_worked_out_once_is_the_same_flag():
+    flags = jnp.asarray([True, False, True])
+    found = jax.jit(jax.vmap(compiling.once))(flags)
+    assert found.dtype == bool
+    np.testing.assert_array_equal(found, flags)

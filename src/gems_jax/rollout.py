@@ -16,6 +16,7 @@ import jax
 import jax.numpy as jnp
 
 from gems_jax import distributions
+from gems_jax.compiling import once
 from gems_jax.population import StackedPolicies
 from gems_jax.roles import at
 from gems_jax.sharding import spread
@@ -174,7 +175,8 @@ def _renewed(game: Game, state: GameState, key: Array) -> GameState:
     """The state itself, or the start of a new episode where it is finished. key: consumed."""
     if on_host(game):  # a start costs a reset: only where it is wanted
         return game.renew(state, key)  # type: ignore[attr-defined]
-    return jax.tree.map(lambda new, old: jnp.where(state.done, new, old), game.init(key), state)
+    done = once(state.done)
+    return jax.tree.map(lambda new, old: jnp.where(done, new, old), game.init(key), state)
 
 
 def _recorded(

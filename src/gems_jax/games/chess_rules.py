@@ -30,6 +30,7 @@ _STRAIGHT = _AXIS < 2
 _UP, _UP_RIGHT, _UP_LEFT, _LEFT, _RIGHT = 1, 5, 6, 2, 3
 _FAR = np.asarray([range(1, 8) if near else range(7, 0, -1) for near in _NEAR_FIRST])  # [8, 7], how many squares away
 _RANK = np.arange(64) % 8
+_TURN = np.eye(64, dtype=np.float32)[np.rot90(np.arange(64).reshape(8, 8)).reshape(-1)].T  # a quarter turn of a board
 
 
 def _square(square: int, move: tuple[int, int], times: int) -> int:
@@ -175,7 +176,8 @@ class ChessRules(chess.Game):
         recent = hashes[:8]
         repeated = jnp.sum((hashes[None] == recent[:, None]).all(axis=2), axis=1) > 1
         repeated = repeated & (recent != 0).any(axis=1)
-        boards = jnp.rot90(state.board_history.reshape(8, 8, 8), 1, axes=(1, 2)).transpose(1, 2, 0)
+        # As products, which XLA works out once; anything else it would compute anew for each of the 119 planes.
+        boards = (state.board_history.astype(jnp.float32) @ _TURN).reshape(8, 8, 8).transpose(1, 2, 0)
         plane = jnp.arange(14)
         code = jnp.where(plane < 6, plane + 1, 5 - plane)
         past = jnp.where(plane < 12, boards[..., None] == code, repeated[:, None] == (plane == 13))
@@ -187,6 +189,7 @@ class ChessRules(chess.Game):
                 state.halfmove_count.astype(jnp.float32) / 100.0,
             ]
         )
+        facts = jnp.matmul(facts, jnp.eye(7), precision="highest")
         past = past.reshape(8, 8, 112).astype(jnp.float32)
         return jnp.concatenate([past, jnp.broadcast_to(facts, (8, 8, 7))], axis=2)
 

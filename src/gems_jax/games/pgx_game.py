@@ -22,6 +22,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from gems_jax.compiling import once
 from gems_jax.types import Array, GameState, NotEnumerableError, PyTree, struct
 
 OBSERVATIONS = ("plain", "infoset")
@@ -350,6 +351,7 @@ class PgxGame:
         state = inner.state
         done = state.terminated | state.truncated
         to_move = (inner.first ^ jnp.arange(2) == state.current_player) & ~done
+        to_move = to_move if self._rules.poker else once(to_move)
         return GameState(
             inner=inner,
             observation=self._observations(inner, to_move),
