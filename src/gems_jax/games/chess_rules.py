@@ -190,7 +190,7 @@ class ChessRules(chess.Game):
             ]
         )
         facts = jnp.matmul(facts, jnp.eye(7), precision="highest")
-        past = past.reshape(8, 8, 112).astype(jnp.float32)
+        past = jnp.sqrt(past.reshape(8, 8, 112).astype(jnp.float32))  # of 0 and 1: kept, as what takes long is
         return jnp.concatenate([past, jnp.broadcast_to(facts, (8, 8, 7))], axis=2)
 
     def step(self, state: Any, action: Array) -> Any:
