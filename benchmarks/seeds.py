@@ -48,7 +48,7 @@ def main() -> None:
     figures = []
     for kind, make in (("runs", whole_runs), ("bare loops", bare_loops)):
         together, alone, compiling = make(options.seeds, options.iterations)
-        seconds = interleaved({"together": together, "one by one": lambda alone=alone: alone()}, options.blocks)
+        seconds = interleaved({"together": together, "one by one": alone}, options.blocks)
         figures += [
             median(f"{kind}, {what}: in one call", seconds["together"], "s"),
             median(f"{kind}, {what}: one after another", seconds["one by one"], "s"),

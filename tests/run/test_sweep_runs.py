@@ -80,7 +80,7 @@ def test_ctrl_c_saves_and_the_sweep_goes_on(tmp_path: Path) -> None:
     file, folder = written(tmp_path, "local", 2, (1,), (200_000, 2)), tmp_path / "run"
     line = [str(SCRIPT), "sweep", str(file), "--run-dir", str(folder)]
     process = subprocess.Popen(line, stdout=subprocess.PIPE, text=True, start_new_session=True)
-    while not list(folder.glob("cells/000/work/checkpoints/0*")):
+    while not list((folder / "cells" / "000" / "work" / "checkpoints").glob("0*")):
         assert process.poll() is None
         time.sleep(0.1)
     os.killpg(process.pid, signal.SIGINT)
