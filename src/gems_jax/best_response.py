@@ -8,7 +8,8 @@ trust region of eq:abr-tr_revised; a PSRO oracle passes a plain network and no p
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -16,11 +17,14 @@ import jax.numpy as jnp
 import optax
 from jax.typing import ArrayLike
 
-from gems_jax import distributions
+from gems_jax import distributions, tallies
 from gems_jax.experience import Experience, Learner, shuffle, values_on
+from gems_jax.tallies import Tally
 from gems_jax.types import Array, PyTree
 
-# A surrogate maps (log_prob, behaviour_log_prob, advantage, clip) to an objective per decision, to be maximised.
+Batch = Experience | Tally
+# A surrogate maps (log_prob, behaviour_log_prob, advantage, clip) to an objective per decision, to be maximised. It is
+# proportional to the advantage on either side of zero.
 Surrogate = Callable[[Array, Array, Array, ArrayLike], Array]
 
 
@@ -65,9 +69,25 @@ def outputs_on(learner: Learner, params: PyTree, batch: Experience) -> distribut
     return jax.vmap(group)(batch.code, batch.observation, batch.legal)
 
 
+def behaviour_on(learner: Learner, params: PyTree, batch: Batch) -> PyTree:
+    """What the policies of params do on a batch, for `kl_per_code`."""
+    if isinstance(batch, Tally):
+        return tallies.log_probs(learner, params, batch.code)
+    return outputs_on(learner, params, batch)
+
+
+def kl_per_code(batch: Batch, left: PyTree, right: PyTree) -> Array:
+    """KL(left || right) [G] of two behaviours on a batch, the mean over the decisions of each code."""
+    if isinstance(batch, Tally):
+        visits = batch.visits.reshape(len(batch.code), -1)
+        total = jnp.sum(visits * tallies.kl(left, right).reshape(visits.shape), axis=1)
+        return total / jnp.maximum(visits.sum(axis=1), 1)
+    return jax.vmap(masked_mean)(over_rows(distributions.kl)(left, right), batch.acted)
+
+
 def policy_gradient_loss(
     params: PyTree,
-    batch: Experience,
+    batch: Batch,
     learner: Learner,
     surrogate: Surrogate,
     clip: ArrayLike,
@@ -75,14 +95,36 @@ def policy_gradient_loss(
     entropy_weight: ArrayLike,
 ) -> tuple[Array, LossParts]:
     """-E[surrogate] + value_weight * squared value error - entropy_weight * entropy, over decisions."""
+    if isinstance(batch, Tally):
+        parts = _parts_of_tally(params, batch, learner, surrogate, clip)
+    else:
+        parts = _parts_of_rows(params, batch, learner, surrogate, clip)
+    loss = -parts.objective + value_weight * parts.value_loss - entropy_weight * parts.entropy
+    return loss, parts
+
+
+def _parts_of_rows(
+    params: PyTree, batch: Experience, learner: Learner, surrogate: Surrogate, clip: ArrayLike
+) -> LossParts:
     outputs = outputs_on(learner, params, batch)
     log_prob = over_rows(distributions.log_prob)(outputs, batch.action)
     objective = masked_mean(surrogate(log_prob, batch.log_prob, batch.advantage, clip), batch.acted)
-    spread = masked_mean(over_rows(distributions.entropy)(outputs), batch.acted)
     error = values_on(learner, params, batch.code, batch.observation) - batch.target
-    value_loss = masked_mean(error**2, batch.acted)
-    loss = -objective + value_weight * value_loss - entropy_weight * spread
-    return loss, LossParts(objective, value_loss, spread)
+    spread = masked_mean(over_rows(distributions.entropy)(outputs), batch.acted)
+    return LossParts(objective, masked_mean(error**2, batch.acted), spread)
+
+
+def _parts_of_tally(params: PyTree, batch: Tally, learner: Learner, surrogate: Surrogate, clip: ArrayLike) -> LossParts:
+    """The same by sums: a surrogate is proportional to the advantage, and a square error is a square of sums."""
+    count = jnp.maximum(jnp.sum(batch.visits), 1)
+    log_prob = tallies.log_probs(learner, params, batch.code)
+    one = jnp.ones_like(log_prob)
+    gained = batch.gain * surrogate(log_prob, batch.log_prob, one, clip)
+    lost = batch.loss * surrogate(log_prob, batch.log_prob, -one, clip)
+    value = values_on(learner, params, batch.code, batch.observation).reshape(-1)
+    squares = jnp.sum(batch.visits * value**2 - 2.0 * batch.target * value) + batch.squared
+    spread = jnp.sum(batch.visits * tallies.entropy(log_prob))
+    return LossParts(jnp.sum(gained + lost) / count, squares / count, spread / count)
 
 
 def make_optimizer(gradient_clip: ArrayLike) -> optax.GradientTransformation:
@@ -110,10 +152,10 @@ class TrainMetrics(NamedTuple):
     carry: PyTree = ()  # what a further round would begin with
 
 
-Penalty = Callable[[PyTree, list[Experience], Array], Array]  # (params, batches, key) -> [], to be minimised
+Penalty = Callable[[PyTree, Sequence[Batch], Array], Array]  # (params, batches, key) -> [], to be minimised
 
 
-def no_penalty(params: PyTree, batches: list[Experience], key: Array) -> Array:
+def no_penalty(params: PyTree, batches: Sequence[Batch], key: Array) -> Array:
     del params, batches, key
     return jnp.float32(0.0)
 
@@ -138,6 +180,7 @@ def train(
     minibatches: int = 1,
     kept: float = 1.0,
     carry: PyTree = (),
+    tallied: bool = True,
 ) -> tuple[dict[str, PyTree], dict[str, PyTree], TrainMetrics]:
     """`steps` rounds of experience, `epochs` passes over each in `minibatches` gradient steps. key: consumed.
 
@@ -147,11 +190,12 @@ def train(
     `experience(key, params, carry)` returns one batch per player that is drawn from the population being trained, and
     what the next round begins with (games under way, or nothing). `steps` may be traced: one program then serves any
     number of rounds. With several minibatches the rows are shuffled, and `kept`, the share of them that are decisions,
-    says how many a pass takes.
+    says how many a pass takes. tallied: a table's gradient steps are taken on tallies of the experience where that is
+    less work, for which `params` themselves have to play and `penalty` has to know tallies.
     """
     optimizer = make_optimizer(gradient_clip)
 
-    def loss(params: PyTree, batches: list[Experience], penalty_key: Array) -> tuple[Array, tuple[LossParts, Array]]:
+    def loss(params: PyTree, batches: Sequence[Batch], penalty_key: Array) -> tuple[Array, tuple[LossParts, Array]]:
         parts = [
             policy_gradient_loss(params, batch, learner, surrogate, clip, value_weight, entropy_weight)
             for batch in batches
@@ -160,7 +204,7 @@ def train(
         mean = jax.tree.map(lambda *leaves: jnp.mean(jnp.stack(leaves)), *[p for _, p in parts])
         return jnp.mean(jnp.stack([one for one, _ in parts])) + extra, (mean, extra)
 
-    def update(carry: tuple, penalty_key: Array, batches: list[Experience]) -> tuple[tuple, tuple]:
+    def update(carry: tuple, penalty_key: Array, batches: Sequence[Batch]) -> tuple[tuple, tuple]:
         params, opt_state = carry
         gradients, (parts, extra) = jax.grad(loss, has_aux=True)(params, batches, penalty_key)
         return _descended(optimizer, params, opt_state, gradients, learning_rate), (
@@ -173,11 +217,11 @@ def train(
         batches, carry = experience(key_play, learned[0], carry)
         if normalise:
             batches = [_normalised(batch) for batch in batches]
-        learned, (parts, extra, norm) = jax.lax.scan(
-            lambda c, k: _one_pass(update, c, k, batches, minibatches, kept),
-            learned,
-            jax.random.split(key_learn, epochs),
-        )
+        one_pass = partial(_in_minibatches, update, batches=batches, minibatches=minibatches, kept=kept)
+        if minibatches == 1:
+            whole = [tallies.tally(learner, learned[0], batch) if tallied else batch for batch in batches]
+            one_pass = partial(update, batches=whole)
+        learned, (parts, extra, norm) = jax.lax.scan(one_pass, learned, jax.random.split(key_learn, epochs))
         parts, extra, norm = jax.tree.map(lambda leaf: leaf[-1], (parts, extra, norm))
         played = jnp.sum(jnp.stack([batch.episodes for batch in batches]))
         taken = jnp.sum(jnp.stack([batch.env_steps for batch in batches]))
@@ -194,16 +238,14 @@ def train(
     return params, opt_state, last._replace(carry=carry)
 
 
-Update = Callable[[tuple, Array, list[Experience]], tuple[tuple, tuple]]
+Update = Callable[[tuple, Array, Sequence[Batch]], tuple[tuple, tuple]]
 Round = Callable[[tuple, Array], tuple[tuple, TrainMetrics]]
 
 
-def _one_pass(
+def _in_minibatches(
     update: Update, carry: tuple, key: Array, batches: list[Experience], minibatches: int, kept: float
 ) -> tuple[tuple, tuple]:
-    """Gradient steps on all of the batches at once, or on minibatches of them one after the other. key: consumed."""
-    if minibatches == 1:
-        return update(carry, key, batches)
+    """Gradient steps on minibatches of the batches, one after the other. key: consumed."""
     key_rows, key_penalty = jax.random.split(key)
     keys = jax.random.split(key_rows, len(batches))
     parts = [shuffle(k, batch, minibatches, kept) for k, batch in zip(keys, batches, strict=True)]

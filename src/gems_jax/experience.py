@@ -14,6 +14,7 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 
 from gems_jax.estimate import draw_opponents, return_scale
+from gems_jax.nets import TabularPolicy
 from gems_jax.population import StackedPolicies
 from gems_jax.roles import View, each_view
 from gems_jax.rollout import Policies, go_on, play_groups, unroll
@@ -271,8 +272,10 @@ def _experience(
     own = jax.tree.map(lambda leaf: leaf.reshape(leaf.shape[0], -1, *leaf.shape[3:]), trajectory)  # [G, E, ...]
     _, width = return_scale(game)
     team = jnp.mean(own.reward, axis=3) / width  # [G, E, T], in units of the scaled return
-    value = values_on(learner, params, codes, own.observation, own.acted.ndim)  # [G, E, T, Q]
-    if whole:  # a time limit bootstraps from the position that it left behind
+    value = _values_of_decisions(learner, params, codes, own.observation, own.acted)  # [G, E, T, Q]
+    if whole and not getattr(game, "truncates", True):
+        final, cut = jnp.zeros_like(value[:, :, 0]), jnp.zeros_like(own.truncated)
+    elif whole:  # a time limit bootstraps from the position that it left behind
         final = values_on(learner, params, codes, own.final_observation, 3)  # [G, E, Q]
         final = jnp.where(own.truncated.any(axis=2)[..., None], final, 0.0)
         cut = jnp.zeros_like(own.truncated)
@@ -309,6 +312,33 @@ def values_on(learner: Learner, params: PyTree, codes: Array, observation: Array
     rows = observation.reshape(-1, *observation.shape[rank:])
     of_row = jnp.repeat(codes, len(rows) // len(codes), axis=0)
     return jax.vmap(learner.value, in_axes=(None, 0, 0))(params, of_row, rows).reshape(shape)
+
+
+def _values_of_decisions(learner: Learner, params: PyTree, codes: Array, observation: Array, acted: Array) -> Array:
+    """The same [G, E, T, Q] where a seat acted, anything elsewhere."""
+    table = table_of(learner, math.prod(acted.shape[1:]))
+    if table is None:
+        return values_on(learner, params, codes, observation, acted.ndim)
+    rows = observation.reshape(len(codes), -1, *observation.shape[acted.ndim :])
+    known = values_on(learner, params, codes, everywhere(table, codes))
+    return jnp.take_along_axis(known, places(table, rows), axis=1).reshape(acted.shape)
+
+
+def table_of(learner: Learner, rows: int) -> TabularPolicy | None:
+    """The table of a tabular learner, where `rows` rows of experience per code are more than it has."""
+    table = learner.apply
+    return table if isinstance(table, TabularPolicy) and table.distinct and len(table.legal) < rows else None
+
+
+def everywhere(table: TabularPolicy, codes: Array) -> Array:
+    """The observations of all rows of a table, for every code: [G, I, obs]."""
+    return jnp.broadcast_to(jnp.asarray(table.observations), (len(codes), *table.observations.shape))
+
+
+def places(table: TabularPolicy, observation: Array) -> Array:
+    """Which row of a table [G, R] each observation [G, R, *obs] is; 0 for one that it does not have."""
+    rows = jnp.arange(len(table.legal))
+    return jax.vmap(jax.vmap(lambda seen: jnp.sum(jnp.where(table.row(seen), rows, 0))))(observation)
 
 
 _ROWS = ("observation", "legal", "action", "log_prob", "acted", "advantage", "target")

@@ -111,6 +111,7 @@ class TabularPolicy:
     def __init__(self, observations: np.ndarray, legal: np.ndarray):
         self.observations = np.asarray(observations, np.float32).reshape(len(observations), -1)  # [I, obs]
         self.legal = np.asarray(legal, bool)  # [I, A]
+        self.distinct = len(np.unique(self.observations, axis=0)) == len(self.observations)
         self._weights, self._prints = _fingerprints(self.observations)
         self._key = (self.observations.shape, self.observations.tobytes(), self.legal.tobytes())
 

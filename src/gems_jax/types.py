@@ -65,7 +65,8 @@ class Game(Protocol):
 
     `return_bounds` is the interval of one player's episode return; estimators scale by it. `deals`, when present,
     lists every initial state with its probability: such a game, if its `step` ignores the key and its tree is
-    small, can be evaluated exactly.
+    small, can be evaluated exactly. `truncates`, when present and False, says that no episode ever ends by a time
+    limit: nobody then asks what the positions would have been worth that a limit leaves behind.
     """
 
     @property

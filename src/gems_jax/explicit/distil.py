@@ -103,7 +103,7 @@ def distil(
 
         options = train_options(views[0], learning) | {
             "surrogate": likelihood, "epochs": _EPOCHS, "value_weight": 0.0, "entropy_weight": 0.0, "normalise": False,
-            "learning_rate": {"policy": rate},
+            "learning_rate": {"policy": rate}, "tallied": False,
         }  # fmt: skip
         params, opt_state, metrics = best_response.train(
             own_key, own.params, own.opt_state, experience=experience, learner=pupil, steps=rounds, **options

@@ -9,12 +9,14 @@ deterministic policies are not infinitely far from one another, is this project'
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
 from gems_jax import distributions
-from gems_jax.best_response import Penalty, masked_mean, outputs_on, over_rows
+from gems_jax.best_response import Batch, Penalty, masked_mean, outputs_on, over_rows
 from gems_jax.experience import Experience, Learner
 from gems_jax.population import StackedPolicies
 from gems_jax.types import Array, PyTree
@@ -30,7 +32,8 @@ def difference(left: distributions.PolicyOutput, right: distributions.PolicyOutp
 def sameness(learner: Learner, held: StackedPolicies, sigma: Array, weight: ArrayLike) -> Penalty:
     """The bonus as a penalty. The learner's population holds [K, ...] policies and plays sigma [K]."""
 
-    def of_batch(params: PyTree, batch: Experience, slots: Array) -> Array:
+    def of_batch(params: PyTree, batch: Batch, slots: Array) -> Array:
+        assert isinstance(batch, Experience)  # rows: a tally does not say what others would do on it
         mine = outputs_on(learner, params, batch)
 
         def unlike(slot: Array) -> Array:
@@ -40,7 +43,7 @@ def sameness(learner: Learner, held: StackedPolicies, sigma: Array, weight: Arra
 
         return jax.vmap(unlike)(slots).mean()
 
-    def penalty(params: PyTree, batches: list[Experience], key: Array) -> Array:
+    def penalty(params: PyTree, batches: Sequence[Batch], key: Array) -> Array:
         slots = jax.random.categorical(key, jnp.log(sigma), shape=(_DRAWS,))
         return -jnp.asarray(weight) * jnp.mean(jnp.stack([of_batch(params, batch, slots) for batch in batches]))
 

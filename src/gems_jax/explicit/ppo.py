@@ -125,6 +125,7 @@ def study(
             carry=source.lanes(key_lanes, 1),
             **train_options(views[0], learning),
             penalty=unlike,
+            tallied=not learning.diversity,
         )
         return Student(params, opt_state), metrics._replace(carry=())
 

@@ -247,6 +247,10 @@ class PgxGame:
         return self.id if self.id in NAMED else f"pgx:{self.id}"
 
     @property
+    def truncates(self) -> bool:
+        return self.max_steps != self._rules.max_steps
+
+    @property
     def board_turns(self) -> int:
         """Quarter turns (numpy.rot90) that bring the squares of a board into the order of the actions."""
         return self._rules.turns

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 
 from gems_jax import best_response, distributions, simplex
-from gems_jax.best_response import TrainMetrics
+from gems_jax.best_response import Batch, TrainMetrics
 from gems_jax.config import GemsConfig
 from gems_jax.experience import Experience, Lanes, Learner, Source, decision_share, decisions
 from gems_jax.nets import jacobian_norm
@@ -18,6 +18,7 @@ from gems_jax.phases.expansion import Expansion
 from gems_jax.phases.state import GemsState, Networks, fresh_optimizer, jacobian_weight, networks
 from gems_jax.population import StackedPolicies
 from gems_jax.roles import View, each_population, rotate
+from gems_jax.tallies import tally
 from gems_jax.types import Array, Game, PolicyOutput, PyTree, num_populations
 
 
@@ -129,8 +130,8 @@ def one_round(key: Array, params: PyTree, lanes: list[Lanes], task: _Task) -> tu
 class _Protection(NamedTuple):
     """Decisions of the anchors as they were, and which anchors the trust region holds."""
 
-    batches: list[Experience]
-    outputs: list[PolicyOutput]
+    batches: list[Batch]
+    behaviour: list[PyTree]
     held: Array  # [K] bool
     episodes: int
     env_steps: Array
@@ -145,14 +146,16 @@ def protect(key_play: Array, key_rows: Array, task: _Task, params: PyTree, activ
     if config.kl_states:
         keys = jax.random.split(key_rows, len(batches))
         batches = [decisions(k, batch, config.kl_states) for k, batch in zip(keys, batches, strict=True)]
-    outputs = [best_response.outputs_on(task.source.learner, params, batch) for batch in batches]
+    learner = task.source.learner
+    seen = [tally(learner, params, batch) for batch in batches]
+    behaviour = [best_response.behaviour_on(learner, params, batch) for batch in seen]
     held = active & ((jnp.arange(len(task.codes)) != task.newest) | (config.kl_protects != "others"))
-    return _Protection(batches, outputs, held, episodes, env_steps)
+    return _Protection(seen, behaviour, held, episodes, env_steps)
 
 
 def trust_region(
     current: PyTree,
-    batches: list[Experience],
+    batches: list[Batch],
     key: Array,
     *,
     task: _Task,
@@ -163,10 +166,10 @@ def trust_region(
     """beta KL + lambda_J ||J G(z)||_F^2 of eq:abr-tr_revised, []. key: consumed."""
     config, learner = task.config, task.source.learner
     if config.kl_protects == "batch":
-        then = [best_response.outputs_on(learner, frozen, batch) for batch in batches]
+        then = [best_response.behaviour_on(learner, frozen, batch) for batch in batches]
         drift = jnp.mean(anchor_kl(learner, current, batches, then))
     else:
-        drift = best_response.masked_mean(anchor_kl(learner, current, kept.batches, kept.outputs), kept.held)
+        drift = best_response.masked_mean(anchor_kl(learner, current, kept.batches, kept.behaviour), kept.held)
     loss = config.beta_kl * config.slowdown * drift
     if config.jacobian == "none":
         return loss
@@ -215,7 +218,7 @@ def _respond_one(
         kept=decision_share(task.source.views[0]),
         carry=task.source.lanes(key_lanes, config.abr_anchors),
     )
-    forgetting = jnp.where(kept.held, anchor_kl(learner, trained, kept.batches, kept.outputs), 0.0)
+    forgetting = jnp.where(kept.held, anchor_kl(learner, trained, kept.batches, kept.behaviour), 0.0)
     norms = jax.vmap(lambda z: jacobian_norm(task.nets.generator, trained["generator"], z, "gram"))(task.codes)
     return Response(
         trained,
@@ -229,14 +232,10 @@ def _respond_one(
     )
 
 
-def _kl_per_code(learner: Learner, current: PyTree, batch: Experience, frozen: PolicyOutput) -> Array:
-    """KL(current || frozen outputs) [G], the mean over the decisions of each code's episodes."""
-    now = best_response.outputs_on(learner, current, batch)
-    kl = best_response.over_rows(distributions.kl)(now, frozen)
-    return jax.vmap(best_response.masked_mean)(kl, batch.acted)
-
-
-def anchor_kl(learner: Learner, current: PyTree, batches: list[Experience], frozen: list[PolicyOutput]) -> Array:
-    """KL per anchor [K], averaged over the players that share the population."""
-    rows = [_kl_per_code(learner, current, b, f) for b, f in zip(batches, frozen, strict=True)]
+def anchor_kl(learner: Learner, current: PyTree, batches: list[Batch], frozen: list[PyTree]) -> Array:
+    """KL(current || frozen behaviour) per anchor [K], averaged over the players that share the population."""
+    rows = [
+        best_response.kl_per_code(batch, best_response.behaviour_on(learner, current, batch), then)
+        for batch, then in zip(batches, frozen, strict=True)
+    ]
     return jnp.mean(jnp.stack(rows), axis=0)
