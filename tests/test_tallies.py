@@ -72,6 +72,7 @@ def test_sums_by_hand():
         env_steps=jnp.int32(5),
         earned=jnp.zeros((1, 5)),
         faced=jnp.zeros((1, 5, 2), jnp.int32),
+        row=jnp.array([[0, 1, 1, 0, 1]]),
     )
     sums = tally(learner, params, batch)
     assert isinstance(sums, Tally)

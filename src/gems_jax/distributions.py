@@ -43,12 +43,16 @@ def _squashed(output: PolicyOutput) -> distrax.Transformed:
     return distrax.Transformed(_base(output), distrax.Block(distrax.Tanh(), 1))
 
 
-def _cumulative(probabilities: Array) -> Array:
-    """cumsum [A]; for few actions as a masked sum, which fuses where XLA's own scan would be a kernel apart."""
-    size = probabilities.shape[0]
+def cumulative(logits: Array) -> Array:
+    """The CDF [A], not normalised: its last entry is the sum of all.
+
+    For few actions as a masked sum, which fuses where XLA's own scan would be a kernel apart.
+    """
+    weights = jnp.exp(logits - jnp.max(logits))
+    size = len(logits)
     if size > 32:
-        return jnp.cumsum(probabilities)
-    return jnp.sum(jnp.where(jnp.tril(jnp.ones((size, size), bool)), probabilities[None, :], 0.0), axis=1)
+        return jnp.cumsum(weights)
+    return jnp.sum(jnp.where(jnp.tril(jnp.ones((size, size), bool)), weights[None, :], 0.0), axis=1)
 
 
 def sample(output: PolicyOutput, noise: Array) -> Array:
@@ -56,7 +60,9 @@ def sample(output: PolicyOutput, noise: Array) -> Array:
     if output.logits is None:
         base = _base(output)
         return jnp.clip(jnp.tanh(base.loc + base.scale_diag * noise), -_EDGE, _EDGE)
-    cdf = _cumulative(jax.nn.softmax(output.logits))
+    if output.thresholds is not None:
+        return jnp.sum(output.thresholds <= noise, dtype=jnp.int32)
+    cdf = cumulative(output.logits)
     # Zero-probability actions repeat the CDF's value and are passed over by `<=`; scaling by the last entry keeps the
     # threshold strictly below it, whatever the rounding.
     return jnp.sum(cdf <= noise * cdf[-1], dtype=jnp.int32)

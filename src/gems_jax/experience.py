@@ -106,6 +106,7 @@ class Experience:
     env_steps: Array  # [] int32
     earned: Array  # [G, E], what the player's rewards come to, in units of the scaled return
     faced: Array  # [G, E, players], the slots of the others
+    row: Array | None = None  # [G, R] int32, of the table that a tabular policy looked up
 
 
 @struct
@@ -272,7 +273,7 @@ def _experience(
     own = jax.tree.map(lambda leaf: leaf.reshape(leaf.shape[0], -1, *leaf.shape[3:]), trajectory)  # [G, E, ...]
     _, width = return_scale(game)
     team = jnp.mean(own.reward, axis=3) / width  # [G, E, T], in units of the scaled return
-    value = _values_of_decisions(learner, params, codes, own.observation, own.acted)  # [G, E, T, Q]
+    value = _values_of_decisions(learner, params, codes, own)  # [G, E, T, Q]
     if whole and not getattr(game, "truncates", True):
         final, cut = jnp.zeros_like(value[:, :, 0]), jnp.zeros_like(own.truncated)
     elif whole:  # a time limit bootstraps from the position that it left behind
@@ -294,11 +295,11 @@ def _experience(
     advantage, learnt = jax.vmap(jax.vmap(lane))(team, value, own.acted, own.terminated, cut, final)
     rows = {
         "observation": own.observation, "legal": own.legal, "action": own.action, "log_prob": own.log_prob,
-        "acted": learnt, "advantage": advantage, "target": advantage + value,
+        "acted": learnt, "advantage": advantage, "target": advantage + value, "row": own.row,
     }  # fmt: skip
     return Experience(
         code=codes,
-        **{name: leaf.reshape(len(codes), -1, *leaf.shape[4:]) for name, leaf in rows.items()},
+        **jax.tree.map(lambda leaf: leaf.reshape(len(codes), -1, *leaf.shape[4:]), rows),
         episodes=jnp.sum(own.terminated | own.truncated, dtype=jnp.int32),
         env_steps=jnp.sum(own.length, dtype=jnp.int32),
         earned=team.sum(axis=2),
@@ -314,14 +315,13 @@ def values_on(learner: Learner, params: PyTree, codes: Array, observation: Array
     return jax.vmap(learner.value, in_axes=(None, 0, 0))(params, of_row, rows).reshape(shape)
 
 
-def _values_of_decisions(learner: Learner, params: PyTree, codes: Array, observation: Array, acted: Array) -> Array:
-    """The same [G, E, T, Q] where a seat acted, anything elsewhere."""
-    table = table_of(learner, math.prod(acted.shape[1:]))
-    if table is None:
-        return values_on(learner, params, codes, observation, acted.ndim)
-    rows = observation.reshape(len(codes), -1, *observation.shape[acted.ndim :])
+def _values_of_decisions(learner: Learner, params: PyTree, codes: Array, own: Trajectory) -> Array:
+    """The same [G, E, T, Q] where a seat acted, anything elsewhere. Of many rows from one table, each is asked once."""
+    table = table_of(learner, math.prod(own.acted.shape[1:]))
+    if table is None or own.row is None:
+        return values_on(learner, params, codes, own.observation, own.acted.ndim)
     known = values_on(learner, params, codes, everywhere(table, codes))
-    return jnp.take_along_axis(known, places(table, rows), axis=1).reshape(acted.shape)
+    return jnp.take_along_axis(known, own.row.reshape(len(codes), -1), axis=1).reshape(own.acted.shape)
 
 
 def table_of(learner: Learner, rows: int) -> TabularPolicy | None:
@@ -335,13 +335,7 @@ def everywhere(table: TabularPolicy, codes: Array) -> Array:
     return jnp.broadcast_to(jnp.asarray(table.observations), (len(codes), *table.observations.shape))
 
 
-def places(table: TabularPolicy, observation: Array) -> Array:
-    """Which row of a table [G, R] each observation [G, R, *obs] is; 0 for one that it does not have."""
-    rows = jnp.arange(len(table.legal))
-    return jax.vmap(jax.vmap(lambda seen: jnp.sum(jnp.where(table.row(seen), rows, 0))))(observation)
-
-
-_ROWS = ("observation", "legal", "action", "log_prob", "acted", "advantage", "target")
+_ROWS = ("observation", "legal", "action", "log_prob", "acted", "advantage", "target", "row")
 
 
 def decisions(key: Array, batch: Experience, count: int) -> Experience:
@@ -350,7 +344,8 @@ def decisions(key: Array, batch: Experience, count: int) -> Experience:
     lots = jax.random.uniform(key, batch.acted.shape) + jnp.where(batch.acted, 0.0, 1.0)
     order = _order(lots)[:, :count]
     rows = {name: getattr(batch, name) for name in _ROWS}
-    return dataclasses.replace(batch, **{name: jax.vmap(lambda r, i: r[i])(leaf, order) for name, leaf in rows.items()})
+    drawn = jax.tree.map(lambda leaf: jax.vmap(lambda r, i: r[i])(leaf, order), rows)
+    return dataclasses.replace(batch, **drawn)
 
 
 def _order(lots: Array) -> Array:
@@ -372,7 +367,6 @@ def shuffle(key: Array, batch: Experience, minibatches: int, kept: float) -> dic
     size = min(math.ceil(kept * available / minibatches), available // minibatches)
     chosen = decisions(key, batch, size * minibatches)
     split = {name: getattr(chosen, name) for name in _ROWS}
-    return {
-        name: jnp.moveaxis(leaf.reshape(leaf.shape[0], minibatches, size, *leaf.shape[2:]), 1, 0)
-        for name, leaf in split.items()
-    }
+    return jax.tree.map(
+        lambda leaf: jnp.moveaxis(leaf.reshape(leaf.shape[0], minibatches, size, *leaf.shape[2:]), 1, 0), split
+    )

@@ -19,8 +19,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 
-from gems_jax.distributions import mask_logits
-from gems_jax.types import Array, PolicyOutput, PyTree, Shared
+from gems_jax.distributions import cumulative, mask_logits
+from gems_jax.types import Apply, Array, PolicyOutput, PyTree, Shared
 
 
 class PolicyNetwork(Protocol):
@@ -133,6 +133,10 @@ class TabularPolicy:
             return jnp.all(jnp.asarray(self.observations) == seen[None, :], axis=1)
         return jnp.asarray(self._prints) == jnp.sum(seen * jnp.asarray(self._weights))
 
+    def place(self, observation: Array) -> Array:
+        """The number [] of an observation's row, 0 for one that the table does not have."""
+        return jnp.sum(jnp.where(self.row(observation), jnp.arange(len(self.legal)), 0))
+
     def __call__(self, phi: Array, observation: Array, legal: Array) -> PolicyOutput:
         chex.assert_shape(phi, self.legal.shape)
         # A masked sum, not a gather: it fuses with what is around it.
@@ -141,6 +145,34 @@ class TabularPolicy:
 
     def temper(self, phi: Array, temperature: Array | float) -> Array:
         return phi / temperature
+
+    def thresholds(self, phi: Array) -> Array:
+        """The CDF of every row but for its last entry, [I, A - 1]."""
+        cdf = jax.vmap(cumulative)(mask_logits(phi, jnp.asarray(self.legal)))
+        # What has no probability adds exactly nothing: divided by the last entry, trailing ones are exactly 1.
+        return cdf[:, :-1] / cdf[:, -1:]
+
+
+@dataclasses.dataclass(frozen=True)
+class ReadyTable:
+    """A table of logits together with its CDF, for play: many draws are made from a policy that stays as it is."""
+
+    table: TabularPolicy
+
+    def __call__(self, phi: tuple[Array, Array], observation: Array, legal: Array) -> PolicyOutput:
+        logits, thresholds = phi
+        known = jnp.sum(jnp.where(self.table.row(observation)[:, None], thresholds, 0.0), axis=0)
+        output = self.table(logits, observation, legal)
+        return dataclasses.replace(output, thresholds=known, row=self.table.place(observation))
+
+
+def ready(params: PyTree, apply: Apply) -> tuple[PyTree, Apply]:
+    """Policies [..., ] as they are best played from: tables with their CDFs, all others as they are."""
+    if not isinstance(apply, TabularPolicy):
+        return params, apply
+    rows = params.reshape(-1, *params.shape[-2:])
+    cdf = jax.vmap(apply.thresholds)(rows)
+    return (params, cdf.reshape(*params.shape[:-1], -1)), ReadyTable(apply)
 
 
 def _fingerprints(table: np.ndarray) -> tuple[np.ndarray | None, np.ndarray | None]:

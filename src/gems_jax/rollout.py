@@ -8,7 +8,7 @@ all its episodes in one matrix product.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import chex
@@ -17,6 +17,7 @@ import jax.numpy as jnp
 
 from gems_jax import distributions
 from gems_jax.compiling import once
+from gems_jax.nets import ready
 from gems_jax.population import StackedPolicies
 from gems_jax.roles import at
 from gems_jax.sharding import spread
@@ -64,8 +65,7 @@ def joint_action(game: Game, policies: Policies, state: GameState, noise: Array)
     All seats are computed, though few may be to move: indexing the mover's weights per episode would cost more than
     the second matrix product (the batch could no longer share weights).
     """
-    actions: list[Any] = [None] * game.num_seats
-    outputs = []
+    actions, outputs = [], []
     for player, policy in enumerate(policies):
         seats = seats_of_player(game, player)
         outputs.append(
@@ -73,21 +73,26 @@ def joint_action(game: Game, policies: Policies, state: GameState, noise: Array)
                 policy.params, of_seats(state.observation, seats), of_seats(state.legal, seats)
             )
         )
-        drawn = jax.vmap(distributions.sample)(outputs[-1], of_seats(noise, seats))
-        for row, seat in enumerate(seats):
-            actions[seat] = drawn[row]
-    return jnp.stack(actions), tuple(outputs)
+        actions.append(jax.vmap(distributions.sample)(outputs[-1], of_seats(noise, seats)))
+    return jnp.stack(_by_seat(game, actions)), tuple(outputs)
 
 
 def joint_log_prob(game: Game, outputs: PolicyOutputs, actions: Array) -> Array:
     """log pi(a) of every seat [S]."""
-    log_probs: list[Any] = [None] * game.num_seats
-    for player, output in enumerate(outputs):
-        seats = seats_of_player(game, player)
-        scores = jax.vmap(distributions.log_prob)(output, of_seats(actions, seats))
-        for row, seat in enumerate(seats):
-            log_probs[seat] = scores[row]
-    return jnp.stack(log_probs)
+    scores = [
+        jax.vmap(distributions.log_prob)(output, of_seats(actions, seats_of_player(game, player)))
+        for player, output in enumerate(outputs)
+    ]
+    return jnp.stack(_by_seat(game, scores))
+
+
+def _by_seat(game: Game, of_players: Sequence[Any]) -> list[Any]:
+    """What every player has for its seats [its seats, ...], in the order of the seats."""
+    found: list[Any] = [None] * game.num_seats
+    for player, rows in enumerate(of_players):
+        for row, seat in enumerate(seats_of_player(game, player)):
+            found[seat] = None if rows is None else rows[row]
+    return found
 
 
 def _start(key: Array, game: Game) -> tuple[GameState, Array, Array]:
@@ -141,7 +146,7 @@ def unroll(key: Array, game: Game, policies: Policies, seats: tuple[int, ...] | 
     start, noise, key_step = _start(key, game)
     kept = tuple(range(game.num_seats)) if seats is None else seats
 
-    def advance(state: GameState, xs: tuple[Array, Array]) -> tuple[GameState, dict[str, Array]]:
+    def advance(state: GameState, xs: tuple[Array, Array]) -> tuple[GameState, dict[str, Any]]:
         step, step_noise = xs
         return _recorded(game, policies, kept, state, step_noise, jax.random.fold_in(key_step, step))
 
@@ -162,7 +167,7 @@ def go_on(
     key_act, key_step, key_deal = jax.random.split(key, 3)
     noise = distributions.draw_noise(key_act, (steps, game.num_seats), game.num_actions, game.continuous)
 
-    def advance(state: GameState, xs: tuple[Array, Array]) -> tuple[GameState, dict[str, Array]]:
+    def advance(state: GameState, xs: tuple[Array, Array]) -> tuple[GameState, dict[str, Any]]:
         step, step_noise = xs
         following, row = _recorded(game, policies, seats, state, step_noise, jax.random.fold_in(key_step, step))
         return _renewed(game, following, jax.random.fold_in(key_deal, step)), row
@@ -181,12 +186,14 @@ def _renewed(game: Game, state: GameState, key: Array) -> GameState:
 
 def _recorded(
     game: Game, policies: Policies, seats: tuple[int, ...], state: GameState, noise: Array, key: Array
-) -> tuple[GameState, dict[str, Array]]:
+) -> tuple[GameState, dict[str, Any]]:
     """One step, and what `seats` saw and did in it. key: consumed."""
     actions, outputs = joint_action(game, policies, state, noise)
     following = game.step(state, actions, key)
     log_prob = joint_log_prob(game, outputs, actions)
+    places = [_by_seat(game, [output.row for output in outputs])[seat] for seat in seats]
     return following, {
+        "row": None if any(place is None for place in places) else jnp.stack(places),
         "observation": of_seats(state.observation, seats).astype(getattr(game, "observation_dtype", jnp.float32)),
         "legal": of_seats(state.legal, seats),
         "action": of_seats(actions, seats),
@@ -199,7 +206,7 @@ def _recorded(
     }
 
 
-def _trajectory(rows: dict[str, Array], final: GameState, seats: tuple[int, ...]) -> Trajectory:
+def _trajectory(rows: dict[str, Any], final: GameState, seats: tuple[int, ...]) -> Trajectory:
     length = jnp.sum(rows.pop("running"), dtype=jnp.int32)
     return Trajectory(length=length, final_observation=of_seats(final.observation, seats), **rows)
 
@@ -226,6 +233,8 @@ def play_groups(
     the episodes: where Python plays, they are not played and come to nothing. key: consumed.
     """
     chex.assert_rank(indices, 2 if common else 3)
+    params, apply = ready(params, apply)
+    opponents = StackedPolicies(*ready(opponents.params, opponents.apply))
     axes = slot_axes(params)
     populations = [at(opponents, p) for p in range(num_populations(game))]
 
@@ -265,6 +274,7 @@ def play_joint(
     episodes: int,
 ) -> PyTree:
     """`play` for joint draws of all players: indices [B, players] -> leaves [B, M, ...]. key: consumed."""
+    opponents = StackedPolicies(*ready(opponents.params, opponents.apply))
     populations = [at(opponents, p) for p in range(num_populations(game))]
 
     def together(index: Array, keys: Array) -> PyTree:

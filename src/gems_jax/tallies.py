@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 
 from gems_jax import distributions
-from gems_jax.experience import Experience, Learner, everywhere, places, table_of
+from gems_jax.experience import Experience, Learner, everywhere, table_of
 from gems_jax.types import Array, PyTree, struct
 
 
@@ -35,11 +35,11 @@ class Tally:
 def tally(learner: Learner, params: PyTree, batch: Experience) -> Experience | Tally:
     """The tally of a batch that `params` played themselves; the batch itself where a tally would not be smaller."""
     table = table_of(learner, batch.acted.shape[1])
-    if table is None:
+    if table is None or batch.row is None:
         return batch
     cells, actions = len(batch.code) * table.legal.shape[0], table.legal.shape[1]
     first = jnp.arange(len(batch.code))[:, None] * table.legal.shape[0]  # cell of each code
-    cell = (batch.action * cells + first + places(table, batch.observation)).reshape(-1)
+    cell = (batch.action * cells + first + batch.row).reshape(-1)
     target, advantage = (jnp.where(batch.acted, x, 0.0) for x in (batch.target, batch.advantage))
     rows = (batch.acted.astype(jnp.float32), target, jnp.maximum(advantage, 0.0), jnp.maximum(-advantage, 0.0))
     sums = jax.ops.segment_sum(jnp.stack(rows, axis=-1).reshape(-1, len(rows)), cell, actions * cells)

@@ -49,7 +49,8 @@ class _Poker:
     num_infosets: int
     history_code: Callable[[PgxInner, Array], Array]  # (inner, action) -> bit of the history to set, -1 for none
     infoset: Callable[[PgxInner, Array], Array]  # (inner, seat) -> information set of the seat that is to move
-    observe: Callable[[Any, Array], list[Array]]  # (pgx state, player id) -> bits of pgx's observation, in its order
+    observe: Callable[[Any, Array], list[tuple[int, Array]]]  # (pgx state, player id) -> what pgx shows, see `_bits`
+    step: Callable[[Any, Array], Any] | None = None  # (pgx state, action) -> pgx state, in place of pgx's own
 
 
 @dataclass(frozen=True)
@@ -68,17 +69,52 @@ def _of_player(values: Array, player: Array) -> Array:
     return jnp.where(player == 0, values[0], values[1])
 
 
-def _kuhn_observe(state: Any, player: Array) -> list[Array]:
-    """env.observe in comparisons: its scatters, one per bit, would take most of the time of a step on a CPU."""
+def _bits(shown: list[tuple[int, Array]], history: Array, seat: Array) -> Array:
+    """One-hots (size, which) one after the other, none where `which` is negative, then the history, and the seat's.
+
+    As comparisons with one count over all bits: scatters, one per bit, would take most of the time of a step on a CPU,
+    and pieces that are joined are a kernel each.
+    """
+    size = sum(width for width, _ in shown)
+    bits = jnp.pad(history, (size, 2))
+    place, first = jnp.arange(len(bits)), 0
+    for width, which in [*shown, (len(history), jnp.int32(-1)), (2, seat)]:
+        bits |= (place == first + which) & (which >= 0)
+        first += width
+    return bits
+
+
+def _kuhn_observe(state: Any, player: Array) -> list[tuple[int, Array]]:
     own, other = _of_player(state._pot, player), _of_player(state._pot, 1 - player)
-    return [jnp.arange(3) == _of_player(state._cards, player), jnp.arange(2) == own, jnp.arange(2) == other]
+    return [(3, _of_player(state._cards, player)), (2, own), (2, other)]
 
 
-def _leduc_observe(state: Any, player: Array) -> list[Array]:
+def _kuhn_step(state: Any, action: Array) -> Any:
+    """pgx's step of Kuhn poker without gathers and scatters, which a CPU takes one kernel each for."""
+    mover, bet = state.current_player, action == 0
+    facing, passed = state._last_action == 0, state._last_action == 1
+    folds, shows = facing & ~bet, (facing & bet) | (passed & ~bet)
+    ends, own = folds | shows, jnp.arange(2) == mover
+    higher = _of_player(state._cards, mover) > _of_player(state._cards, 1 - mover)
+    stake = jnp.where(facing & bet, 2.0, 1.0)
+    reward = jnp.where(own == (shows & higher), stake, -stake)
+    over = state.terminated | state.truncated
+    after = state.replace(
+        current_player=1 - mover,
+        rewards=jnp.where(ends, reward, 0.0),
+        terminated=ends,
+        _last_action=action,
+        _pot=state._pot + (own & bet),
+        _step_count=state._step_count + 1,
+    )
+    before = state.replace(rewards=jnp.zeros_like(state.rewards))
+    return jax.tree.map(lambda old, new: jnp.where(over, old, new), before, after)
+
+
+def _leduc_observe(state: Any, player: Array) -> list[tuple[int, Array]]:
     own, other = _of_player(state._chips, player), _of_player(state._chips, 1 - player)
-    public = (jnp.arange(3) == state._cards[2]) & (state._round == 1)
-    hand = jnp.arange(3) == _of_player(state._cards, player)
-    return [hand, public, jnp.arange(14) == own, jnp.arange(14) == other]
+    public = jnp.where(state._round == 1, state._cards[2], -1)
+    return [(3, _of_player(state._cards, player)), (3, public), (14, own), (14, other)]
 
 
 def _kuhn_code(inner: PgxInner, action: Array) -> Array:
@@ -119,6 +155,7 @@ _KUHN = _Poker(
     history_code=_kuhn_code,
     infoset=_kuhn_infoset,
     observe=_kuhn_observe,
+    step=_kuhn_step,
 )
 # pgx deals ranks, two cards of each: 24 distinct deals stand for the 120 orders of three cards out of six, and 288
 # information sets for the 936 of a deck whose suits can be told apart.
@@ -327,10 +364,13 @@ class PgxGame:
         """actions: [2] int32, of which only the moving seat's counts. key: for games with chance moves (backgammon)."""
         inner: PgxInner = state.inner
         action = jnp.where(inner.state.current_player == inner.first, actions[0], actions[1])
-        with _lenient():
-            after = _env(self.id).step(inner.state, action, key)
-        reward = jnp.where(inner.first == 0, after.rewards, after.rewards[::-1]).astype(jnp.float32)
         history, poker = inner.history, self._rules.poker
+        if poker and poker.step:
+            after = poker.step(inner.state, action)
+        else:
+            with _lenient():
+                after = _env(self.id).step(inner.state, action, key)
+        reward = jnp.where(inner.first == 0, after.rewards, after.rewards[::-1]).astype(jnp.float32)
         if poker:
             played = jnp.arange(poker.history_size) == poker.history_code(inner, action)
             history = history | (played & ~state.done)
@@ -381,8 +421,7 @@ class PgxGame:
             return ((jnp.arange(poker.num_infosets) == poker.infoset(inner, seat)) & to_move).astype(jnp.float32)
         player = inner.first ^ seat
         if poker:
-            bits = [*poker.observe(inner.state, player), inner.history, jnp.arange(2) == seat]
-            return jnp.concatenate(bits).astype(jnp.float32)
+            return _bits(poker.observe(inner.state, player), inner.history, seat).astype(jnp.float32)
         with warnings.catch_warnings(), _lenient():  # pgx would rather show the moving player only
             warnings.simplefilter("ignore", DeprecationWarning)
             return _env(self.id).observe(inner.state, player).astype(jnp.float32)
