@@ -9,8 +9,19 @@ import numpy as np
 import pytest
 
 from gems_jax import GemsConfig, make_game
+from gems_jax.distributions import sample
 from gems_jax.gems import networks
-from gems_jax.nets import Concatenated, Critic, HalfPolicy, Hypernetwork, MlpPolicy, TabularPolicy, jacobian_norm
+from gems_jax.nets import (
+    Concatenated,
+    Critic,
+    HalfPolicy,
+    Hypernetwork,
+    MlpPolicy,
+    ReadyTable,
+    TabularPolicy,
+    jacobian_norm,
+    ready,
+)
 
 LEGAL = jnp.asarray([True, True, False])
 POLICY = MlpPolicy(observation_size=4, num_actions=3, hidden=(5,))
@@ -33,6 +44,30 @@ def test_tabular_policy_reads_its_row():
         TabularPolicy(table, np.ones((3, 2), bool))
     )
     assert policy != TabularPolicy(table[:2], np.ones((2, 2), bool))
+
+
+def test_a_table_that_brings_its_cdf_plays_the_same():
+    """Rows of (1/4, 1/4, 1/2), of (1/3, 2/3) with the first action illegal, and of the middle action alone."""
+    legal = np.array([[1, 1, 1], [0, 1, 1], [0, 1, 0]], bool)
+    table = TabularPolicy(np.eye(3), legal)
+    logits = jnp.log(jnp.array([[1.0, 1.0, 2.0], [9.0, 1.0, 2.0], [9.0, 1.0, 9.0]]))
+    np.testing.assert_allclose(table.thresholds(logits), [[0.25, 0.5], [0.0, 1 / 3], [0.0, 1.0]], rtol=1e-6)
+    phi, apply = ready(logits[None], table)
+    assert isinstance(apply, ReadyTable)
+    below_one = np.nextafter(np.float32(1), np.float32(0))
+    for row, seen in enumerate(jnp.eye(3)):
+        output = apply(jax.tree.map(lambda leaf: leaf[0], phi), seen, jnp.asarray(legal[row]))
+        plain = table(logits, seen, jnp.asarray(legal[row]))
+        np.testing.assert_array_equal(output.logits, plain.logits)
+        assert output.row == row
+        for noise in (0.0, 0.1, 0.3, 0.4, 0.7, below_one):
+            assert sample(output, jnp.float32(noise)) == sample(plain, jnp.float32(noise))
+        assert legal[row, sample(output, jnp.float32(0))] and legal[row, sample(output, jnp.float32(below_one))]
+
+
+def test_other_networks_are_played_as_they_are():
+    network = MlpPolicy(3, 2)
+    assert ready({"head": 1}, network) == ({"head": 1}, network)
 
 
 def test_mlp_policy_by_hand():

@@ -264,6 +264,32 @@ def test_plain_observation_begins_with_pgx_own(name):
     np.testing.assert_array_equal(picked.observation[:, :, -2:], np.tile(np.eye(2), (len(theirs), 1, 1)))
 
 
+def test_kuhn_steps_are_those_of_pgx(kuhn, drawn):
+    """All lines of three actions from all deals, beyond the end too: every field of the state that pgx keeps."""
+    import pgx
+
+    theirs = jax.jit(jax.vmap(pgx.make("kuhn_poker").step))
+    for line in itertools.product((BET, PASS), repeat=3):
+        states, _ = drawn
+        pgx_states = states.inner.state
+        for action in line:
+            states = step(kuhn, states, np.full(ROWS, action))
+            pgx_states = theirs(pgx_states, jnp.full(ROWS, action))
+            first = np.asarray(states.inner.first)
+            rewards = np.asarray(pgx_states.rewards)
+            np.testing.assert_array_equal(states.reward, np.where(first[:, None] == 0, rewards, rewards[:, ::-1]))
+            for name in ("current_player", "terminated", "truncated", "_step_count", "_cards", "_last_action", "_pot"):
+                ours = getattr(states.inner.state, name)
+                np.testing.assert_array_equal(ours, getattr(pgx_states, name), err_msg=f"{name} after {line}")
+                assert ours.dtype == getattr(pgx_states, name).dtype
+            legal = np.asarray(states.inner.state.legal_action_mask)
+            np.testing.assert_array_equal(legal, pgx_states.legal_action_mask)
+
+
+def test_only_a_shorter_limit_truncates(kuhn):
+    assert not kuhn.truncates and make_game("pgx:tic_tac_toe", max_steps=2).truncates
+
+
 def test_finished_is_absorbing_and_history_stays(kuhn, drawn):
     states, _ = drawn
     over = step(kuhn, step(kuhn, states, np.full(ROWS, BET)), np.full(ROWS, BET))
