@@ -56,6 +56,126 @@ def test_sampled_actions_are_legal(legal):
     assert np.asarray(legal)[np.asarray(actions)].all()
 
 
+SIZES = [2, 7, 8, 9, 32, 33, 82, 128, 4672]
+LAST = 1.0 - 2.0**-24  # the largest float32 below one
+
+
+def rows_of_logits(rng, rows, size, legal_share):
+    """Logits [rows, size] of scales from flat to extreme, some actions illegal, and which are legal."""
+    scale = 10.0 ** rng.uniform(-3, 4, size=(rows, 1))
+    legal = rng.random((rows, size)) < legal_share
+    legal[np.arange(rows), rng.integers(size, size=rows)] = True
+    logits = jnp.asarray(rng.normal(size=(rows, size)) * scale, jnp.float32)
+    return distributions.mask_logits(logits, jnp.asarray(legal)), legal
+
+
+def exact_cdf(logits):
+    """CDF [..., A] in float64."""
+    logits = np.asarray(logits, np.float64)
+    masses = np.exp(logits - logits.max(-1, keepdims=True))
+    return np.cumsum(masses, -1) / masses.sum(-1, keepdims=True)
+
+
+def noises_at_the_edges(rng, logits, count):
+    """Uniforms [rows, count + 2]: the ends, and the rest within a few roundings of where one action gives way."""
+    cdf = exact_cdf(logits)
+    at = np.take_along_axis(cdf, rng.integers(cdf.shape[-1], size=(len(cdf), count)), -1)
+    near = at + rng.integers(-4, 5, size=at.shape) * 2.0**-24
+    ends = np.broadcast_to([0.0, LAST], (len(cdf), 2))
+    return jnp.asarray(np.concatenate([ends, np.clip(near, 0.0, LAST)], -1), jnp.float32)
+
+
+@jax.jit
+def draws(logits, noise):
+    """Actions [rows, count] from logits [rows, A] and noise [rows, count]."""
+    one = lambda row, u: distributions.sample(PolicyOutput(logits=row), u)  # noqa: E731
+    return jax.vmap(jax.vmap(one, in_axes=(None, 0)))(logits, noise)
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_inverse_cdf_known_answers(size):
+    places = [0, size - 1] if size == 2 else [0, size // 2, size - 1]
+    shares = [0.25, 0.75] if size == 2 else [0.25, 0.5, 0.25]
+    logits = np.full(size, distributions.ILLEGAL)
+    logits[places] = np.log(shares)
+    noise = [0.0, 0.2499, 0.2501, 0.7499, 0.7501, LAST]
+    expected = [0, 0, places[1], places[1], places[-1], places[-1]]
+    assert draws(jnp.asarray(logits, jnp.float32)[None], jnp.asarray(noise)[None]).tolist() == [expected]
+
+
+@pytest.mark.parametrize("legal_share", [0.01, 0.3, 1.0])
+@pytest.mark.parametrize("size", SIZES)
+def test_inverse_cdf_is_that_of_float64(size, legal_share):
+    rng = np.random.default_rng(size)
+    logits, _ = rows_of_logits(rng, 50, size, legal_share)
+    noise = rng.random((50, 100), dtype=np.float32)
+    actions, cdf = np.asarray(draws(logits, noise)), exact_cdf(logits)
+    expected = (cdf[:, None, :] <= noise[..., None]).sum(-1)
+    at_an_edge = (np.abs(cdf[:, None, :] - noise[..., None]) < 1e-5).any(-1)
+    assert at_an_edge.mean() < 0.5  # so that something is compared
+    np.testing.assert_array_equal(actions[~at_an_edge], expected[~at_an_edge])
+
+
+@pytest.mark.parametrize("legal_share", [0.0, 0.01, 0.3, 1.0])
+@pytest.mark.parametrize("size", SIZES)
+def test_an_action_of_no_probability_is_never_sampled(size, legal_share):
+    rng = np.random.default_rng(size)
+    logits, legal = rows_of_logits(rng, 100, size, legal_share)
+    actions = np.asarray(draws(logits, noises_at_the_edges(rng, logits, 300)))
+    assert actions.dtype == np.int32 and actions.min() >= 0 and actions.max() < size
+    assert np.take_along_axis(legal, actions, -1).all()
+    gap = np.take_along_axis(np.asarray(logits.max(-1, keepdims=True) - logits), actions, -1)
+    assert gap.max() < 104.0  # exp(-104) is zero in float32, subnormal numbers included
+
+
+@pytest.mark.parametrize("gap", [75.0, 80.0, 85.0, 87.3, 87.4, 90.0, 103.0])
+@pytest.mark.parametrize("size", [8, 82, 4672])
+def test_hardly_possible_actions_do_not_lead_to_illegal_ones(size, gap):
+    """Where float32's exp fades out to zero, and the noise is at its ends."""
+    logits = np.full((2, size), distributions.ILLEGAL)
+    sure, hardly = size // 2, [3, size - 2]
+    logits[:, sure] = 0.0
+    logits[0, hardly[0]] = logits[1, hardly[1]] = -gap
+    noise = jnp.broadcast_to(jnp.asarray([0.0, 2.0**-24, 0.5, LAST]), (2, 4))
+    actions = np.asarray(draws(jnp.asarray(logits, jnp.float32), noise))
+    assert np.isin(actions[0], [sure, hardly[0]]).all() and np.isin(actions[1], [sure, hardly[1]]).all()
+
+
+@pytest.mark.parametrize("legal_share", [0.01, 1.0])
+@pytest.mark.parametrize("size", SIZES)
+def test_more_noise_never_means_an_earlier_action(size, legal_share):
+    rng = np.random.default_rng(size)
+    logits, _ = rows_of_logits(rng, 50, size, legal_share)
+    noise = jnp.sort(jnp.concatenate([noises_at_the_edges(rng, logits, 300), rng.random((50, 300))], -1), -1)
+    assert (np.diff(draws(logits, noise.astype(jnp.float32)), axis=-1) >= 0).all()
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_the_only_legal_action_is_sampled_wherever_it_is(size):
+    places = np.unique(np.linspace(0, size - 1, 300).astype(int))
+    logits = np.full((len(places), size), distributions.ILLEGAL, np.float32)
+    logits[np.arange(len(places)), places] = -3.0
+    actions = draws(logits, jnp.broadcast_to(jnp.asarray([0.0, 0.5, LAST]), (len(places), 3)))
+    np.testing.assert_array_equal(actions, np.broadcast_to(places[:, None], actions.shape))
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_sampling_without_a_legal_action_stays_in_range(size):
+    actions = draws(jnp.full((1, size), distributions.ILLEGAL), jnp.asarray([[0.0, 0.5, LAST]]))
+    assert actions.min() >= 0 and actions.max() < size
+
+
+@pytest.mark.parametrize("size", [7, 82])
+def test_sampling_is_the_same_alone_and_in_nested_batches(size):
+    rng = np.random.default_rng(0)
+    logits, _ = rows_of_logits(rng, 12, size, 0.5)
+    noise = jnp.asarray(rng.random(12), jnp.float32)
+    one = lambda row, u: distributions.sample(PolicyOutput(logits=row), u)  # noqa: E731
+    alone = [int(one(row, u)) for row, u in zip(logits, noise, strict=True)]
+    nested = jax.jit(jax.vmap(jax.vmap(one)))(logits.reshape(3, 4, size), noise.reshape(3, 4))
+    assert nested.reshape(-1).tolist() == alone
+
+
 def test_sample_frequencies():
     output = categorical([0.1, 0.6, 0.3])
     noise = distributions.draw_noise(jax.random.key(0), (20_000,), 3, continuous=False)

@@ -19,6 +19,9 @@ from gems_jax.types import Array, PolicyOutput
 
 ILLEGAL = -1e9  # finite, so that gradients and 0 * log 0 stay finite; exp(ILLEGAL) is exactly 0 in float32
 _EDGE = 1.0 - 1e-6  # a squashed action is kept off the box's edge, where atanh is infinite
+_NEVER = -80.0  # this far below the highest logit an action is not sampled: well before exp fades out to zero
+_FEW = 32  # actions that are sampled among all at once
+_BLOCK = 8  # actions sampled among at a time where they are more; measured
 
 
 def mask_logits(logits: Array, legal: Array) -> Array:
@@ -43,16 +46,69 @@ def _squashed(output: PolicyOutput) -> distrax.Transformed:
     return distrax.Transformed(_base(output), distrax.Block(distrax.Tanh(), 1))
 
 
-def cumulative(logits: Array) -> Array:
-    """The CDF [A], not normalised: its last entry is the sum of all.
+def _highest(logits: Array) -> Array:
+    """max [A] -> []; by halves, which are vectorised where XLA's CPU back end would compare one pair after another."""
+    while logits.shape[0] > _BLOCK:
+        half = (logits.shape[0] + 1) // 2
+        logits = jnp.maximum(logits[:half], logits[-half:])  # the one in the middle may be on both sides
+    return jnp.max(logits)
 
-    For few actions as a masked sum, which fuses where XLA's own scan would be a kernel apart.
+
+def relative_masses(logits: Array) -> Array:
+    """Probabilities [A] over the highest of them: nothing is summed, and what is chosen by them scales the noise."""
+    below = logits - _highest(logits)
+    return jnp.where(below > _NEVER, jnp.exp(below), 0.0)
+
+
+def _block_sums(masses: Array) -> Array:
+    """Sums [ceil(A / _BLOCK)] of neighbouring masses [A]; the last block may be short, as padding costs more."""
+    whole = masses.shape[0] // _BLOCK * _BLOCK
+    sums = jnp.sum(masses[:whole].reshape(-1, _BLOCK), axis=1)
+    return sums if whole == masses.shape[0] else jnp.append(sums, jnp.sum(masses[whole:]))
+
+
+def _block(masses: Array, index: Array) -> tuple[Array, Array]:
+    """The masses of one block [_BLOCK], and where they start; before a short last block come others, as zeros."""
+    size = masses.shape[0]
+    start = jnp.minimum(index * _BLOCK, size - _BLOCK)
+    block = jax.lax.dynamic_slice(masses, (start,), (_BLOCK,))
+    if size % _BLOCK:
+        block = jnp.where(start + jnp.arange(_BLOCK) >= index * _BLOCK, block, 0.0)
+    return block, start
+
+
+def cumulative(masses: Array) -> Array:
+    """cumsum [A] of few masses, by a masked sum: it fuses where XLA's own scan would be a kernel apart."""
+    size = len(masses)
+    return jnp.sum(jnp.where(jnp.tril(jnp.ones((size, size), bool)), masses[None, :], 0.0), axis=1)
+
+
+def _first_beyond(masses: Array, cdf: Array, threshold: Array) -> tuple[Array, Array]:
+    """The first positive mass with a cumulative sum beyond the threshold, and what of the threshold is left for it.
+
+    Rounding may leave no such sum, or let equal ones differ. Only positive masses are considered, and the last of
+    them if need be, so that nothing else is chosen and a higher threshold never leads to an earlier one.
     """
-    weights = jnp.exp(logits - jnp.max(logits))
-    size = len(logits)
-    if size > 32:
-        return jnp.cumsum(weights)
-    return jnp.sum(jnp.where(jnp.tril(jnp.ones((size, size), bool)), weights[None, :], 0.0), axis=1)
+    size = masses.shape[0]
+    places = jnp.arange(size)
+    first = jnp.min(jnp.where((masses > 0.0) & (cdf > threshold), places, size))
+    last = jnp.max(jnp.where(masses > 0.0, places, 0))
+    index = jnp.minimum(first, last)
+    return index, threshold - jnp.sum(jnp.where(places < index, masses, 0.0))
+
+
+def _inverse_cdf(masses: Array, noise: Array) -> Array:
+    """Index of the mass [A] on which the quantile `noise` falls: first among sums of blocks of blocks, then within."""
+    levels = [masses]
+    while levels[-1].shape[0] > _BLOCK:
+        levels.append(_block_sums(levels[-1]))
+    cdf = cumulative(levels[-1])
+    index, rest = _first_beyond(levels[-1], cdf, noise * cdf[-1])
+    for level in reversed(levels[:-1]):
+        block, start = _block(level, index)
+        place, rest = _first_beyond(block, cumulative(block), rest)
+        index = start + place
+    return index
 
 
 def sample(output: PolicyOutput, noise: Array) -> Array:
@@ -62,7 +118,10 @@ def sample(output: PolicyOutput, noise: Array) -> Array:
         return jnp.clip(jnp.tanh(base.loc + base.scale_diag * noise), -_EDGE, _EDGE)
     if output.thresholds is not None:
         return jnp.sum(output.thresholds <= noise, dtype=jnp.int32)
-    cdf = cumulative(output.logits)
+    masses = relative_masses(output.logits)
+    if len(masses) > _FEW:
+        return _inverse_cdf(masses, noise).astype(jnp.int32)
+    cdf = cumulative(masses)
     # Zero-probability actions repeat the CDF's value and are passed over by `<=`; scaling by the last entry keeps the
     # threshold strictly below it, whatever the rounding.
     return jnp.sum(cdf <= noise * cdf[-1], dtype=jnp.int32)

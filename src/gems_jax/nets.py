@@ -19,7 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 
-from gems_jax.distributions import cumulative, mask_logits
+from gems_jax.distributions import cumulative, mask_logits, relative_masses
 from gems_jax.types import Apply, Array, PolicyOutput, PyTree, Shared
 
 
@@ -148,7 +148,8 @@ class TabularPolicy:
 
     def thresholds(self, phi: Array) -> Array:
         """The CDF of every row but for its last entry, [I, A - 1]."""
-        cdf = jax.vmap(cumulative)(mask_logits(phi, jnp.asarray(self.legal)))
+        masses = jax.vmap(relative_masses)(mask_logits(phi, jnp.asarray(self.legal)))
+        cdf = jax.vmap(cumulative)(masses)
         # What has no probability adds exactly nothing: divided by the last entry, trailing ones are exactly 1.
         return cdf[:, :-1] / cdf[:, -1:]
 
