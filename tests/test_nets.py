@@ -3,6 +3,7 @@
 import dataclasses
 
 import chex
+import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -20,6 +21,7 @@ from gems_jax.nets import (
     ReadyTable,
     TabularPolicy,
     jacobian_norm,
+    orthogonal,
     ready,
 )
 
@@ -44,6 +46,21 @@ def test_tabular_policy_reads_its_row():
         TabularPolicy(table, np.ones((3, 2), bool))
     )
     assert policy != TabularPolicy(table[:2], np.ones((2, 2), bool))
+
+
+@pytest.mark.parametrize("shape", [(5, 5), (9, 4), (4, 9), (6, 1), (3, 3, 4, 7)])
+def test_orthogonal_kernels_are_those_of_flax(shape):
+    ours, theirs = (make(1.5)(jax.random.key(2), shape) for make in (orthogonal, nn.initializers.orthogonal))
+    assert ours.shape == theirs.shape and ours.dtype == theirs.dtype
+    np.testing.assert_allclose(ours, theirs, atol=1e-5)
+    flat = np.asarray(ours).reshape(-1, shape[-1])
+    gram = flat.T @ flat if flat.shape[0] >= flat.shape[1] else flat @ flat.T
+    np.testing.assert_allclose(gram, 2.25 * np.eye(len(gram)), atol=1e-5)
+
+
+def test_a_large_kernel_is_orthogonal():
+    kernel = np.asarray(jax.jit(lambda key: orthogonal(1.0)(key, (672, 256)))(jax.random.key(0)))
+    np.testing.assert_allclose(kernel.T @ kernel, np.eye(256), atol=1e-5)
 
 
 def test_a_table_that_brings_its_cdf_plays_the_same():

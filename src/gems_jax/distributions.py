@@ -20,8 +20,7 @@ from gems_jax.types import Array, PolicyOutput
 ILLEGAL = -1e9  # finite, so that gradients and 0 * log 0 stay finite; exp(ILLEGAL) is exactly 0 in float32
 _EDGE = 1.0 - 1e-6  # a squashed action is kept off the box's edge, where atanh is infinite
 _NEVER = -80.0  # this far below the highest logit an action is not sampled: well before exp fades out to zero
-_FEW = 32  # actions that are sampled among all at once
-_BLOCK = 8  # actions sampled among at a time where they are more; measured
+_BLOCK = 8  # actions sampled among at a time; measured
 
 
 def mask_logits(logits: Array, legal: Array) -> Array:
@@ -119,7 +118,7 @@ def sample(output: PolicyOutput, noise: Array) -> Array:
     if output.thresholds is not None:
         return jnp.sum(output.thresholds <= noise, dtype=jnp.int32)
     masses = relative_masses(output.logits)
-    if len(masses) > _FEW:
+    if len(masses) > _BLOCK:
         return _inverse_cdf(masses, noise).astype(jnp.int32)
     cdf = cumulative(masses)
     # Zero-probability actions repeat the CDF's value and are passed over by `<=`; scaling by the last entry keeps the

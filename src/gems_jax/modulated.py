@@ -15,16 +15,15 @@ import dataclasses
 import math
 
 import chex
-import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
 from gems_jax.distributions import mask_logits
-from gems_jax.nets import gaussian, patches
+from gems_jax.nets import gaussian, orthogonal, patches
 from gems_jax.types import Array, PolicyOutput, PyTree, Shared
 
-_KERNEL = nn.initializers.orthogonal(math.sqrt(2.0))
-_HEAD = nn.initializers.orthogonal(0.01)  # near-uniform play at the start
+_KERNEL = orthogonal(math.sqrt(2.0))
+_HEAD = orthogonal(0.01)  # near-uniform play at the start
 
 
 def _dense(key: Array, inputs: int, outputs: int) -> dict[str, Array]:

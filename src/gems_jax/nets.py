@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import chex
@@ -18,6 +18,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
+from jax.typing import DTypeLike
 
 from gems_jax.distributions import cumulative, mask_logits, relative_masses
 from gems_jax.types import Apply, Array, PolicyOutput, PyTree, Shared
@@ -31,6 +32,29 @@ class PolicyNetwork(Protocol):
     def temper(self, phi: PyTree, temperature: Array | float) -> PyTree: ...
 
 
+def orthogonal(scale: float) -> Callable[..., Array]:
+    """Orthogonal kernels, those of `flax.linen.initializers.orthogonal` to rounding, without LAPACK.
+
+    jaxlib's QR waits on the threads that it runs on: two of them at once, as two layers are, may keep a machine with
+    two cores waiting for ever. Gram and Schmidt, twice over each column, need none of them.
+    """
+
+    def init(key: Array, shape: tuple[int, ...], dtype: DTypeLike = jnp.float32) -> Array:
+        rows, columns = math.prod(shape[:-1]), shape[-1]
+        drawn = jax.random.normal(key, (max(rows, columns), min(rows, columns)), dtype)
+
+        def column(index: Array, found: Array) -> Array:
+            one = drawn[:, index]
+            for _ in range(2):
+                one = one - found @ (found.T @ one)
+            return found.at[:, index].set(one / jnp.linalg.norm(one))
+
+        found = jax.lax.fori_loop(0, drawn.shape[1], column, jnp.zeros_like(drawn))
+        return jnp.asarray(scale, dtype) * (found.T if columns > rows else found).reshape(shape)
+
+    return init
+
+
 class Mlp(nn.Module):
     """Dense layers with tanh; the last one is called `head`. No hidden layer: a linear map without bias."""
 
@@ -41,9 +65,9 @@ class Mlp(nn.Module):
     @nn.compact
     def __call__(self, x: Array) -> Array:
         for index, width in enumerate(self.hidden):
-            kernel_init = nn.initializers.orthogonal(math.sqrt(2.0))
+            kernel_init = orthogonal(math.sqrt(2.0))
             x = jnp.tanh(nn.Dense(width, kernel_init=kernel_init, name=f"layer_{index}")(x))
-        kernel_init = nn.initializers.orthogonal(self.head_scale)
+        kernel_init = orthogonal(self.head_scale)
         return nn.Dense(self.num_outputs, kernel_init=kernel_init, use_bias=bool(self.hidden), name="head")(x)
 
 
@@ -231,7 +255,7 @@ class Hypernetwork:
         size = ravel_pytree(_parted(base)[1])[0].shape[0]
         layers, fan_in = [], self.latent_dim
         for layer_key, width in zip(keys, self.widths, strict=True):
-            kernel = nn.initializers.orthogonal(math.sqrt(2.0))(layer_key, (fan_in, width))
+            kernel = orthogonal(math.sqrt(2.0))(layer_key, (fan_in, width))
             layers.append({"kernel": kernel, "bias": jnp.zeros(width)})
             fan_in = width
         output = jax.random.normal(key_output, (fan_in, size)) * scale / math.sqrt(fan_in)
@@ -337,7 +361,7 @@ class _Squares(nn.Module):
 
     @nn.compact
     def __call__(self, board: Array, z: Array) -> Array:
-        kernel_init = nn.initializers.orthogonal(math.sqrt(2.0))
+        kernel_init = orthogonal(math.sqrt(2.0))
         squares = jnp.tanh(nn.Dense(self.channels, kernel_init=kernel_init, name="embed")(patches(board, self.kernel)))
         return Mlp(self.hidden, 1, head_scale=0.01, name="mlp")(jnp.concatenate([squares.reshape(-1), z]))
 
