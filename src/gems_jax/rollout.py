@@ -17,10 +17,11 @@ import jax.numpy as jnp
 
 from gems_jax import distributions
 from gems_jax.compiling import once
-from gems_jax.nets import ready
+from gems_jax.nets import TabularPolicy, ready
+from gems_jax.numbered import play_numbered
 from gems_jax.population import StackedPolicies
 from gems_jax.roles import at
-from gems_jax.sharding import spread
+from gems_jax.sharding import laid_out, spread
 from gems_jax.stages import on_host
 from gems_jax.types import (
     Apply,
@@ -233,6 +234,14 @@ def play_groups(
     the episodes: where Python plays, they are not played and come to nothing. key: consumed.
     """
     chex.assert_rank(indices, 2 if common else 3)
+    if isinstance(apply, TabularPolicy) and opponents.apply == apply and not on_host(game) and not laid_out():
+        groups = len(params)
+        if common:
+            keys = jnp.broadcast_to(jax.random.split(key, (len(indices), episodes)), (groups, len(indices), episodes))
+            indices = jnp.broadcast_to(indices, (groups, *indices.shape))
+        else:
+            keys = jax.random.split(key, (*indices.shape[:2], episodes))
+        return play_numbered(play, keys, game, params, opponents, indices, lanes)
     params, apply = ready(params, apply)
     opponents = StackedPolicies(*ready(opponents.params, opponents.apply))
     axes = slot_axes(params)

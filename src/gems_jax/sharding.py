@@ -35,7 +35,7 @@ def play_mesh(devices: Sequence[Any] | None = None, seeds: int = 1) -> Mesh:
 def spread(tree: PyTree, axes: int) -> PyTree:
     """The tree with the first `axes` axes of its arrays shared out over the devices of the mesh, as far as they go."""
     mesh = jax.sharding.get_abstract_mesh()
-    if not _ours_to_lay_out(mesh):
+    if not laid_out():
         return tree
     sizes = {name: size for name, size in mesh.shape.items() if name.startswith(PLAY)}
     return jax.tree.map(lambda leaf: _constrained(leaf, layout(leaf.shape[:axes], sizes)), tree)
@@ -43,13 +43,14 @@ def spread(tree: PyTree, axes: int) -> PyTree:
 
 def gather(tree: PyTree) -> PyTree:
     """The tree whole on every device (but for the seeds of a batch): what one iteration hands to the next."""
-    if not _ours_to_lay_out(jax.sharding.get_abstract_mesh()):
+    if not laid_out():
         return tree
     return jax.tree.map(lambda leaf: _constrained(leaf, PartitionSpec()), tree)
 
 
-def _ours_to_lay_out(mesh: Any) -> bool:
+def laid_out() -> bool:
     """Not without a mesh, and not inside somebody's `shard_map`, where every device has its own program already."""
+    mesh = jax.sharding.get_abstract_mesh()
     return not mesh.empty and AxisType.Manual not in mesh.axis_types
 
 
