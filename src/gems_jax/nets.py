@@ -171,11 +171,11 @@ class TabularPolicy:
         return phi / temperature
 
     def thresholds(self, phi: Array) -> Array:
-        """The CDF of every row but for its last entry, [I, A - 1]."""
+        """The CDF of every row, [I, A]."""
         masses = jax.vmap(relative_masses)(mask_logits(phi, jnp.asarray(self.legal)))
         cdf = jax.vmap(cumulative)(masses)
         # What has no probability adds exactly nothing: divided by the last entry, trailing ones are exactly 1.
-        return cdf[:, :-1] / cdf[:, -1:]
+        return cdf / cdf[:, -1:]
 
 
 @dataclasses.dataclass(frozen=True)

@@ -20,7 +20,7 @@ from gems_jax.nets import TabularPolicy, ready
 from gems_jax.population import StackedPolicies
 from gems_jax.types import Array, Game, Policy, PolicyOutput, PyTree, num_players
 
-Tables = tuple[Array, Array]  # logits [n, I, A] and their CDFs [n, I, A - 1]
+Tables = tuple[Array, Array]  # logits [n, I, A] and their CDFs [n, I, A]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,9 +51,10 @@ def play_numbered(
     table = opponents.apply
     assert isinstance(table, TabularPolicy)
     apply, players, shape = Numbered(table), num_players(game), keys.shape
+    own = jnp.arange(players).reshape(1, 1, 1, -1) == 0
     first = jnp.asarray([population * opponents.params.shape[1] for population in game.population_of_player])
-    own = jnp.arange(shape[0]).reshape(-1, 1, 1, 1)
-    numbers = jnp.where(jnp.arange(players) == 0, own, indices[:, :, None] + first)  # [C, N, 1, players]
+    others = indices[:, :, None] + first.reshape(own.shape)
+    numbers = jnp.where(own, jnp.arange(shape[0]).reshape(-1, 1, 1, 1), others)  # [C, N, 1, players]
 
     def episode(
         key: Array, game: Game, number: Array, lane: tuple[PyTree, ...], mine: Tables, theirs: Tables
@@ -73,8 +74,8 @@ def play_numbered(
             return leaf if has else jnp.broadcast_to(leaf, (size, *leaf.shape))
 
         keys, game, numbers, lanes, mine, theirs = jax.tree.map(each, arguments, tuple(batched))
-        tables = jnp.where(jnp.arange(players) == 0, mine[0].shape[1], theirs[0].shape[1])
-        numbers = numbers + jnp.arange(size)[:, None, None] * tables
+        tables = jnp.where(own[0], mine[0].shape[1], theirs[0].shape[1])  # [1, 1, players]
+        numbers = numbers + jnp.arange(size).reshape(-1, 1, 1) * tables
         played = all_of(*jax.tree.map(_joined, (keys, game, numbers, lanes, mine, theirs)))
         played = jax.tree.map(lambda leaf: leaf.reshape(size, -1, *leaf.shape[1:]), played)
         return played, jax.tree.map(lambda leaf: True, played)

@@ -99,7 +99,8 @@ def _by_seat(game: Game, of_players: Sequence[Any]) -> list[Any]:
 def _start(key: Array, game: Game) -> tuple[GameState, Array, Array]:
     key_deal, key_act, key_step = jax.random.split(key, 3)
     shape = (game.max_steps, game.num_seats)
-    return game.init(key_deal), distributions.draw_noise(key_act, shape, game.num_actions, game.continuous), key_step
+    noise = distributions.draw_noise(key_act, shape, game.num_actions, game.continuous)
+    return game.init(key_deal), noise, key_step
 
 
 def _straight(game: Game) -> bool:

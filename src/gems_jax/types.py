@@ -121,7 +121,7 @@ class PolicyOutput:
     logits: Array | None = None  # [A], illegal actions at a large negative number
     mean: Array | None = None  # [A]
     log_std: Array | None = None  # [A]
-    thresholds: Array | None = None  # [A - 1], the CDF of the logits where it is known already
+    thresholds: Array | None = None  # [A], the CDF of the logits where it is known already
     row: Array | None = None  # [] int32, of the table that they are from, where play is to remember it
 
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from gems_jax.run.driver import run
+from gems_jax.run.engine import seeds_at_once
 from walk_solver import make_walk, walk
 
 
@@ -140,3 +141,12 @@ def test_a_monitor_that_shares_an_array_with_the_state_can_be_donated() -> None:
         init_monitor=lambda state: state.previous,
     )
     np.testing.assert_array_equal(result.monitor, 0)
+
+
+@pytest.mark.parametrize(
+    ("count", "devices", "expected"),
+    [(1, 1, 1), (8, 1, 8), (9, 1, 5), (64, 1, 8), (16, 2, 16), (20, 2, 10), (64, 2, 16), (65, 2, 14), (3, 4, 4)],
+)
+def test_a_cpu_takes_eight_seeds_per_device_at_once(count, devices, expected) -> None:
+    """As few batches as that allows, of the same size and a multiple of the devices; a caller cuts it at `count`."""
+    assert seeds_at_once(count, devices) == expected

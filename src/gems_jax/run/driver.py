@@ -76,10 +76,10 @@ def run(
     along with the step; init_monitor(state) makes its first monitor. Without a directory nothing is written. `best` is
     the row whose mean over seeds the progress line shows and whose lowest checkpoint (`highest`: its highest) is kept
     besides the last `keep`. Checkpoints are at least `checkpoint_seconds` apart (0: after every chunk), and one ends
-    every run. `seed_batch` limits how many seeds are in memory at once. NaN or infinity in a row (other than
-    `allow_nonfinite`), or NaN in the state, stops the run with NonFiniteError before a checkpoint holds it; with
-    allow_nonfinite=None nothing does. A `family` makes runs that differ in numbers, too: one for each of `seeds`, which
-    may then repeat themselves, with a folder each in `directory`. `stepwise`
+    every run. `seed_batch` limits how many seeds are in memory at once, by default to what is fastest. NaN or infinity
+    in a row (other than `allow_nonfinite`), or NaN in the state, stops the run with NonFiniteError before a checkpoint
+    holds it; with allow_nonfinite=None nothing does. A `family` makes runs that differ in numbers, too: one for each of
+    `seeds`, which may then repeat themselves, with a folder each in `directory`. `stepwise`
     leaves compiled loops after every iteration. `mesh` shares seeds and episodes out over all devices, with the same
     random numbers and, up to rounding, results. `how_to_resume` is what a stopped run says to go on with, by default
     `gems resume` with its folder.

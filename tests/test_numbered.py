@@ -1,0 +1,95 @@
+"""Episodes of tables along one axis: those that tables would play as any other network, whatever is vmapped."""
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from gems_jax import make_game
+from gems_jax.evaluate.infosets import infoset_policy
+from gems_jax.population import StackedPolicies
+from gems_jax.roles import view
+from gems_jax.rollout import play_episode, play_groups, unroll
+from gems_jax.tallies import sums_by
+
+KUHN = make_game("kuhn_poker")
+TABLE = infoset_policy(KUHN)
+
+
+class Network:
+    """A table in the clothes of a network."""
+
+    def __call__(self, phi, observation, legal):
+        return TABLE(phi, observation, legal)
+
+
+NETWORK = Network()
+
+
+def groups(key, own, others, apply, play=play_episode, player=0, common=False):
+    """Four policies against draws of three others each, twice."""
+    key_draw, key_play = jax.random.split(key)
+    shape = (3, 2) if common else (4, 3, 2)
+    indices = jax.random.randint(key_draw, shape, 0, others.shape[1])
+    seen = view(KUHN, player)
+    return play_groups(play, key_play, seen, own, apply, StackedPolicies(others, apply), indices, 2, common)
+
+
+def drawn(*shape):
+    keys = jax.random.split(jax.random.key(1))
+    return (jax.random.normal(keys[0], (*shape, 4, 12, 2)), jax.random.normal(keys[1], (*shape, 2, 5, 12, 2)))
+
+
+@pytest.mark.parametrize("common", [False, True])
+@pytest.mark.parametrize("player", [0, 1])
+def test_the_same_episodes(player, common):
+    play = jax.jit(partial(groups, player=player, common=common), static_argnames="apply")
+    ours, theirs = (play(jax.random.key(0), *drawn(), apply=apply) for apply in (TABLE, NETWORK))
+    assert ours.returns.shape == (4, 3, 2, 2)
+    assert len(np.unique(ours.returns)) > 2
+    jax.tree.map(np.testing.assert_array_equal, ours, theirs)
+
+
+def test_the_same_under_vmaps_of_which_some_share():
+    """Seeds outside, populations of policies inside that meet the same others."""
+
+    def both(apply):
+        inner = jax.vmap(partial(groups, apply=apply), in_axes=(0, 0, None))
+        keys = jax.random.split(jax.random.key(4), (3, 2))
+        own = drawn(3, 2)[0]
+        others = drawn(3)[1]
+        return jax.jit(jax.vmap(inner))(keys, own, others)
+
+    ours, theirs = both(TABLE), both(NETWORK)
+    assert ours.returns.shape == (3, 2, 4, 3, 2, 2)
+    assert not np.array_equal(ours.returns[0], ours.returns[1])
+    jax.tree.map(np.testing.assert_array_equal, ours, theirs)
+
+
+def test_trajectories_remember_the_rows_of_decisions():
+    play = partial(unroll, seats=(0,))
+    ours, theirs = (
+        jax.jit(partial(groups, apply=apply, play=play, player=1))(jax.random.key(3), *drawn())
+        for apply in (TABLE, NETWORK)
+    )
+    acted = np.asarray(theirs.acted)
+    np.testing.assert_array_equal(ours.acted, acted)
+    for name in ("action", "observation", "reward"):
+        left, right = (np.asarray(getattr(one, name)) for one in (ours, theirs))
+        np.testing.assert_array_equal(left[acted], right[acted])
+    np.testing.assert_allclose(np.asarray(ours.log_prob)[acted], np.asarray(theirs.log_prob)[acted], rtol=1e-6)
+    assert theirs.row is None
+    np.testing.assert_array_equal(TABLE.observations[np.asarray(ours.row)[acted]], np.asarray(ours.observation)[acted])
+
+
+def test_sums_by_number_under_vmap():
+    numbers = jnp.array([[0, 2, 2], [1, 1, 0]])
+    rows = jnp.arange(12.0).reshape(2, 3, 2)
+    expected = [[[0, 1], [0, 0], [6, 8]], [[10, 11], [14, 16], [0, 0]]]
+    summed = partial(sums_by, count=3)
+    np.testing.assert_allclose(jax.vmap(summed)(numbers, rows), expected)
+    np.testing.assert_allclose(summed(numbers[0], rows[0]), expected[0])
+    twice = jax.vmap(jax.vmap(summed), in_axes=(None, 0))(numbers, jnp.stack([rows, 2 * rows]))
+    np.testing.assert_allclose(twice, [expected, 2 * np.asarray(expected)])
