@@ -60,7 +60,7 @@ def test_the_same_under_vmaps_of_which_some_share():
         keys = jax.random.split(jax.random.key(4), (3, 2))
         own = drawn(3, 2)[0]
         others = drawn(3)[1]
-        return jax.jit(jax.vmap(inner))(keys, own, others)
+        return jax.jit(jax.vmap(jax.jit(inner)))(keys, own, others)  # traced once, vmapped afterwards
 
     ours, theirs = both(TABLE), both(NETWORK)
     assert ours.returns.shape == (3, 2, 4, 3, 2, 2)

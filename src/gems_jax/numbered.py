@@ -14,6 +14,7 @@ from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from gems_jax.distributions import mask_logits
 from gems_jax.nets import TabularPolicy, ready
@@ -51,8 +52,8 @@ def play_numbered(
     table = opponents.apply
     assert isinstance(table, TabularPolicy)
     apply, players, shape = Numbered(table), num_players(game), keys.shape
-    own = jnp.arange(players).reshape(1, 1, 1, -1) == 0
-    first = jnp.asarray([population * opponents.params.shape[1] for population in game.population_of_player])
+    own = np.arange(players).reshape(1, 1, 1, -1) == 0  # not of jax: `longer` runs in traces of its own
+    first = np.asarray([population * opponents.params.shape[1] for population in game.population_of_player])
     others = indices[:, :, None] + first.reshape(own.shape)
     numbers = jnp.where(own, jnp.arange(shape[0]).reshape(-1, 1, 1, 1), others)  # [C, N, 1, players]
 
@@ -74,7 +75,7 @@ def play_numbered(
             return leaf if has else jnp.broadcast_to(leaf, (size, *leaf.shape))
 
         keys, game, numbers, lanes, mine, theirs = jax.tree.map(each, arguments, tuple(batched))
-        tables = jnp.where(own[0], mine[0].shape[1], theirs[0].shape[1])  # [1, 1, players]
+        tables = np.where(own[0], mine[0].shape[1], theirs[0].shape[1])  # [1, 1, players]
         numbers = numbers + jnp.arange(size).reshape(-1, 1, 1) * tables
         played = all_of(*jax.tree.map(_joined, (keys, game, numbers, lanes, mine, theirs)))
         played = jax.tree.map(lambda leaf: leaf.reshape(size, -1, *leaf.shape[1:]), played)

@@ -47,7 +47,7 @@ class Train:
     seeds: int = 1
     """How many seeds to run as one batch."""
     seed_batch: int = 0
-    """How many seeds are in memory at once (0: all)."""
+    """How many seeds are run together (0: as many as are fastest)."""
     mesh: bool = False
     """Share seeds, candidates and episodes out over all devices; results stay those of one device, up to rounding."""
     distributed: bool = False
