@@ -4,7 +4,8 @@
 
 Twice: as runs, `gems_jax.run.driver.run` with exact evaluation, a run folder, rows and a last checkpoint, and as the
 bare compiled loop over all iterations with nothing measured or written. Compilation comes before the clock. The call
-for all seeds shares them out over the devices, of which a CPU has one per core here.
+for all seeds shares them out over the devices, of which a CPU has one per core here, and takes as many at once as the
+driver does.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from gems_jax.compiling import program
 from gems_jax.evaluate.monitor import exact_monitor
 from gems_jax.run.directory import create_run
 from gems_jax.run.driver import run
-from gems_jax.run.engine import Family, Parts
+from gems_jax.run.engine import Family, Parts, seeds_at_once
 from gems_jax.solvers import make_solver
 from gems_jax.types import Array
 
@@ -101,7 +102,12 @@ def bare_loops(seeds: int, iterations: int) -> Pair:
     shared_out = jax.device_put((words, states), NamedSharding(mesh, parts))
     singles = [jax.tree.map(lambda leaf, seed=seed: leaf[seed], (words, states)) for seed in range(seeds)]
     begin = time.perf_counter()
-    of_devices = jax.shard_map(jax.vmap(whole), mesh=mesh, in_specs=parts, out_specs=parts, check_vma=False)
+    at_once = seeds_at_once(seeds, jax.device_count()) // jax.device_count()
+
+    def several(words: Array, states: GemsState) -> GemsState:
+        return jax.lax.map(lambda own: whole(*own), (words, states), batch_size=at_once)
+
+    of_devices = jax.shard_map(several, mesh=mesh, in_specs=parts, out_specs=parts, check_vma=False)
     together = program(of_devices).lower(*shared_out).compile()
     alone = program(whole).lower(*singles[0]).compile()
     compiling = time.perf_counter() - begin
