@@ -15,7 +15,7 @@ MODULES = sorted(SOURCE.rglob("*.py"))
 
 # What each part may import, by top-level name inside gems_jax. A part may import itself (its own package).
 LEAF = {"types", "simplex", "streams", "config", "stages", "sharding", "compiling"}
-POPULATION = {*LEAF, "nets", "modulated", "distributions"}
+POPULATION = {*LEAF, "nets", "modulated", "tabular", "distributions"}
 ROLLOUT = {*POPULATION, "population", "roles"}
 ABOVE_ROLLOUT = {*ROLLOUT, "rollout"}
 LEARNING = {*ABOVE_ROLLOUT, "estimate", "importance", "experience", "tallies", "best_response"}
@@ -34,6 +34,7 @@ ALLOWED = {
     "config": {"types"},
     "nets": {*LEAF, "distributions"},
     "modulated": {*LEAF, "distributions", "nets"},
+    "tabular": {*LEAF, "distributions"},
     "distributions": LEAF,
     "games": {*LEAF, "environments"},
     "meta": LEAF,

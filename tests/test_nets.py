@@ -18,12 +18,10 @@ from gems_jax.nets import (
     HalfPolicy,
     Hypernetwork,
     MlpPolicy,
-    ReadyTable,
-    TabularPolicy,
     jacobian_norm,
     orthogonal,
-    ready,
 )
+from gems_jax.tabular import ReadyTable, TabularPolicy, ready
 
 LEGAL = jnp.asarray([True, True, False])
 POLICY = MlpPolicy(observation_size=4, num_actions=3, hidden=(5,))
@@ -68,9 +66,7 @@ def test_a_table_that_brings_its_cdf_plays_the_same():
     legal = np.array([[1, 1, 1], [0, 1, 1], [0, 1, 0]], bool)
     table = TabularPolicy(np.eye(3), legal)
     logits = jnp.log(jnp.array([[1.0, 1.0, 2.0], [9.0, 1.0, 2.0], [9.0, 1.0, 9.0]]))
-    np.testing.assert_allclose(
-        table.thresholds(logits), [[0.25, 0.5, 1.0], [0.0, 1 / 3, 1.0], [0.0, 1.0, 1.0]], rtol=1e-6
-    )
+    np.testing.assert_allclose(table.cdf(logits), [[0.25, 0.5, 1.0], [0.0, 1 / 3, 1.0], [0.0, 1.0, 1.0]], rtol=1e-6)
     phi, apply = ready(logits[None], table)
     assert isinstance(apply, ReadyTable)
     below_one = np.nextafter(np.float32(1), np.float32(0))

@@ -3,7 +3,6 @@
 from functools import partial
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -12,7 +11,6 @@ from gems_jax.evaluate.infosets import infoset_policy
 from gems_jax.population import StackedPolicies
 from gems_jax.roles import view
 from gems_jax.rollout import play_episode, play_groups, unroll
-from gems_jax.tallies import sums_by
 
 KUHN = make_game("kuhn_poker")
 TABLE = infoset_policy(KUHN)
@@ -82,14 +80,3 @@ def test_trajectories_remember_the_rows_of_decisions():
     np.testing.assert_allclose(np.asarray(ours.log_prob)[acted], np.asarray(theirs.log_prob)[acted], rtol=1e-6)
     assert theirs.row is None
     np.testing.assert_array_equal(TABLE.observations[np.asarray(ours.row)[acted]], np.asarray(ours.observation)[acted])
-
-
-def test_sums_by_number_under_vmap():
-    numbers = jnp.array([[0, 2, 2], [1, 1, 0]])
-    rows = jnp.arange(12.0).reshape(2, 3, 2)
-    expected = [[[0, 1], [0, 0], [6, 8]], [[10, 11], [14, 16], [0, 0]]]
-    summed = partial(sums_by, count=3)
-    np.testing.assert_allclose(jax.vmap(summed)(numbers, rows), expected)
-    np.testing.assert_allclose(summed(numbers[0], rows[0]), expected[0])
-    twice = jax.vmap(jax.vmap(summed), in_axes=(None, 0))(numbers, jnp.stack([rows, 2 * rows]))
-    np.testing.assert_allclose(twice, [expected, 2 * np.asarray(expected)])

@@ -5,13 +5,14 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from gems_jax import best_response, make_game
+from gems_jax import make_game
 from gems_jax.best_response import SURROGATES, behaviour_on, fresh_optimizers, kl_per_code, policy_gradient_loss, train
 from gems_jax.evaluate.infosets import infoset_policy
-from gems_jax.experience import Experience, Learner, collect, values_on
-from gems_jax.nets import Critic, TabularPolicy
+from gems_jax.experience import Experience, Learner, collect, table_of, values_on
+from gems_jax.nets import Critic
 from gems_jax.population import StackedPolicies
 from gems_jax.roles import view
+from gems_jax.tabular import TabularPolicy
 from gems_jax.tallies import Tally, entropy, kl, tally
 
 KUHN = make_game("kuhn_poker")
@@ -142,7 +143,7 @@ def test_few_rows_stay_rows():
 def test_looks_that_two_rows_share_are_not_counted():
     table = TabularPolicy(np.array([[1.0], [1.0]]), np.array([[1, 0], [1, 1]]))
     assert not table.distinct
-    assert best_response.tallies.table_of(learner_of(table, 1), 100) is None
+    assert table_of(learner_of(table, 1), 100) is None
 
 
 def test_training_goes_the_same_way():

@@ -115,7 +115,7 @@ def _parts_of_rows(
 
 
 def _parts_of_tally(params: PyTree, batch: Tally, learner: Learner, surrogate: Surrogate, clip: ArrayLike) -> LossParts:
-    """The same by sums: a surrogate is proportional to the advantage, and a square error is a square of sums."""
+    """The same by sums: a surrogate is proportional to the advantage, and a squared error expands into sums."""
     count = jnp.maximum(jnp.sum(batch.visits), 1)
     log_prob = tallies.log_probs(learner, params, batch.code)
     one = jnp.ones_like(log_prob)

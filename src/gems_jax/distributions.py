@@ -115,8 +115,8 @@ def sample(output: PolicyOutput, noise: Array) -> Array:
     if output.logits is None:
         base = _base(output)
         return jnp.clip(jnp.tanh(base.loc + base.scale_diag * noise), -_EDGE, _EDGE)
-    if output.thresholds is not None:
-        return jnp.sum(output.thresholds <= noise, dtype=jnp.int32)
+    if output.cdf is not None:
+        return jnp.sum(output.cdf <= noise, dtype=jnp.int32)
     masses = relative_masses(output.logits)
     if len(masses) > _BLOCK:
         return _inverse_cdf(masses, noise).astype(jnp.int32)

@@ -14,10 +14,10 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 
 from gems_jax.estimate import draw_opponents, return_scale
-from gems_jax.nets import TabularPolicy
 from gems_jax.population import StackedPolicies
 from gems_jax.roles import View, each_view
 from gems_jax.rollout import Policies, go_on, play_groups, unroll
+from gems_jax.tabular import TabularPolicy
 from gems_jax.types import Apply, Array, Game, GameState, PyTree, Trajectory, seats_of_player, stack_policies, struct
 
 

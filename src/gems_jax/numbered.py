@@ -17,8 +17,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from gems_jax.distributions import mask_logits
-from gems_jax.nets import TabularPolicy, ready
 from gems_jax.population import StackedPolicies
+from gems_jax.tabular import TabularPolicy, ready
 from gems_jax.types import Array, Game, Policy, PolicyOutput, PyTree, num_players
 
 Tables = tuple[Array, Array]  # logits [n, I, A] and their CDFs [n, I, A]
@@ -33,7 +33,7 @@ class Numbered:
     def __call__(self, phi: tuple[Array, Array, Array], observation: Array, legal: Array) -> PolicyOutput:
         number, logits, cdfs = phi
         row = self.table.place(observation)
-        return PolicyOutput(mask_logits(logits[number, row], legal), thresholds=cdfs[number, row], row=row)
+        return PolicyOutput(mask_logits(logits[number, row], legal), cdf=cdfs[number, row], row=row)
 
 
 def play_numbered(

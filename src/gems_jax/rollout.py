@@ -17,12 +17,12 @@ import jax.numpy as jnp
 
 from gems_jax import distributions
 from gems_jax.compiling import once
-from gems_jax.nets import TabularPolicy, ready
 from gems_jax.numbered import play_numbered
 from gems_jax.population import StackedPolicies
 from gems_jax.roles import at
 from gems_jax.sharding import laid_out, spread
 from gems_jax.stages import on_host
+from gems_jax.tabular import TabularPolicy, ready
 from gems_jax.types import (
     Apply,
     Array,

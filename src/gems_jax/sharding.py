@@ -49,7 +49,10 @@ def gather(tree: PyTree) -> PyTree:
 
 
 def laid_out() -> bool:
-    """Not without a mesh, and not inside somebody's `shard_map`, where every device has its own program already."""
+    """Whether play is shared out over devices.
+
+    Not without a mesh, and not inside somebody's `shard_map`, where every device has its own program already.
+    """
     mesh = jax.sharding.get_abstract_mesh()
     return not mesh.empty and AxisType.Manual not in mesh.axis_types
 

@@ -42,7 +42,7 @@ def tally(learner: Learner, params: PyTree, batch: Experience) -> Experience | T
     cell = (batch.action * cells + first + batch.row).reshape(-1)
     target, advantage = (jnp.where(batch.acted, x, 0.0) for x in (batch.target, batch.advantage))
     rows = (batch.acted.astype(jnp.float32), target, jnp.maximum(advantage, 0.0), jnp.maximum(-advantage, 0.0))
-    sums = sums_by(cell, jnp.stack(rows, axis=-1).reshape(-1, len(rows)), actions * cells)
+    sums = jax.ops.segment_sum(jnp.stack(rows, axis=-1).reshape(-1, len(rows)), cell, actions * cells)
     visits, targets, gain, loss = jnp.moveaxis(sums.reshape(actions, cells, len(rows)), 2, 0)
     return Tally(
         code=batch.code,
@@ -54,31 +54,6 @@ def tally(learner: Learner, params: PyTree, batch: Experience) -> Experience | T
         target=targets.sum(axis=0),
         squared=jnp.sum(target**2),
     )
-
-
-def sums_by(number: Array, rows: Array, count: int) -> Array:
-    """`jax.ops.segment_sum`, [count, n], of rows [R, n] by their numbers [R].
-
-    Under `vmap` with numbers of its own for every batch: a scatter with a column of indices per batch axis takes
-    several times as long as one with a single column.
-    """
-
-    @jax.custom_batching.custom_vmap
-    def summed(number: Array, rows: Array) -> Array:
-        return jax.ops.segment_sum(rows, number, count * (len(number) // first))
-
-    @summed.def_vmap
-    def together(size: int, batched: list[bool], number: Array, rows: Array) -> tuple[Array, bool]:
-        number, rows = (
-            leaf if has else jnp.broadcast_to(leaf, (size, *leaf.shape))
-            for leaf, has in zip((number, rows), batched, strict=True)
-        )
-        apart = number + jnp.arange(size)[:, None] * (count * (number.shape[1] // first))
-        sums = summed(apart.reshape(-1), rows.reshape(-1, rows.shape[2]))
-        return sums.reshape(size, -1, rows.shape[2]), True
-
-    first = len(number)
-    return summed(number, rows)
 
 
 def log_probs(learner: Learner, params: PyTree, codes: Array) -> Array:

@@ -121,7 +121,7 @@ class PolicyOutput:
     logits: Array | None = None  # [A], illegal actions at a large negative number
     mean: Array | None = None  # [A]
     log_std: Array | None = None  # [A]
-    thresholds: Array | None = None  # [A], the CDF of the logits where it is known already
+    cdf: Array | None = None  # [A], of the logits, where it is known already
     row: Array | None = None  # [] int32, of the table that they are from, where play is to remember it
 
 
@@ -221,7 +221,7 @@ class Trajectory:
     truncated: Array  # [T] bool, a time limit did
     final_observation: Array  # [S, *obs], after the last step
     length: Array  # [] int32, environment steps taken
-    row: Array | None = None  # [T, S] int32, rows of a tabular policy's table, where it is `gems_jax.nets.ReadyTable`
+    row: Array | None = None  # [T, S] int32, rows of a tabular policy's table, where play remembers them
 
 
 class Solver(NamedTuple):

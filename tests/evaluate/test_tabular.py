@@ -31,8 +31,8 @@ from gems_jax.evaluate.tabular import (
     values_against,
 )
 from gems_jax.games import make_game
-from gems_jax.nets import TabularPolicy
 from gems_jax.population import StackedPolicies
+from gems_jax.tabular import TabularPolicy
 from gems_jax.types import NotEnumerableError, PolicyOutput, Profile
 
 BET = 0  # pgx: BET = 0, PASS = 1 in Kuhn; call 0, raise 1, fold 2 in Leduc

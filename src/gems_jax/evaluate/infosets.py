@@ -13,8 +13,8 @@ import numpy as np
 from gems_jax.evaluate.game_tree import GameTree, build_tree
 from gems_jax.evaluate.tables import policy_tables
 from gems_jax.evaluate.walk import as_bytes
-from gems_jax.nets import TabularPolicy
 from gems_jax.population import StackedPolicies
+from gems_jax.tabular import TabularPolicy
 from gems_jax.types import Array, Game, NotEnumerableError, num_populations, num_slots
 
 # The logit of an action that is never played: a softmax gives it exactly 0. A small positive probability would not do:

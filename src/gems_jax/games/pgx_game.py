@@ -12,7 +12,6 @@ from __future__ import annotations
 import difflib
 import itertools
 import warnings
-from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cache, partial
@@ -23,6 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from gems_jax.compiling import once
+from gems_jax.games.poker_rules import KUHN, LEDUC, Poker, bits
 from gems_jax.types import Array, GameState, NotEnumerableError, PyTree, struct
 
 OBSERVATIONS = ("plain", "infoset")
@@ -40,139 +40,19 @@ class PgxInner:
 
 
 @dataclass(frozen=True)
-class _Poker:
-    """How the cards and the betting of one poker game turn into information sets."""
-
-    history_size: int
-    hands: tuple[tuple[int, ...], ...]  # every distinct deal (hand of seat 0, of seat 1, public card)
-    weights: tuple[int, ...]  # in how many ways each deal comes up
-    num_infosets: int
-    history_code: Callable[[PgxInner, Array], Array]  # (inner, action) -> bit of the history to set, -1 for none
-    infoset: Callable[[PgxInner, Array], Array]  # (inner, seat) -> information set of the seat that is to move
-    observe: Callable[[Any, Array], list[tuple[int, Array]]]  # (pgx state, player id) -> what pgx shows, see `_bits`
-    step: Callable[[Any, Array], Any] | None = None  # (pgx state, action) -> pgx state, in place of pgx's own
-
-
-@dataclass(frozen=True)
 class _Rules:
     """What pgx does not declare about one of its games."""
 
     max_steps: int  # longest episode that the rules allow; 0 when unknown
     return_bounds: tuple[float, float] = (-1.0, 1.0)
-    poker: _Poker | None = None
+    poker: Poker | None = None
     chance: bool = False  # dice: initial states are not listed
     turns: int = 0  # quarter turns from the squares of the observation to the order in which actions count them
 
 
-def _of_player(values: Array, player: Array) -> Array:
-    """values[player] without a gather, which XLA does not fuse."""
-    return jnp.where(player == 0, values[0], values[1])
-
-
-def _bits(shown: list[tuple[int, Array]], history: Array, seat: Array) -> Array:
-    """One-hots (size, which) one after the other, none where `which` is negative, then the history, and the seat's.
-
-    As comparisons with one count over all bits: scatters, one per bit, would take most of the time of a step on a CPU,
-    and pieces that are joined are a kernel each.
-    """
-    size = sum(width for width, _ in shown)
-    bits = jnp.pad(history, (size, 2))
-    place, first = jnp.arange(len(bits)), 0
-    for width, which in [*shown, (len(history), jnp.int32(-1)), (2, seat)]:
-        bits |= (place == first + which) & (which >= 0)
-        first += width
-    return bits
-
-
-def _kuhn_observe(state: Any, player: Array) -> list[tuple[int, Array]]:
-    own, other = _of_player(state._pot, player), _of_player(state._pot, 1 - player)
-    return [(3, _of_player(state._cards, player)), (2, own), (2, other)]
-
-
-def _kuhn_step(state: Any, action: Array) -> Any:
-    """pgx's step of Kuhn poker without gathers and scatters, which a CPU takes one kernel each for."""
-    mover, bet = state.current_player, action == 0
-    facing, passed = state._last_action == 0, state._last_action == 1
-    folds, shows = facing & ~bet, (facing & bet) | (passed & ~bet)
-    ends, own = folds | shows, jnp.arange(2) == mover
-    higher = _of_player(state._cards, mover) > _of_player(state._cards, 1 - mover)
-    stake = jnp.where(facing & bet, 2.0, 1.0)
-    reward = jnp.where(own == (shows & higher), stake, -stake)
-    over = state.terminated | state.truncated
-    after = state.replace(
-        current_player=1 - mover,
-        rewards=jnp.where(ends, reward, 0.0),
-        terminated=ends,
-        _last_action=action,
-        _pot=state._pot + (own & bet),
-        _step_count=state._step_count + 1,
-    )
-    before = state.replace(rewards=jnp.zeros_like(state.rewards))
-    return jax.tree.map(lambda old, new: jnp.where(over, old, new), before, after)
-
-
-def _leduc_observe(state: Any, player: Array) -> list[tuple[int, Array]]:
-    own, other = _of_player(state._chips, player), _of_player(state._chips, 1 - player)
-    public = jnp.where(state._round == 1, state._cards[2], -1)
-    return [(3, _of_player(state._cards, player)), (3, public), (14, own), (14, other)]
-
-
-def _kuhn_code(inner: PgxInner, action: Array) -> Array:
-    return 2 * inner.state._step_count + action  # the third action ends the game and falls off the end
-
-
-def _kuhn_infoset(inner: PgxInner, seat: Array) -> Array:
-    """6 seat + 3 [facing a bet] + card: seat 0 J Q K at the root, J Q K after pass-bet, then seat 1."""
-    facing = (inner.history[0] | inner.history[2]).astype(jnp.int32)
-    return 6 * seat + 3 * facing + _of_player(inner.state._cards, inner.first ^ seat)
-
-
-def _leduc_code(inner: PgxInner, action: Array) -> Array:
-    """Slots of (round, position in the round), two bits each; folding ends the game and is not recorded."""
-    second = inner.state._round > 0
-    played = jnp.where(second, inner.history[8:].sum(), inner.history[:8].sum())
-    return jnp.where(action < 2, 8 * second + 2 * played + action, -1)
-
-
-def _leduc_infoset(inner: PgxInner, seat: Array) -> Array:
-    """Within a seat: round 1 as (raises, hand), then round 2 as (line of round 1, raises, public card, hand).
-
-    The seat and the number of raises of the current round name the betting node: seat 0 acts after "", cr and rr, seat
-    1 after c, r and crr. Round 1 closes in five lines, cc, rc, crc, rrc and crrc, numbered by (length - 2) + raises.
-    """
-    hand, public = _of_player(inner.state._cards, inner.first ^ seat), inner.state._cards[2]
-    raises = inner.state._raise_count
-    line = inner.history[:8].sum() - 2 + inner.history[1:8:2].sum()
-    second = 9 + 27 * line + 9 * raises + 3 * public + hand
-    return 144 * seat + jnp.where(inner.state._round > 0, second, 3 * raises + hand)
-
-
-_KUHN = _Poker(
-    history_size=4,
-    hands=tuple(itertools.permutations(range(3), 2)),
-    weights=(1,) * 6,
-    num_infosets=12,
-    history_code=_kuhn_code,
-    infoset=_kuhn_infoset,
-    observe=_kuhn_observe,
-    step=_kuhn_step,
-)
-# pgx deals ranks, two cards of each: 24 distinct deals stand for the 120 orders of three cards out of six, and 288
-# information sets for the 936 of a deck whose suits can be told apart.
-_LEDUC_HANDS = tuple(hand for hand in itertools.product(range(3), repeat=3) if len(set(hand)) > 1)
-_LEDUC = _Poker(
-    history_size=16,
-    hands=_LEDUC_HANDS,
-    weights=tuple(8 if len(set(hand)) == 3 else 4 for hand in _LEDUC_HANDS),
-    num_infosets=288,
-    history_code=_leduc_code,
-    infoset=_leduc_infoset,
-    observe=_leduc_observe,
-)
-
 _RULES: dict[str, _Rules] = {
-    "kuhn_poker": _Rules(3, (-2.0, 2.0), _KUHN),
-    "leduc_holdem": _Rules(8, (-13.0, 13.0), _LEDUC),
+    "kuhn_poker": _Rules(3, (-2.0, 2.0), KUHN),
+    "leduc_holdem": _Rules(8, (-13.0, 13.0), LEDUC),
     "tic_tac_toe": _Rules(9),
     "connect_four": _Rules(42),
     "go_9x9": _Rules(162),
@@ -421,7 +301,7 @@ class PgxGame:
             return ((jnp.arange(poker.num_infosets) == poker.infoset(inner, seat)) & to_move).astype(jnp.float32)
         player = inner.first ^ seat
         if poker:
-            return _bits(poker.observe(inner.state, player), inner.history, seat).astype(jnp.float32)
+            return bits(poker.observe(inner.state, player), inner.history, seat).astype(jnp.float32)
         with warnings.catch_warnings(), _lenient():  # pgx would rather show the moving player only
             warnings.simplefilter("ignore", DeprecationWarning)
             return _env(self.id).observe(inner.state, player).astype(jnp.float32)

@@ -173,7 +173,7 @@ def _compiled_engine(
 
     def start() -> tuple[PyTree, float]:
         begin = time.perf_counter()
-        # On one device, whatever the mesh: it is a moment's work, and compiles faster.
+        # On one device, whatever the mesh: it is a moment's work.
         program = remembered("start", lambda: compiled(start_all, None, *here))
         seconds = time.perf_counter() - begin
         return jax.block_until_ready(program(*here)), seconds
