@@ -27,3 +27,19 @@ def test_a_flag_worked_out_once_is_the_same_flag():
     found = jax.jit(jax.vmap(compiling.once))(flags)
     assert found.dtype == bool
     np.testing.assert_array_equal(found, flags)
+
+
+def test_what_is_kept_is_the_same_to_the_last_bit():
+    for numbers in (jnp.asarray([0.1, -3.0, 7e-30]), jnp.asarray([2**32 - 1, 5], jnp.uint32)):
+        found = jax.jit(jax.vmap(compiling.kept))(numbers)
+        assert found.dtype == numbers.dtype
+        np.testing.assert_array_equal(found, numbers)
+
+
+def test_a_kept_gradient_is_the_gradient():
+    x = jnp.asarray([[0.3, -1.0], [2.0, 0.5]])
+    plain, through = (
+        jax.grad(lambda y, f=f: jnp.sum(jnp.sin(f(y)) ** 2)) for f in (lambda y: y, compiling.kept_gradient)
+    )
+    np.testing.assert_allclose(jax.jit(through)(x), plain(x), rtol=1e-6)
+    np.testing.assert_allclose(jax.vmap(through)(x), plain(x), rtol=1e-6)

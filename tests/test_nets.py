@@ -133,6 +133,39 @@ def test_jacobian_forms_agree_and_hutchinson_is_unbiased(hyper):
     chex.assert_trees_all_close(gradient, exact_gradient, rtol=1e-4, atol=1e-4)
 
 
+def test_jacobian_of_two_layers_agrees_too():
+    generator = Hypernetwork(POLICY, latent_dim=2, widths=(5, 3))
+    theta, z = generator.init(jax.random.key(0), 1.0), jnp.asarray([0.3, -1.0])
+    gram, exact = (
+        jax.value_and_grad(lambda t, m=m: jacobian_norm(generator, t, z, m))(theta) for m in ("gram", "exact")
+    )
+    chex.assert_trees_all_close(gram, exact, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("channels", [0, 2])
+@pytest.mark.parametrize("hidden", [(), (5,), (5, 3)])
+def test_a_critic_is_the_dense_network_on_observation_and_code_joined(hidden, channels):
+    critic = Critic((2, 2, 3), latent_dim=2, hidden=hidden, channels=channels)
+    params = critic.init(jax.random.key(0))
+    seen, codes = jax.random.normal(jax.random.key(1), (4, 2, 2, 3)), jax.random.normal(jax.random.key(2), (3, 2))
+    mlp = params["mlp"] if channels else params
+
+    def joined(params, seen, code):
+        squares = jnp.tanh(seen @ params["embed"]["kernel"] + params["embed"]["bias"][None, None]) if channels else seen
+        x, own = jnp.concatenate([squares.reshape(-1), code]), params["mlp"] if channels else params
+        for number in range(len(hidden)):
+            x = jnp.tanh(x @ own[f"layer_{number}"]["kernel"] + own[f"layer_{number}"]["bias"])
+        return (x @ own["head"]["kernel"] + (own["head"]["bias"] if hidden else 0.0))[0]
+
+    def all_pairs(value):
+        return lambda p: jax.vmap(lambda z: jax.vmap(lambda s: value(p, s, z))(seen))(codes)
+
+    assert set(mlp) == {*(f"layer_{number}" for number in range(len(hidden))), "head"}
+    np.testing.assert_allclose(all_pairs(critic)(params), all_pairs(joined)(params), rtol=1e-5, atol=1e-6)
+    gradients = (jax.grad(lambda p, v=v: jnp.sum(all_pairs(v)(p) ** 2))(params) for v in (critic, joined))
+    chex.assert_trees_all_close(*gradients, rtol=1e-4, atol=1e-6)
+
+
 def test_concatenated_equals_a_network_on_observation_and_code():
     generator = Concatenated(POLICY, latent_dim=2)
     theta = generator.init(jax.random.key(0), 1.0)

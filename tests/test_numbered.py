@@ -19,19 +19,22 @@ TABLE = infoset_policy(KUHN)
 class Network:
     """A table in the clothes of a network."""
 
+    def __init__(self, table):
+        self.table = table
+
     def __call__(self, phi, observation, legal):
-        return TABLE(phi, observation, legal)
+        return self.table(phi, observation, legal)
 
 
-NETWORK = Network()
+NETWORK = Network(TABLE)
 
 
-def groups(key, own, others, apply, play=play_episode, player=0, common=False):
+def groups(key, own, others, apply, play=play_episode, player=0, common=False, game=KUHN):
     """Four policies against draws of three others each, twice."""
     key_draw, key_play = jax.random.split(key)
     shape = (3, 2) if common else (4, 3, 2)
     indices = jax.random.randint(key_draw, shape, 0, others.shape[1])
-    seen = view(KUHN, player)
+    seen = view(game, player)
     return play_groups(play, key_play, seen, own, apply, StackedPolicies(others, apply), indices, 2, common)
 
 
@@ -46,6 +49,21 @@ def test_the_same_episodes(player, common):
     play = jax.jit(partial(groups, player=player, common=common), static_argnames="apply")
     ours, theirs = (play(jax.random.key(0), *drawn(), apply=apply) for apply in (TABLE, NETWORK))
     assert ours.returns.shape == (4, 3, 2, 2)
+    assert len(np.unique(ours.returns)) > 2
+    jax.tree.map(np.testing.assert_array_equal, ours, theirs)
+
+
+@pytest.mark.parametrize("name", ["leduc_holdem", "biased_rps"])  # numbered by the game, and seats that move at once
+def test_the_same_episodes_of_other_games(name):
+    game = make_game(name)
+    table = infoset_policy(game)
+    assert (table.row_of_infoset is not None) == (name == "leduc_holdem")
+    keys = jax.random.split(jax.random.key(8))
+    populations = max(game.population_of_player) + 1
+    own = jax.random.normal(keys[0], (4, *table.legal.shape))
+    others = jax.random.normal(keys[1], (populations, 5, *table.legal.shape))
+    play = jax.jit(partial(groups, game=game), static_argnames="apply")
+    ours, theirs = (play(jax.random.key(9), own, others, apply=apply) for apply in (table, Network(table)))
     assert len(np.unique(ours.returns)) > 2
     jax.tree.map(np.testing.assert_array_equal, ours, theirs)
 

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from gems_jax.streams import stream, threefry_2x32
+from gems_jax.streams import apart, stream, threefry_2x32
 
 ZERO, ONES = 0, 0xFFFFFFFF
 PI = [0x243F6A88, 0x85A308D3, 0x13198A2E, 0x03707344]
@@ -53,3 +53,34 @@ def test_other_widths():
     key_byte, key_short = jax.random.split(stream(jax.random.key(4)))
     assert jax.random.bits(key_byte, (3,), jnp.uint8).dtype == jnp.uint8
     assert jax.random.randint(key_short, (100,), 0, 7).max() < 7
+
+
+@pytest.mark.parametrize("count", [3, 40])  # fewer than there are keys, and more
+def test_many_keys_draw_what_each_draws(count):
+    keys = jax.random.split(stream(jax.random.key(5)), (2, 7))
+    again = jax.random.clone(keys)
+
+    def both(key):
+        key_draw, key_split = jax.random.split(key)
+        return jax.random.uniform(key_draw, (count,)), jax.random.key_data(jax.random.split(key_split, count))
+
+    together = jax.jit(jax.vmap(jax.vmap(both)))(keys)
+    for place in np.ndindex(2, 7):
+        jax.tree.map(
+            lambda all_, one, at=place: np.testing.assert_array_equal(all_[at], one), together, both(again[place])
+        )
+
+
+def test_wide_bits_of_many_keys():
+    keys = jax.random.split(stream(jax.random.key(6)), 5)
+    with jax.enable_x64(True):
+        wide = jax.vmap(lambda key: jax.random.bits(key, (2,), jnp.uint64))(keys)
+        assert wide.dtype == jnp.uint64 and len(np.unique(wide)) == 10
+
+
+@pytest.mark.parametrize("kind", [stream, jax.random.clone])  # of this module, and of any other
+def test_keys_apart_are_those_of_a_split(kind):
+    keys = jax.random.split(kind(jax.random.key(7)), 9)
+    found = jax.jit(jax.vmap(lambda key: [jax.random.key_data(own) for own in apart(key, 3)]))(jax.random.clone(keys))
+    expected = jax.vmap(lambda key: jax.random.key_data(jax.random.split(key, 3)))(keys)
+    np.testing.assert_array_equal(np.stack(found, axis=1), expected)

@@ -18,7 +18,8 @@ import optax
 from jax.typing import ArrayLike
 
 from gems_jax import distributions, tallies
-from gems_jax.experience import Experience, Learner, shuffle, values_on
+from gems_jax.experience import Experience, Learner, shuffle, values_everywhere, values_on
+from gems_jax.tabular import TabularPolicy
 from gems_jax.tallies import Tally
 from gems_jax.types import Array, PyTree
 
@@ -121,7 +122,8 @@ def _parts_of_tally(params: PyTree, batch: Tally, learner: Learner, surrogate: S
     one = jnp.ones_like(log_prob)
     gained = batch.gain * surrogate(log_prob, batch.log_prob, one, clip)
     lost = batch.loss * surrogate(log_prob, batch.log_prob, -one, clip)
-    value = values_on(learner, params, batch.code, batch.observation).reshape(-1)
+    assert isinstance(learner.apply, TabularPolicy)
+    value = values_everywhere(learner, params, batch.code, learner.apply).reshape(-1)
     squares = jnp.sum(batch.visits * value**2 - 2.0 * batch.target * value) + batch.squared
     spread = jnp.sum(batch.visits * tallies.entropy(log_prob))
     return LossParts(jnp.sum(gained + lost) / count, squares / count, spread / count)

@@ -38,3 +38,21 @@ def once(flags: jax.Array) -> jax.Array:
     lead to would be worked out anew for every element. A square root counts as expensive, and is kept.
     """
     return jnp.sqrt(flags.astype(jnp.float32)) > 0.0
+
+
+def kept(x: jax.Array) -> jax.Array:
+    """The same numbers, worked out once and kept, where XLA would do so in every kernel that needs them.
+
+    A reduction keeps what it reduces to: this one adds nothing.
+    """
+    first = (jnp.arange(2) == 0).reshape(2, *(1,) * x.ndim)
+    return jnp.sum(jnp.where(first, x[None], jnp.zeros((), x.dtype)), axis=0, dtype=x.dtype)
+
+
+@jax.custom_vjp
+def kept_gradient(x: jax.Array) -> jax.Array:
+    """The same numbers, whose gradient is `kept`."""
+    return x
+
+
+kept_gradient.defvjp(lambda x: (x, None), lambda _, gradient: (kept(gradient),))

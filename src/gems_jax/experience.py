@@ -310,9 +310,15 @@ def _experience(
 def values_on(learner: Learner, params: PyTree, codes: Array, observation: Array, rank: int = 2) -> Array:
     """What the critic says of observations whose first `rank` axes are rows, the first of them the codes' [G]."""
     shape = observation.shape[:rank]
-    rows = observation.reshape(-1, *observation.shape[rank:])
-    of_row = jnp.repeat(codes, len(rows) // len(codes), axis=0)
-    return jax.vmap(learner.value, in_axes=(None, 0, 0))(params, of_row, rows).reshape(shape)
+    rows = observation.reshape(len(codes), -1, *observation.shape[rank:])
+    of_code = jax.vmap(learner.value, in_axes=(None, None, 0))
+    return jax.vmap(of_code, in_axes=(None, 0, 0))(params, codes, rows).reshape(shape)
+
+
+def values_everywhere(learner: Learner, params: PyTree, codes: Array, table: TabularPolicy) -> Array:
+    """What the critic says [G, I] of all rows of a table, for every code."""
+    of_code = jax.vmap(learner.value, in_axes=(None, None, 0))
+    return jax.vmap(of_code, in_axes=(None, 0, None))(params, codes, jnp.asarray(table.observations))
 
 
 def _values_of_decisions(learner: Learner, params: PyTree, codes: Array, own: Trajectory) -> Array:
@@ -320,7 +326,7 @@ def _values_of_decisions(learner: Learner, params: PyTree, codes: Array, own: Tr
     table = table_of(learner, math.prod(own.acted.shape[1:]))
     if table is None or own.row is None:
         return values_on(learner, params, codes, own.observation, own.acted.ndim)
-    known = values_on(learner, params, codes, everywhere(table, codes))
+    known = values_everywhere(learner, params, codes, table)
     return jnp.take_along_axis(known, own.row.reshape(len(codes), -1), axis=1).reshape(own.acted.shape)
 
 
@@ -328,11 +334,6 @@ def table_of(learner: Learner, rows: int) -> TabularPolicy | None:
     """The table of a tabular learner, where `rows` rows of experience per code are more than it has."""
     table = learner.apply
     return table if isinstance(table, TabularPolicy) and table.distinct and len(table.legal) < rows else None
-
-
-def everywhere(table: TabularPolicy, codes: Array) -> Array:
-    """The observations of all rows of a table, for every code: [G, I, obs]."""
-    return jnp.broadcast_to(jnp.asarray(table.observations), (len(codes), *table.observations.shape))
 
 
 _ROWS = ("observation", "legal", "action", "log_prob", "acted", "advantage", "target", "row")

@@ -8,6 +8,8 @@ value: they ride along as static parts of pytrees and never cause a retrace.
 from __future__ import annotations
 
 import dataclasses
+import functools
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from typing import Protocol
@@ -19,6 +21,7 @@ import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 from jax.typing import DTypeLike
 
+from gems_jax.compiling import kept_gradient
 from gems_jax.distributions import mask_logits
 from gems_jax.types import Array, PolicyOutput, PyTree, Shared
 
@@ -54,6 +57,27 @@ def orthogonal(scale: float) -> Callable[..., Array]:
     return init
 
 
+class Joined(nn.Module):
+    """`nn.Dense` on its inputs joined, each of which meets its own rows of the kernel.
+
+    A vmap over one input then leaves the other's product alone: rows of many codes and many observations cost as many
+    products as there are codes and observations, not as there are pairs of them.
+    """
+
+    features: int
+    scale: float
+    use_bias: bool = True
+
+    @nn.compact
+    def __call__(self, *inputs: Array) -> Array:
+        ends = list(itertools.accumulate(len(x) for x in inputs))
+        kernel = self.param("kernel", orthogonal(self.scale), (ends[-1], self.features))
+        parts = [x @ kernel[end - len(x) : end] for x, end in zip(inputs, ends, strict=True)]
+        if self.use_bias:  # to the last one, which there are fewest of
+            parts[-1] = parts[-1] + self.param("bias", nn.initializers.zeros_init(), (self.features,))
+        return parts[0] if len(parts) == 1 else functools.reduce(jnp.add, map(kept_gradient, parts))
+
+
 class Mlp(nn.Module):
     """Dense layers with tanh; the last one is called `head`. No hidden layer: a linear map without bias."""
 
@@ -62,12 +86,10 @@ class Mlp(nn.Module):
     head_scale: float = 1.0
 
     @nn.compact
-    def __call__(self, x: Array) -> Array:
+    def __call__(self, *inputs: Array) -> Array:
         for index, width in enumerate(self.hidden):
-            kernel_init = orthogonal(math.sqrt(2.0))
-            x = jnp.tanh(nn.Dense(width, kernel_init=kernel_init, name=f"layer_{index}")(x))
-        kernel_init = orthogonal(self.head_scale)
-        return nn.Dense(self.num_outputs, kernel_init=kernel_init, use_bias=bool(self.hidden), name="head")(x)
+            inputs = (jnp.tanh(Joined(width, math.sqrt(2.0), name=f"layer_{index}")(*inputs)),)
+        return Joined(self.num_outputs, self.head_scale, use_bias=bool(self.hidden), name="head")(*inputs)
 
 
 def gaussian(outputs: Array) -> PolicyOutput:
@@ -224,7 +246,8 @@ def jacobian_norm(generator: Generator, theta: PyTree, z: Array, method: str, ke
     """||J G_theta(z)||_F^2 [], the smoothness penalty of eq:ucb-jac and eq:abr-tr_revised.
 
     `exact`: forward mode, D products. `gram`: for a Hypernetwork the last layer is linear, J = W^T J_f, and
-    ||J||_F^2 = tr(J_f^T W W^T J_f) never forms J (exact too; other generators fall back to `exact`).
+    ||J||_F^2 = tr(J_f^T W W^T J_f) never forms J (exact too; other generators fall back to `exact`). With one hidden
+    layer it forms nothing per code but f(z).
     `hutchinson`: one random direction v with E[v v^T] = I gives the unbiased ||J v||^2. key: consumed.
     """
 
@@ -232,6 +255,8 @@ def jacobian_norm(generator: Generator, theta: PyTree, z: Array, method: str, ke
         return ravel_pytree(generator(theta, code))[0]
 
     if method == "gram" and isinstance(generator, Hypernetwork):
+        if len(generator.widths) == 1:
+            return _one_layer_norm(theta, generator.features(theta, z))
         jacobian = jax.jacfwd(lambda code: generator.features(theta, code))(z)  # [F, D]
         gram = jnp.matmul(theta["output"], theta["output"].T, precision="highest")  # [F, F]
         return jnp.sum(jacobian * jnp.matmul(gram, jacobian, precision="highest"))
@@ -243,6 +268,30 @@ def jacobian_norm(generator: Generator, theta: PyTree, z: Array, method: str, ke
         direction = jax.random.rademacher(key, z.shape, z.dtype)
         return jnp.sum(jax.jvp(flat, (z,), (direction,))[1] ** 2)
     raise ValueError(f"unknown Jacobian method {method!r}; known: 'exact', 'gram', 'hutchinson'")
+
+
+def _one_layer_norm(theta: PyTree, features: Array) -> Array:
+    """||J||_F^2 for f(z) = tanh(V^T z + b): J_f = diag(d) V^T with d = 1 - f^2, so it is d^T (V^T V * W W^T) d.
+
+    The matrix in the middle, an entrywise product, is the same for all codes.
+    """
+    pairs = _gram(theta["layers"][0]["kernel"].T) * _gram(theta["output"])
+    slope = 1.0 - features**2
+    return _twice_the_first(lambda left, right: jnp.sum(left * jnp.matmul(pairs, right, precision="highest")), slope)
+
+
+def _gram(rows: Array) -> Array:
+    """rows rows^T, for use where only its symmetric part counts."""
+    return _twice_the_first(lambda left, right: jnp.matmul(left, right.T, precision="highest"), rows)
+
+
+def _twice_the_first(form: Callable[[Array, Array], Array], x: Array) -> Array:
+    """form(x, x) of a bilinear form that is symmetric where it counts: by x its gradient is twice that of one place.
+
+    One product backwards instead of two that are equal.
+    """
+    fixed = jax.lax.stop_gradient(x)
+    return 2.0 * form(x, fixed) - form(fixed, fixed)
 
 
 def patches(board: Array, kernel: int) -> Array:
@@ -270,7 +319,7 @@ class _Squares(nn.Module):
     def __call__(self, board: Array, z: Array) -> Array:
         kernel_init = orthogonal(math.sqrt(2.0))
         squares = jnp.tanh(nn.Dense(self.channels, kernel_init=kernel_init, name="embed")(patches(board, self.kernel)))
-        return Mlp(self.hidden, 1, head_scale=0.01, name="mlp")(jnp.concatenate([squares.reshape(-1), z]))
+        return Mlp(self.hidden, 1, head_scale=0.01, name="mlp")(squares.reshape(-1), z)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -293,8 +342,8 @@ class Critic:
             return _Squares(self.channels, self.hidden, self.kernel)
         return Mlp(self.hidden, 1, head_scale=0.01)
 
-    def _inputs(self, observation: Array, z: Array) -> tuple[Array, ...]:
-        return (observation, z) if self.channels else (jnp.concatenate([observation.reshape(-1), z]),)
+    def _inputs(self, observation: Array, z: Array) -> tuple[Array, Array]:
+        return (observation if self.channels else observation.reshape(-1)), z
 
     def init(self, key: Array) -> PyTree:
         """key: consumed."""

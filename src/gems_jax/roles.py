@@ -64,6 +64,7 @@ def _turned(state: GameState, seats: Array) -> GameState:
         legal=_take(state.legal, seats),
         to_move=_take(state.to_move, seats),
         reward=_take(state.reward, seats),
+        infoset=None if state.infoset is None else _take(state.infoset, seats),
     )
 
 

@@ -17,11 +17,12 @@ import jax.numpy as jnp
 
 from gems_jax import distributions
 from gems_jax.compiling import once
-from gems_jax.numbered import play_numbered
+from gems_jax.numbered import in_turns, mover_action, play_numbered
 from gems_jax.population import StackedPolicies
 from gems_jax.roles import at
 from gems_jax.sharding import laid_out, spread
 from gems_jax.stages import on_host
+from gems_jax.streams import apart
 from gems_jax.tabular import TabularPolicy, ready
 from gems_jax.types import (
     Apply,
@@ -71,11 +72,22 @@ def joint_action(game: Game, policies: Policies, state: GameState, noise: Array)
         seats = seats_of_player(game, player)
         outputs.append(
             jax.vmap(policy.apply, in_axes=(None, 0, 0))(
-                policy.params, of_seats(state.observation, seats), of_seats(state.legal, seats)
+                policy.params, of_seats(_seen(policy, state), seats), of_seats(state.legal, seats)
             )
         )
         actions.append(jax.vmap(distributions.sample)(outputs[-1], of_seats(noise, seats)))
+    if in_turns(game, policies):
+        action = mover_action(policies, _seen(policies[0], state), state.to_move, noise)
+        return jnp.broadcast_to(action, (game.num_seats,)), tuple(outputs)
     return jnp.stack(_by_seat(game, actions)), tuple(outputs)
+
+
+def _seen(policy: Policy, state: GameState) -> Array:
+    """What a policy is asked by [S, ...]: observations, or the numbers that the game gives them."""
+    if getattr(policy.apply, "by_infoset", False):
+        assert state.infoset is not None  # the policy's table has these numbers from the game
+        return state.infoset
+    return state.observation
 
 
 def joint_log_prob(game: Game, outputs: PolicyOutputs, actions: Array) -> Array:
@@ -97,7 +109,7 @@ def _by_seat(game: Game, of_players: Sequence[Any]) -> list[Any]:
 
 
 def _start(key: Array, game: Game) -> tuple[GameState, Array, Array]:
-    key_deal, key_act, key_step = jax.random.split(key, 3)
+    key_deal, key_act, key_step = apart(key, 3)
     shape = (game.max_steps, game.num_seats)
     noise = distributions.draw_noise(key_act, shape, game.num_actions, game.continuous)
     return game.init(key_deal), noise, key_step

@@ -20,12 +20,15 @@ class TabularPolicy:
     an unknown one gets the logits of another row or none (uniform play).
     """
 
-    def __init__(self, observations: np.ndarray, legal: np.ndarray):
+    def __init__(self, observations: np.ndarray, legal: np.ndarray, infosets: np.ndarray | None = None):
+        """infosets: [I], the number that the game itself gives what is seen in each row (`GameState.infoset`)."""
         self.observations = np.asarray(observations, np.float32).reshape(len(observations), -1)  # [I, obs]
         self.legal = np.asarray(legal, bool)  # [I, A]
         self.distinct = len(np.unique(self.observations, axis=0)) == len(self.observations)
         self._weights, self._prints = _fingerprints(self.observations)
-        self._key = (self.observations.shape, self.observations.tobytes(), self.legal.tobytes())
+        self.row_of_infoset = None if infosets is None else _inverse(infosets)  # [the highest number + 1] int32
+        numbers = b"" if self.row_of_infoset is None else self.row_of_infoset.tobytes()
+        self._key = (self.observations.shape, self.observations.tobytes(), self.legal.tobytes(), numbers)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, TabularPolicy) and self._key == other._key
@@ -84,8 +87,15 @@ def ready(params: PyTree, apply: Apply) -> tuple[PyTree, Apply]:
     if not isinstance(apply, TabularPolicy):
         return params, apply
     rows = params.reshape(-1, *params.shape[-2:])
-    cdf = jax.vmap(apply.cdf)(rows)
+    cdf = jax.vmap(apply.cdf)(rows)[..., :-1]  # the last entry is 1, which no draw reaches
     return (params, cdf.reshape(*params.shape[:-1], -1)), ReadyTable(apply)
+
+
+def _inverse(numbers: np.ndarray) -> np.ndarray:
+    """The place of every number, 0 for one that is not there."""
+    places = np.zeros(numbers.max() + 1, np.int32)
+    places[numbers] = np.arange(len(numbers))
+    return places
 
 
 def _fingerprints(table: np.ndarray) -> tuple[np.ndarray | None, np.ndarray | None]:

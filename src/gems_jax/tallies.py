@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 
 from gems_jax import distributions
-from gems_jax.experience import Experience, Learner, everywhere, table_of
+from gems_jax.experience import Experience, Learner, table_of
 from gems_jax.types import Array, PyTree, struct
 
 
@@ -23,7 +23,6 @@ class Tally:
     """What one player saw and did: G codes, A actions, and X = G I cells, an information set of a code each."""
 
     code: Array  # [G, D]
-    observation: Array  # [G, I, obs]
     visits: Array  # [X], decisions
     log_prob: Array  # [A, X], of the policy that played
     gain: Array  # [A, X], sum of the advantages above zero
@@ -46,7 +45,6 @@ def tally(learner: Learner, params: PyTree, batch: Experience) -> Experience | T
     visits, targets, gain, loss = jnp.moveaxis(sums.reshape(actions, cells, len(rows)), 2, 0)
     return Tally(
         code=batch.code,
-        observation=everywhere(table, batch.code),
         visits=visits.sum(axis=0),
         log_prob=log_probs(learner, params, batch.code),
         gain=gain,

@@ -53,6 +53,8 @@ class GameState:
     reward: Array  # [S] float32, earned by the last step
     terminated: Array  # [] bool, the rules ended the game
     truncated: Array  # [] bool, a time limit ended it: values bootstrap here
+    # [S] int32, of games that number what their seats see when they are to move: tables are looked up by it
+    infoset: Array | None = None
 
     @property
     def done(self) -> Array:
@@ -121,7 +123,7 @@ class PolicyOutput:
     logits: Array | None = None  # [A], illegal actions at a large negative number
     mean: Array | None = None  # [A]
     log_std: Array | None = None  # [A]
-    cdf: Array | None = None  # [A], of the logits, where it is known already
+    cdf: Array | None = None  # [A - 1], of the logits without its last entry, 1, where it is known already
     row: Array | None = None  # [] int32, of the table that they are from, where play is to remember it
 
 

@@ -10,8 +10,10 @@ import pytest
 from gems_jax import make_game
 from gems_jax.evaluate.infosets import infoset_policy, tables_of, tabular_policies
 from gems_jax.evaluate.tabular import build_tree, policy_tables
+from gems_jax.games.pgx_game import PgxGame
 from gems_jax.nets import MlpPolicy
 from gems_jax.population import StackedPolicies
+from gems_jax.tabular import TabularPolicy
 from gems_jax.types import NotEnumerableError
 
 
@@ -81,3 +83,31 @@ def test_seats_that_look_alike():
         np.testing.assert_allclose(found[player, :, seats == player], tables[player, :, seats == player], atol=1e-6)
     with pytest.raises(NotEnumerableError, match="share population 0 look the same"):
         tabular_policies(Faceless((0, 0)), tables[:1])
+
+
+@pytest.mark.parametrize("name", ["kuhn_poker", "leduc_holdem"])
+def test_rows_by_the_numbers_of_the_game(name):
+    """Poker with one-hots of its information sets as observations: the number of a row is the place of its one."""
+    numbers = np.asarray(build_tree(make_game(name)).number)
+    assert sorted(numbers) == list(range(len(numbers)))
+    table = infoset_policy(make_game(name, observation="infoset"))
+    np.testing.assert_array_equal(table.observations[table.row_of_infoset], np.eye(len(numbers)))
+    assert infoset_policy(make_game("biased_rps")).row_of_infoset is None
+
+
+def test_a_table_with_other_numbers_is_another():
+    observations, legal = np.eye(3), np.ones((3, 2), bool)
+    plain, numbered = TabularPolicy(observations, legal), TabularPolicy(observations, legal, np.asarray([4, 0, 2]))
+    np.testing.assert_array_equal(numbered.row_of_infoset, [1, 0, 2, 0, 0])
+    assert plain != numbered and numbered == TabularPolicy(observations, legal, np.asarray([4, 0, 2]))
+
+
+@pytest.mark.parametrize("wrong", [0, 1])  # one number for all, and one more for a seat that sees the same
+def test_numbers_that_do_not_fit_are_refused(wrong):
+    class Misnumbered(PgxGame):
+        def _game_state(self, inner, reward):
+            state = super()._game_state(inner, reward)
+            return dataclasses.replace(state, infoset=wrong * (state.infoset + 12 * inner.state._cards[0]))
+
+    with pytest.raises(ValueError, match="must number its information sets one to one"):
+        build_tree(jax.tree_util.register_static(Misnumbered)("kuhn_poker"))

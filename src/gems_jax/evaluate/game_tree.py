@@ -45,6 +45,7 @@ class GameTree:
     level_ends: tuple[int, ...] = static_field()  # level d is the information sets level_ends[d-1]:level_ends[d]
     player_of_seat: tuple[int, ...] = static_field()
     population_of_player: tuple[int, ...] = static_field()
+    number: Array | None = None  # [I] int32, what the game itself calls it, where it numbers what is seen
 
     @property
     def num_infosets(self) -> int:
@@ -164,4 +165,5 @@ def _arrays(walk: Walk, leaves: list[Positions]) -> GameTree:
         level_ends=tuple(int(end) for end in np.cumsum(np.bincount(level))),
         player_of_seat=tuple(walk.game.player_of_seat),
         population_of_player=tuple(walk.game.population_of_player),
+        number=jnp.asarray(np.asarray(walk.number)[order], jnp.int32) if walk.number else None,
     )

@@ -39,7 +39,8 @@ def _from_tree(game: Any) -> TabularPolicy:
     tree = build_tree(game)
     # Information sets of different seats that look alike are one row: a policy could not tell them apart.
     rows = np.unique(np.asarray(tree.twin))
-    return TabularPolicy(np.asarray(tree.observation)[rows], np.asarray(tree.legal)[rows])
+    numbers = None if tree.number is None or len(rows) < tree.num_infosets else np.asarray(tree.number)[rows]
+    return TabularPolicy(np.asarray(tree.observation)[rows], np.asarray(tree.legal)[rows], numbers)
 
 
 @functools.lru_cache(maxsize=64)

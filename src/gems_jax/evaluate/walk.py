@@ -118,6 +118,7 @@ class Walk:
         self.legal: list[np.ndarray] = []
         self.seat: list[int] = []
         self.parent: list[int] = []
+        self.number: list[int] = []  # what the game itself calls the information set, where it does
         # As an argument, so that matrix games which differ only in their numbers share one compilation.
         self.advance = partial(_advance_jit, game) if registered(game) else jax.jit(partial(_advance, game))
 
@@ -227,9 +228,23 @@ class Walk:
                     self.legal.append(legal[row])
                     self.seat.append(seat)
                     self.parent.append(int(positions.last[rows[row], seat]))
+                    if state.infoset is not None:
+                        self.number.append(int(state.infoset[rows[row], seat]))
+            self.check_numbers(state, rows, seat, ids[inverse.ravel()])
             infosets[rows, seat] = ids[inverse.ravel()]
             self.check_recall(infosets[rows, seat], positions.last[rows, seat], seat)
         return infosets
+
+    def check_numbers(self, state: GameState, rows: np.ndarray, seat: int, infosets: np.ndarray) -> None:
+        """Where the game numbers what is seen, what looks alike must have one number, and no other set may have it."""
+        if state.infoset is None:
+            return
+        given, known = state.infoset[rows, seat], np.asarray(self.number)
+        if (given != known[infosets]).any() or len(np.unique(known)) < len(known):
+            raise ValueError(
+                f"{self.game.name!r} must number its information sets one to one (GameState.infoset): got the numbers "
+                f"{sorted(set(given.tolist()))} of seat {seat} for {len(np.unique(infosets))} information sets."
+            )
 
     def check_recall(self, infosets: np.ndarray, last: np.ndarray, seat: int) -> None:
         forgotten = np.nonzero(np.asarray(self.parent)[infosets] != last)[0]

@@ -275,7 +275,8 @@ class PgxGame:
         state = inner.state
         done = state.terminated | state.truncated
         to_move = (inner.first ^ jnp.arange(2) == state.current_player) & ~done
-        to_move = to_move if self._rules.poker else once(to_move)
+        poker = self._rules.poker
+        to_move = to_move if poker else once(to_move)
         return GameState(
             inner=inner,
             observation=self._observations(inner, to_move),
@@ -284,6 +285,7 @@ class PgxGame:
             reward=reward,
             terminated=state.terminated,
             truncated=state.truncated,
+            infoset=jax.vmap(partial(poker.infoset, inner))(jnp.arange(2)) if poker else None,
         )
 
     def _observations(self, inner: PgxInner, to_move: Array) -> Array:

@@ -89,7 +89,7 @@ def _kuhn_code(inner: Any, action: Array) -> Array:
 
 def _kuhn_infoset(inner: Any, seat: Array) -> Array:
     """6 seat + 3 [facing a bet] + card: seat 0 J Q K at the root, J Q K after pass-bet, then seat 1."""
-    facing = (inner.history[0] | inner.history[2]).astype(jnp.int32)
+    facing = (inner.state._last_action == 0).astype(jnp.int32)
     return 6 * seat + 3 * facing + _of_player(inner.state._cards, inner.first ^ seat)
 
 
