@@ -23,6 +23,7 @@ from jax.typing import DTypeLike
 
 from gems_jax.compiling import kept_gradient
 from gems_jax.distributions import mask_logits
+from gems_jax.products import product
 from gems_jax.types import Array, PolicyOutput, PyTree, Shared
 
 
@@ -72,7 +73,7 @@ class Joined(nn.Module):
     def __call__(self, *inputs: Array) -> Array:
         ends = list(itertools.accumulate(len(x) for x in inputs))
         kernel = self.param("kernel", orthogonal(self.scale), (ends[-1], self.features))
-        parts = [x @ kernel[end - len(x) : end] for x, end in zip(inputs, ends, strict=True)]
+        parts = [product(x, kernel[end - len(x) : end]) for x, end in zip(inputs, ends, strict=True)]
         if self.use_bias:  # to the last one, which there are fewest of
             parts[-1] = parts[-1] + self.param("bias", nn.initializers.zeros_init(), (self.features,))
         return parts[0] if len(parts) == 1 else functools.reduce(jnp.add, map(kept_gradient, parts))
@@ -174,7 +175,7 @@ class Hypernetwork:
     def features(self, theta: PyTree, z: Array) -> Array:
         """f(z) [F]: what the output layer sees."""
         for layer in theta["layers"]:
-            z = jnp.tanh(z @ layer["kernel"] + layer["bias"])
+            z = jnp.tanh(product(z, layer["kernel"]) + layer["bias"])
         return z
 
     def init(self, key: Array, scale: Array | float = 1.0) -> PyTree:
@@ -194,7 +195,7 @@ class Hypernetwork:
         chex.assert_shape(z, (self.latent_dim,))
         shared, own = _parted(theta["base"])
         base, unravel = ravel_pytree(own)
-        generated = unravel(base + self.features(theta, z) @ theta["output"])
+        generated = unravel(base + product(self.features(theta, z), theta["output"]))
         return {**shared, **generated} if shared else generated
 
     def rates(self, rate: Array | float, output_rate: Array | float) -> PyTree:
@@ -277,12 +278,12 @@ def _one_layer_norm(theta: PyTree, features: Array) -> Array:
     """
     pairs = _gram(theta["layers"][0]["kernel"].T) * _gram(theta["output"])
     slope = 1.0 - features**2
-    return _twice_the_first(lambda left, right: jnp.sum(left * jnp.matmul(pairs, right, precision="highest")), slope)
+    return _twice_the_first(lambda left, right: jnp.sum(left * product(right, pairs)), slope)
 
 
 def _gram(rows: Array) -> Array:
     """rows rows^T, for use where only its symmetric part counts."""
-    return _twice_the_first(lambda left, right: jnp.matmul(left, right.T, precision="highest"), rows)
+    return _twice_the_first(lambda left, right: jax.vmap(product, in_axes=(0, None))(left, right.T), rows)
 
 
 def _twice_the_first(form: Callable[[Array, Array], Array], x: Array) -> Array:
