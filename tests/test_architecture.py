@@ -18,7 +18,7 @@ LEAF = {"types", "simplex", "streams", "config", "stages", "sharding", "compilin
 POPULATION = {*LEAF, "nets", "modulated", "tabular", "distributions"}
 ROLLOUT = {*POPULATION, "population", "roles"}
 ABOVE_ROLLOUT = {*ROLLOUT, "rollout"}
-LEARNING = {*ABOVE_ROLLOUT, "estimate", "importance", "experience", "tallies", "best_response"}
+LEARNING = {*ABOVE_ROLLOUT, "estimate", "importance", "experience", "minibatches", "tallies", "best_response"}
 METHOD = {*LEARNING, "oracle", "meta", "games", "evaluate", "policies"}
 ALLOWED = {
     "__init__": set(),  # lazily only; its TYPE_CHECKING block is exempt
@@ -45,8 +45,9 @@ ALLOWED = {
     "estimate": ABOVE_ROLLOUT,
     "importance": {*ABOVE_ROLLOUT, "estimate"},
     "experience": {*ABOVE_ROLLOUT, "estimate"},
+    "minibatches": {*ABOVE_ROLLOUT, "estimate", "experience"},
     "tallies": {*ABOVE_ROLLOUT, "estimate", "experience"},
-    "best_response": {*ABOVE_ROLLOUT, "estimate", "experience", "tallies"},
+    "best_response": {*ABOVE_ROLLOUT, "estimate", "experience", "minibatches", "tallies"},
     "phases": METHOD,
     "gems": {*METHOD, "phases"},
     "explicit": METHOD,
