@@ -14,11 +14,11 @@ SOURCE = Path(gems_jax.__file__).parent
 MODULES = sorted(SOURCE.rglob("*.py"))
 
 # What each part may import, by top-level name inside gems_jax. A part may import itself (its own package).
-LEAF = {"types", "simplex", "streams", "config", "stages", "sharding", "compiling"}
+LEAF = {"types", "simplex", "streams", "config", "stages", "sharding", "compiling", "products"}
 POPULATION = {*LEAF, "nets", "modulated", "tabular", "distributions"}
 ROLLOUT = {*POPULATION, "population", "roles"}
 ABOVE_ROLLOUT = {*ROLLOUT, "rollout"}
-LEARNING = {*ABOVE_ROLLOUT, "estimate", "importance", "experience", "tallies", "best_response"}
+LEARNING = {*ABOVE_ROLLOUT, "estimate", "importance", "experience", "minibatches", "tallies", "best_response"}
 METHOD = {*LEARNING, "oracle", "meta", "games", "evaluate", "policies"}
 ALLOWED = {
     "__init__": set(),  # lazily only; its TYPE_CHECKING block is exempt
@@ -29,7 +29,8 @@ ALLOWED = {
     "sharding": {"types"},
     "compiling": set(),
     "environments": set(),  # and not JAX either, see below
-    "streams": {"types"},
+    "streams": {"types", "compiling"},
+    "products": {"types", "compiling"},
     "roles": {*POPULATION, "population"},
     "config": {"types"},
     "nets": {*LEAF, "distributions"},
@@ -45,8 +46,9 @@ ALLOWED = {
     "estimate": ABOVE_ROLLOUT,
     "importance": {*ABOVE_ROLLOUT, "estimate"},
     "experience": {*ABOVE_ROLLOUT, "estimate"},
+    "minibatches": {*ABOVE_ROLLOUT, "estimate", "experience"},
     "tallies": {*ABOVE_ROLLOUT, "estimate", "experience"},
-    "best_response": {*ABOVE_ROLLOUT, "estimate", "experience", "tallies"},
+    "best_response": {*ABOVE_ROLLOUT, "estimate", "experience", "minibatches", "tallies"},
     "phases": METHOD,
     "gems": {*METHOD, "phases"},
     "explicit": METHOD,

@@ -11,13 +11,10 @@ from gems_jax.evaluate.tabular import behaviour, build_tree, expected_returns, u
 from gems_jax.experience import (
     Learner,
     Outlook,
-    _order,
     advantages,
     collect_on,
     decision_share,
-    decisions,
     gae,
-    shuffle,
     start_lanes,
 )
 from gems_jax.nets import Critic, MlpPolicy
@@ -149,31 +146,6 @@ def test_returns_of_games_under_way_are_those_of_the_game():
     assert len(worth) > 8000 and abs(worth.mean() - 0.125) < 0.077
     # an episode lasts 2.33 steps on average in uniform play
     assert abs(int(batch.episodes) / (256 * 80) - 1 / (7 / 3)) < 0.02
-
-
-def test_the_order_of_lots_is_that_of_argsort():
-    """Ties included: the lots are coarse, and the first comes first."""
-    lots = jax.random.uniform(jax.random.key(0), (2, 500)) + jnp.arange(500)[None] % 2
-    lots = lots.at[:, 100:200].set(lots[:, :100])
-    np.testing.assert_array_equal(jax.jit(_order)(lots), jnp.argsort(lots, axis=1))
-
-
-def test_decisions_come_first_and_each_row_once():
-    policy, learner, params = kuhn_learner()
-    lanes = start_lanes(jax.random.key(0), KUHN, ONE, 1, 2, 2)
-    batch, _ = jax.jit(
-        lambda k: collect_on(k, KUHN, learner, params, NO_CODE, UNIFORM, lanes, steps=12, discount=1.0, decay=1.0)
-    )(jax.random.key(1))
-    marked = batch.replace(target=jnp.arange(48.0)[None])
-    acted = np.flatnonzero(np.asarray(batch.acted).reshape(-1))
-    picked = decisions(jax.random.key(2), marked, len(acted))
-    assert picked.acted.shape == (1, len(acted)) and picked.acted.all()
-    assert sorted(np.asarray(picked.target).reshape(-1)) == list(acted)
-    assert list(np.asarray(picked.target).reshape(-1)) != list(acted)
-    parts = shuffle(jax.random.key(3), marked, 4, 1.0)
-    assert parts["observation"].shape == (4, 1, 12, *KUHN.observation_shape)
-    assert sorted(np.asarray(parts["target"]).reshape(-1)) == list(range(48))
-    assert shuffle(jax.random.key(3), marked, 4, 0.5)["acted"].shape == (4, 1, 6)
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,8 @@ import optax
 from jax.typing import ArrayLike
 
 from gems_jax import distributions, tallies
-from gems_jax.experience import Experience, Learner, shuffle, values_everywhere, values_on
+from gems_jax.experience import Experience, Learner, values_everywhere, values_on
+from gems_jax.minibatches import rows_at, shuffle, small
 from gems_jax.tabular import TabularPolicy
 from gems_jax.tallies import Tally
 from gems_jax.types import Array, PyTree
@@ -67,7 +68,10 @@ def outputs_on(learner: Learner, params: PyTree, batch: Experience) -> distribut
         phi = learner.policy(params, code)
         return jax.vmap(lambda seen, may: learner.apply(phi, seen, may))(observation, legal)
 
-    return jax.vmap(group)(batch.code, batch.observation, batch.legal)
+    rows = (batch.code, batch.observation, batch.legal)
+    if len(batch.code) == 1:  # without an axis for it: XLA would transpose what it sums over two axes in the gradient
+        return jax.tree.map(lambda leaf: leaf[None], group(*(leaf[0] for leaf in rows)))
+    return jax.vmap(group)(*rows)
 
 
 def behaviour_on(learner: Learner, params: PyTree, batch: Batch) -> PyTree:
@@ -219,10 +223,12 @@ def train(
         batches, carry = experience(key_play, learned[0], carry)
         if normalise:
             batches = [_normalised(batch) for batch in batches]
-        one_pass = partial(_in_minibatches, update, batches=batches, minibatches=minibatches, kept=kept)
         if minibatches == 1:
             whole = [tallies.tally(learner, learned[0], batch) if tallied else batch for batch in batches]
-            one_pass = partial(update, batches=whole)
+            one_pass: Callable[..., Any] = partial(update, batches=whole)
+        else:
+            stored = [small(batch) for batch in batches]
+            one_pass = partial(_in_minibatches, update, batches=stored, minibatches=minibatches, kept=kept)
         learned, (parts, extra, norm) = jax.lax.scan(one_pass, learned, jax.random.split(key_learn, epochs))
         parts, extra, norm = jax.tree.map(lambda leaf: leaf[-1], (parts, extra, norm))
         played = jnp.sum(jnp.stack([batch.episodes for batch in batches]))
@@ -250,14 +256,13 @@ def _in_minibatches(
     """Gradient steps on minibatches of the batches, one after the other. key: consumed."""
     key_rows, key_penalty = jax.random.split(key)
     keys = jax.random.split(key_rows, len(batches))
-    parts = [shuffle(k, batch, minibatches, kept) for k, batch in zip(keys, batches, strict=True)]
+    places = [shuffle(k, batch, minibatches, kept) for k, batch in zip(keys, batches, strict=True)]
 
-    def one(carry: tuple, inputs: tuple[Array, list[dict[str, Array]]]) -> tuple[tuple, tuple]:
-        penalty_key, rows = inputs
-        part = [dataclasses.replace(batch, **row) for batch, row in zip(batches, rows, strict=True)]
-        return update(carry, penalty_key, part)
+    def one(carry: tuple, inputs: tuple[Array, list[Array]]) -> tuple[tuple, tuple]:
+        penalty_key, chosen = inputs
+        return update(carry, penalty_key, [rows_at(b, where) for b, where in zip(batches, chosen, strict=True)])
 
-    carry, seen = jax.lax.scan(one, carry, (jax.random.split(key_penalty, minibatches), parts))
+    carry, seen = jax.lax.scan(one, carry, (jax.random.split(key_penalty, minibatches), places))
     return carry, jax.tree.map(lambda leaf: leaf[-1], seen)
 
 

@@ -1,14 +1,15 @@
-"""Go and chess in this package's forms against pgx's own: the same states, move by move."""
+"""Go, chess and Connect Four in this package's forms against pgx's own: the same states, move by move."""
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pgx
 import pytest
-from pgx._src.games import chess
+from pgx._src.games import chess, connect_four
 from pgx.experimental.chess import from_fen
 
 from gems_jax.games.chess_rules import ChessRules, legal_action_mask
+from gems_jax.games.connect_four_rules import ConnectFourRules, four_in_line
 from gems_jax.games.go_rules import in_place_of
 
 LANES = 16
@@ -48,6 +49,33 @@ def test_go_is_that_of_pgx():
     (last, _), found = random_play(theirs, jax.random.key(0), 165, differences)
     assert not any(np.asarray(leaf).any() for leaf in jax.tree.leaves(found))
     assert last.terminated.all() and last._x.num_captured.sum() > 100
+
+
+def test_connect_four_is_that_of_pgx():
+    """Whole games and beyond: every field of every state, and what an illegal move leads to."""
+    theirs, ours = pgx.make("connect_four"), pgx.make("connect_four")
+    ours._game = ConnectFourRules()
+
+    def differences(state, actions, following):
+        anything = (actions + state._step_count) % 7  # a full column at times
+        either = [jax.vmap(env.step)(state, anything) for env in (theirs, ours)]
+        pairs = ((following, jax.vmap(ours.step)(state, actions)), either)
+        return [jax.tree.map(lambda a, b: jnp.sum(a != b), *pair) for pair in pairs], following.rewards
+
+    (last, _), (found, rewards) = random_play(theirs, jax.random.key(0), 45, differences)
+    assert not any(np.asarray(leaf).any() for leaf in jax.tree.leaves(found))
+    assert last.terminated.all() and (np.abs(rewards).sum(axis=(0, 2)) == 2).sum() >= 12  # the rest are draws
+
+
+def test_every_line_of_four_is_found_and_nothing_else():
+    """Each of the 69 lines alone, and boards of random stones by the definition."""
+    lines = np.zeros((69, 42), bool)
+    np.put_along_axis(lines, np.asarray(connect_four.IDX), True, axis=1)
+    found = jax.jit(jax.vmap(lambda stones: four_in_line(stones.reshape(6, 7))))
+    assert found(lines).all()
+    boards = np.random.default_rng(0).random((2000, 42)) < 0.4
+    np.testing.assert_array_equal(found(boards), (boards[:, np.asarray(connect_four.IDX)]).all(axis=2).any(axis=1))
+    assert 200 < found(boards).sum() < 1800
 
 
 def test_chess_is_that_of_pgx_in_random_games():

@@ -94,6 +94,10 @@ def _faster(env: Any) -> Any:
         from gems_jax.games import go_rules
 
         env._game = go_rules.in_place_of(env._game)
+    if env.id == "connect_four":
+        from gems_jax.games import connect_four_rules
+
+        env._game = connect_four_rules.ConnectFourRules()
     if env.id == "chess":
         from gems_jax.games import chess_rules
 

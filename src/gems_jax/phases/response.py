@@ -12,7 +12,8 @@ from jax.typing import ArrayLike
 from gems_jax import best_response, distributions, simplex
 from gems_jax.best_response import Batch, TrainMetrics
 from gems_jax.config import GemsConfig
-from gems_jax.experience import Experience, Lanes, Learner, Source, decision_share, decisions
+from gems_jax.experience import Experience, Lanes, Learner, Source, decision_share
+from gems_jax.minibatches import decisions
 from gems_jax.nets import jacobian_norm
 from gems_jax.phases.expansion import Expansion
 from gems_jax.phases.state import GemsState, Networks, fresh_optimizer, jacobian_weight, networks

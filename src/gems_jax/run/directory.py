@@ -218,9 +218,12 @@ def _claim_path(path: Path, seeds: tuple[int, ...]) -> RunDirectory:
 
 
 def _relatives(run: RunDirectory, folder: Path) -> dict[str, Any]:
+    beside = os.path.relpath(run.members[0].parent, folder)  # where all of them are; a relpath for each takes long
     return {
         "shared": os.path.relpath(run.shared, folder),
-        "members": [os.path.relpath(member, folder) for member in run.members],
+        "members": [
+            "." if member == folder else os.path.normpath(os.path.join(beside, member.name)) for member in run.members
+        ],
     }
 
 

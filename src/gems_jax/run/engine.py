@@ -259,11 +259,12 @@ def has_nan(leaf: Any) -> Array:
 def nan_leaves(nan: PyTree, num_seeds: int) -> list[tuple[int, str]]:
     """nan: a tree of [seeds] booleans."""
     named = jax.tree_util.tree_flatten_with_path(jax.device_get(nan))[0]
+    bad = [(path, np.broadcast_to(flags, (num_seeds,))) for path, flags in named if np.any(flags)]
     return [
         (seed, "".join(f".{_plain(entry)}" for entry in path).lstrip("."))
         for seed in range(num_seeds)
-        for path, flags in named
-        if np.broadcast_to(flags, (num_seeds,))[seed]
+        for path, flags in bad
+        if flags[seed]
     ]
 
 
