@@ -10,7 +10,7 @@ import pytest
 
 from gems_jax.run.directory import RunDirectory, create_run
 from gems_jax.run.errors import MissingExtraError, RunError
-from gems_jax.run.writers import CsvWriter, as_text, make_writer, read_metrics, truncate_csv
+from gems_jax.run.writers import CsvWriter, as_texts, make_writer, read_metrics, truncate_csv
 
 
 @pytest.fixture
@@ -78,7 +78,7 @@ def test_csv_goes_on_under_the_same_header_only(run: RunDirectory) -> None:
 @pytest.mark.parametrize("number", ["0.1", "1e-45", "3.4028235e+38", "nan", "-inf", "16777217", "0.33333334"])
 def test_text_reads_back_as_the_same_number(number: str) -> None:
     value = np.float32(number)
-    np.testing.assert_array_equal(np.float32(float(as_text(value))), value)
+    np.testing.assert_array_equal(np.float32(float(as_texts(np.asarray([value]))[0])), value)
 
 
 HEADER = "iteration,gap\n"

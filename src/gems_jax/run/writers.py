@@ -46,7 +46,7 @@ class CsvWriter:
             for path, file in zip(self._paths, self._files, strict=True):
                 self._header(path, file)
         for seed, (path, file) in enumerate(zip(self._paths, self._files, strict=True)):
-            columns = [[as_text(value) for value in rows[name][seed]] for name in self._columns]
+            columns = [as_texts(rows[name][seed]) for name in self._columns]
             with writing(path):
                 file.write(_lines(zip(*columns, strict=True)))
                 file.flush()
@@ -105,11 +105,9 @@ def read_metrics(folder: Path | str) -> dict[str, np.ndarray]:
     return {name: values.reshape(-1, len(header))[:, column] for column, name in enumerate(header)}
 
 
-def as_text(value: Any) -> str:
-    """The shortest text that reads back as the same number."""
-    if isinstance(value, np.bool_ | bool):
-        return str(int(value))
-    return str(value)
+def as_texts(column: np.ndarray) -> list[str]:
+    """Of every number the shortest text that reads back as the same one."""
+    return list(map(str, column.astype(int) if column.dtype == bool else column))
 
 
 class TensorBoardWriter:
