@@ -46,6 +46,7 @@ class Numbered:
         return tables if rows is None else jax.tree.map(lambda leaf: leaf[:, rows], tables)
 
     def place(self, seen: Array) -> Array:
+        """The row of the tables for what is seen."""
         return seen if self.by_infoset else self.table.place(seen)
 
     def __call__(self, phi: tuple[Array, Array, Array], seen: Array, legal: Array) -> PolicyOutput:
@@ -58,7 +59,7 @@ class Numbered:
 def in_turns(game: Game, policies: tuple[Policy, ...]) -> bool:
     """Whether one seat moves at a time, and all are played by tables of one set."""
     numbered = all(isinstance(policy.apply, Numbered) for policy in policies)
-    return numbered and not game.simultaneous and num_players(game) == game.num_seats
+    return numbered and not game.simultaneous and game.player_of_seat == tuple(range(game.num_seats))
 
 
 def mover_action(policies: tuple[Policy, ...], seen: Array, to_move: Array, noise: Array) -> Array:

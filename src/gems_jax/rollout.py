@@ -65,21 +65,20 @@ def joint_action(game: Game, policies: Policies, state: GameState, noise: Array)
     """Everybody's action [S, ...], and each player's outputs; both mean nothing for seats that are not to move.
 
     All seats are computed, though few may be to move: indexing the mover's weights per episode would cost more than
-    the second matrix product (the batch could no longer share weights).
+    the second matrix product (the batch could no longer share weights). Of tables only the mover's is looked up.
     """
-    actions, outputs = [], []
-    for player, policy in enumerate(policies):
-        seats = seats_of_player(game, player)
-        outputs.append(
-            jax.vmap(policy.apply, in_axes=(None, 0, 0))(
-                policy.params, of_seats(_seen(policy, state), seats), of_seats(state.legal, seats)
-            )
+    seats = [seats_of_player(game, player) for player in range(len(policies))]
+    outputs = tuple(
+        jax.vmap(policy.apply, in_axes=(None, 0, 0))(
+            policy.params, of_seats(_seen(policy, state), own), of_seats(state.legal, own)
         )
-        actions.append(jax.vmap(distributions.sample)(outputs[-1], of_seats(noise, seats)))
+        for policy, own in zip(policies, seats, strict=True)
+    )
     if in_turns(game, policies):
         action = mover_action(policies, _seen(policies[0], state), state.to_move, noise)
-        return jnp.broadcast_to(action, (game.num_seats,)), tuple(outputs)
-    return jnp.stack(_by_seat(game, actions)), tuple(outputs)
+        return jnp.broadcast_to(action, (game.num_seats,)), outputs
+    drawn = [jax.vmap(distributions.sample)(one, of_seats(noise, own)) for one, own in zip(outputs, seats, strict=True)]
+    return jnp.stack(_by_seat(game, drawn)), outputs
 
 
 def _seen(policy: Policy, state: GameState) -> Array:
