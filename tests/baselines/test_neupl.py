@@ -125,7 +125,8 @@ def test_random_rows():
 def test_replies_to_any_mixture_of_rock_paper_scissors():
     """One network, trained on random mixtures of the three: its likeliest action is the best one to each of these."""
     game = one_population(RPS)
-    learning = learning_of(Learning(opponents=64, critic_hidden=(4,), learning_rate=0.01), game)
+    # From 64 opponents a round 2 to 4 of 10 seeds take a second-best action somewhere; from 256 none does.
+    learning = learning_of(Learning(opponents=256, critic_hidden=(4,), learning_rate=0.01), game)
     nets = row_networks(game, learning, 3, (32,))
     actions = StackedPolicies(jnp.broadcast_to(20.0 * jnp.eye(3)[None, :, None], (1, 3, 2, 3)), nets.generator.policy)
     key_policy, key_critic, key_train = jax.random.split(jax.random.key(0), 3)
