@@ -276,9 +276,10 @@ def _one_layer_norm(theta: PyTree, features: Array) -> Array:
 
     The matrix in the middle, an entrywise product, is the same for all codes.
     """
-    pairs = _gram(theta["layers"][0]["kernel"].T) * _gram(theta["output"])
     slope = 1.0 - features**2
-    return _twice_the_first(lambda left, right: jnp.sum(left * product(right, pairs)), slope)
+    with jax.default_matmul_precision("highest"):
+        pairs = _gram(theta["layers"][0]["kernel"].T) * _gram(theta["output"])
+        return _twice_the_first(lambda left, right: jnp.sum(left * product(right, pairs)), slope)
 
 
 def _gram(rows: Array) -> Array:
