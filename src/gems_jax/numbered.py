@@ -29,8 +29,8 @@ Tables = tuple[Array, Array]  # logits [n, I, A] and their CDFs [n, I, A - 1], r
 class Numbered:
     """One of many tables: phi is its number, and all of them.
 
-    Where the game numbers what is seen, `by_infoset`, that number comes in place of the observation: making an
-    observation and finding its row took a third of the time of play.
+    Where the game numbers what is seen, `by_infoset`, that number comes in place of the observation, which then need
+    not be made and found among the table's rows.
     """
 
     table: TabularPolicy

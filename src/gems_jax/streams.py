@@ -52,7 +52,7 @@ def _drawn(draw: Callable[[Array, Array], tuple[Array, ...]], count: int) -> Cal
 
     A key's draws are few, the noise and the deal of an episode, and keys are many: with the draws along the last axis
     nothing could be vectorised, and in a kernel that looks tables up nothing is. So the longer axis comes last, and
-    what is drawn is kept: drawing and looking up took 0.35 ms of a seed's training on Kuhn poker, and takes 0.20.
+    what is drawn is kept instead of drawn anew in every kernel that looks at it.
     """
 
     @jax.custom_batching.custom_vmap

@@ -102,12 +102,19 @@ def test_a_table_with_other_numbers_is_another():
     assert plain != numbered and numbered == TabularPolicy(observations, legal, np.asarray([4, 0, 2]))
 
 
-@pytest.mark.parametrize("wrong", [0, 1])  # one number for all, and one more for a seat that sees the same
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda number, card: 0 * number,  # one for all
+        lambda number, card: number + 12 * card,  # several for what looks the same
+        lambda number, card: number - 1,  # below 0
+    ],
+)
 def test_numbers_that_do_not_fit_are_refused(wrong):
     class Misnumbered(PgxGame):
         def _game_state(self, inner, reward):
             state = super()._game_state(inner, reward)
-            return dataclasses.replace(state, infoset=wrong * (state.infoset + 12 * inner.state._cards[0]))
+            return dataclasses.replace(state, infoset=wrong(state.infoset, inner.state._cards[0]))
 
     with pytest.raises(ValueError, match="must number its information sets one to one"):
         build_tree(jax.tree_util.register_static(Misnumbered)("kuhn_poker"))

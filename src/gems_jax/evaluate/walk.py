@@ -236,13 +236,13 @@ class Walk:
         return infosets
 
     def check_numbers(self, state: GameState, rows: np.ndarray, seat: int, infosets: np.ndarray) -> None:
-        """Where the game numbers what is seen, what looks alike must have one number, and no other set may have it."""
+        """Numbers of what is seen, where the game has them, count from 0; what looks alike has one that no other has."""
         if state.infoset is None:
             return
         given, known = state.infoset[rows, seat], np.asarray(self.number)
-        if (given != known[infosets]).any() or len(np.unique(known)) < len(known):
+        if (given != known[infosets]).any() or len(np.unique(known)) < len(known) or (known < 0).any():
             raise ValueError(
-                f"{self.game.name!r} must number its information sets one to one (GameState.infoset): got the numbers "
+                f"{self.game.name!r} must number its information sets one to one, from 0 on (GameState.infoset): got "
                 f"{sorted(set(given.tolist()))} of seat {seat} for {len(np.unique(infosets))} information sets."
             )
 
