@@ -236,7 +236,7 @@ class Walk:
         return infosets
 
     def check_numbers(self, state: GameState, rows: np.ndarray, seat: int, infosets: np.ndarray) -> None:
-        """Numbers of what is seen, where the game has them, count from 0; what looks alike has one that no other has."""
+        """Numbers of what is seen, where the game has them, count from 0; what looks alike has one, no other has it."""
         if state.infoset is None:
             return
         given, known = state.infoset[rows, seat], np.asarray(self.number)
