@@ -27,6 +27,20 @@ def test_product_and_gradient(size, columns):
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5), found, expected)
 
 
+@pytest.mark.parametrize(("size", "columns"), [(8, 16), (40, 40)])
+def test_forward_mode_and_forward_inside_a_gradient(size, columns):
+    """The Jacobian of a product, and the gradient of its norm, which the smoothness penalty asks for."""
+    row, matrix = drawn(size), drawn(size, columns)
+
+    def norm(matrix, one):
+        return jnp.sum(jax.jacfwd(lambda r: jnp.tanh(one(r, matrix)))(row) ** 2)
+
+    found, expected = (
+        jax.jit(jax.value_and_grad(lambda m, f=f: norm(m, f)))(matrix) for f in (product, lambda r, m: r @ m)
+    )
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5), found, expected)
+
+
 def test_many_matrices_at_once():
     rows, matrices = drawn(3, 5, 16), drawn(3, 16, 24)
     gradient = jax.grad(lambda m, r: jnp.sum(jax.vmap(product, in_axes=(0, None))(r, m) ** 2))

@@ -49,10 +49,12 @@ def kept(x: jax.Array) -> jax.Array:
     return jnp.sum(jnp.where(first, x[None], jnp.zeros((), x.dtype)), axis=0, dtype=x.dtype)
 
 
-@jax.custom_vjp
+@jax.custom_jvp
 def kept_gradient(x: jax.Array) -> jax.Array:
     """The same numbers, whose gradient is `kept`."""
     return x
 
 
-kept_gradient.defvjp(lambda x: (x, None), lambda _, gradient: (kept(gradient),))
+@kept_gradient.defjvp
+def _kept_tangent(primals: tuple[jax.Array], tangents: tuple[jax.Array]) -> tuple[jax.Array, jax.Array]:
+    return kept_gradient(primals[0]), kept(tangents[0])  # linear, and its own transpose

@@ -26,19 +26,19 @@ def product(row: Array, matrix: Array) -> Array:
     return row @ matrix
 
 
-@jax.custom_vjp
+@jax.custom_jvp
 def _summed_backwards(row: Array, matrix: Array) -> Array:
     return row @ matrix
 
 
-def _forward(row: Array, matrix: Array) -> tuple[Array, tuple[Array, Array]]:
-    return row @ matrix, (row, matrix)
+@_summed_backwards.defjvp
+def _tangent(primals: tuple[Array, Array], tangents: tuple[Array, Array]) -> tuple[Array, Array]:
+    """d(row @ matrix) as sums of products, whose transposes are the sums that a gradient takes.
 
-
-def _backward(known: tuple[Array, Array], gradient: Array) -> tuple[Array, Array]:
-    row, matrix = known
-    gradient = kept(gradient)  # what it is made of would be worked out again for every column
-    return jnp.sum(gradient[:, None] * kept(matrix.T), axis=0), row[:, None] * gradient[None, :]
-
-
-_summed_backwards.defvjp(_forward, _backward)
+    A rule for forward mode serves every composition of derivatives, the Jacobian norm inside a gradient among them; a
+    rule for reverse mode alone (`custom_vjp`) refuses forward mode.
+    """
+    (row, matrix), (row_dot, matrix_dot) = primals, tangents
+    by_row = jnp.sum(row_dot[None, :] * kept(matrix.T), axis=1)
+    by_matrix = jnp.sum(row[:, None] * matrix_dot, axis=0)
+    return _summed_backwards(row, matrix), kept(by_row + by_matrix)  # `kept` is linear: gradients are kept, too
