@@ -111,7 +111,7 @@ def write(root: Path, record: dict, stamp: str) -> Path:
 
 CLAIMS = {
     "Toys": (
-        Claim("t", "it is <small>", "fig:toy", "0.2", Bound(Column("toys", "loud", "gap"), at_most=0.2), "mind `it`"),
+        Claim("t", "it is <small>", "fig:toy", "0.2", Bound(Column("toys", "loud", "gap"), at_most=0.1), "mind `it`"),
         Claim("u", "unknown", "fig:none", "1", Bound(Column("others", "*", "gap"), at_most=1.0)),
     )
 }
@@ -168,7 +168,7 @@ def test_text_is_escaped_and_code_is_marked() -> None:
 
 def test_full_size_comes_before_quick_and_then_the_newest(tmp_path: Path) -> None:
     write(tmp_path, summary(when="2026-01-03", command="python -m experiments.run toys --quick"), "c")
-    assert gather(tmp_path).experiments["toys"].is_quick
+    assert gather(tmp_path).experiments["toys"].is_reduced
     write(tmp_path, summary(when="2026-01-01"), "a")
     write(tmp_path, summary(when="2026-01-02"), "b")
     write(tmp_path, summary(when="2026-01-04", command="python -m experiments.run toys --arms loud"), "d")
@@ -190,7 +190,7 @@ def test_stated_numbers_fill_in_and_a_quick_run_does_not_replace_them(tmp_path: 
     write(runs, summary(when="2026-02-01", command="python -m experiments.run toys --quick"), "q")
     chosen = gather(runs, docs).experiments["toys"]
     assert chosen.folder is None and chosen.at("loud", "gap").mean == 0.25 and chosen.at("loud", "abr_gap") is None
-    assert gather(runs, docs).folders["toys"].is_quick  # and is on the page all the same
+    assert gather(runs, docs).folders["toys"].is_reduced  # and is on the page all the same
     assert chosen.budget("loud") == "4 iterations, 3 seeds, 2k env steps per seed"
     write(runs, summary(when="2026-02-02"), "full")
     assert gather(runs, docs).experiments["toys"].folder == runs / "toys" / "full"

@@ -17,6 +17,7 @@ from gems_jax.run.summary import Table
 REMARK = {
     Verdict.HELD: "Remark",
     Verdict.CONDITION: "Condition",
+    Verdict.UNDECIDED: "Why not",
     Verdict.NOT: "Remark",
     Verdict.UNKNOWN: "Why not",
 }
@@ -24,6 +25,7 @@ MAX_EMBEDDED = 3_000_000  # bytes of a replay or a CSV; larger ones are named
 KIND = {
     Verdict.HELD: "held",
     Verdict.CONDITION: "condition",
+    Verdict.UNDECIDED: "undecided",
     Verdict.NOT: "not",
     Verdict.UNKNOWN: "unknown",
 }

@@ -28,7 +28,7 @@ def stated_numbers(summary: Mapping[str, Any], columns: Collection[str]) -> dict
     kept |= {f"{column}_interval" for column in kept}
     rows = [row for row in summary["numbers"] if "column" not in row or row["column"] in kept]
     arms = {
-        label: {field: arm[field] for field in ("game", "method", "iterations") if field in arm}
+        label: {field: arm[field] for field in ("game", "method", "iterations", "config") if field in arm}
         for label, arm in (summary.get("arms") or {}).items()
     }
     return {**{field: summary[field] for field in FIELDS if field in summary}, "arms": arms, "numbers": rows}
