@@ -53,11 +53,15 @@ def stated_ledger(docs: Path = DOCS) -> Ledger:
     return make_ledger(CLAIMS, gather(None, docs / "results", full_size))
 
 
-def write_ledger(sources: Sources, docs: Path = DOCS) -> Path:
-    """Write the benchmarks' figures to docs/results, and the ledger to docs/results.md, before the experiments."""
+def write_benchmarks(sources: Sources, docs: Path = DOCS) -> None:
+    """Write the benchmarks' figures that claims read to docs/results."""
     entries = {name: entry for name, entry in sources.benchmarks.items() if name in READ}
     if entries:
         write_stated(docs / "results", {"name": BENCHMARKS, "entries": list(entries.values())})
+
+
+def write_ledger(docs: Path = DOCS) -> Path:
+    """Write the ledger to docs/results.md, before the experiments: by docs/results, and by nothing else."""
     path = docs / "results.md"
     section = markdown(stated_ledger(docs))
     replace_text(path, replace_section(results_page(path), SECTION, section, first=True))
@@ -72,7 +76,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         print(f"written: {write_report(options.root)}")
         if options.write_results:
-            print(f"written: {write_ledger(gather(options.root, DOCS / 'results', full_size))}")
+            write_benchmarks(gather(options.root, DOCS / "results"))
+            print(f"written: {write_ledger()}")
         print(f"claims, by docs/results: {tally(everything(stated_ledger()))}")
     except (RunError, ValueError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)

@@ -120,7 +120,7 @@ GAME = "mean duality gap of 20 random games"
 
 def rule_row(rule: str, field: str) -> Row:
     label = f"{{rule}}, {field.split('_')[0]} iterate:"
-    return Row("meta_game", field, {"rule": rule, "episodes": "exact"}, label)
+    return Row("meta_game", field, {"rule": rule, "episodes": "exact"}, label, f"{field}_error")
 
 
 def estimator(name: str, mixture: str, players: int = 3) -> Row:

@@ -1,18 +1,14 @@
-"""Every rule of the claims ledger on made-up numbers, on both sides; and the ledger's own claims."""
+"""Every rule of the claims ledger on made-up numbers, on both sides."""
 
 import dataclasses
 import math
 
 import pytest
 
-from experiments import claims as ledger
-from experiments import run as entry
-from gems_jax.run.report import theory
 from gems_jax.run.report.claims import Claim, Verdict, inequality, interval, judge, number
 from gems_jax.run.report.combining import All, Either
 from gems_jax.run.report.costs import Faster, Flat, Power, Quickens, Smaller
 from gems_jax.run.report.gathering import Size, Source, Sources
-from gems_jax.run.report.ledger import everything, make_ledger, tally
 from gems_jax.run.report.quantities import Column, Figure, Missing, Picture, Row
 from gems_jax.run.report.rules import BestAmong, Bound, Compare, Same, Steadier, Times, difference
 from gems_jax.run.statistics import Interval, mean_interval
@@ -372,73 +368,3 @@ def test_numbers_are_short() -> None:
     ]  # fmt: skip
     assert interval(Interval(1.0, 0.5, 1.5)) == "1 ± 0.5" and interval(Interval(1.0, 0.9, 2.0)) == "1 [0.9, 2]"
     assert interval(Interval(1.0, math.nan, math.nan)) == "1"
-
-
-# --- what needs no run
-
-
-def test_the_printed_decomposition_fails_by_its_counterexample() -> None:
-    holds, told = theory.decomposition()
-    assert not holds and "left 0.9, right 0" in told
-    assert not theory.progress_term()[0] and not theory.pulls_times_gap()[0]
-
-
-def test_the_interval_covers_and_would_not_without_its_second_term(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert theory.coverage()[0]
-    plain = theory.math.log
-    monkeypatch.setattr(theory.math, "log", lambda x: plain(x) / 40)  # intervals that are far too narrow
-    assert not theory.coverage()[0]
-
-
-def test_the_estimators_are_unbiased_and_a_biased_one_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert theory.unbiased()[0]
-    draw = theory.np.random.default_rng
-
-    class Biased:
-        def __init__(self, seed):
-            self.random = draw(seed)
-
-        def __getattr__(self, name):
-            return getattr(self.random, name)
-
-        def uniform(self, size):
-            values = self.random.uniform(size=size)
-            return values if len(size) == 2 and size[0] == 4 else 0.95 * values  # coins that win more often
-
-    monkeypatch.setattr(theory.np.random, "default_rng", Biased)
-    assert not theory.unbiased()[0]
-
-
-# --- the paper's claims
-
-
-def test_every_claim_of_the_paper_can_be_judged_without_any_run() -> None:
-    found = everything(make_ledger(ledger.CLAIMS, Sources({}, {})))
-    assert len({entry.claim.key for entry in found}) == len(found) >= 60
-    computed = {entry.claim.key for entry in found if entry.verdict is not UNKNOWN}
-    assert computed == {"decomposition", "progress-term", "pulls", "bernstein", "unbiased", "identity"}
-    for one in found:
-        assert one.claim.quote and one.claim.where and one.claim.paper and one.claim.rule.words
-        assert one.commands and all(command.startswith(("python -m", "make ")) for command in one.commands)
-        assert one.verdict is not UNKNOWN or "run `" in one.condition
-    assert tally(found) == f"2 held, 4 not held, {len(found) - 6} not measured"
-
-
-def test_claims_speak_of_experiments_and_arms_that_there_are() -> None:
-    """With a made-up number in every arm and column that a spec has, no claim asks for an arm that does not exist."""
-    from fnmatch import fnmatchcase
-
-    def columns(rule):
-        parts = [getattr(rule, name, None) for name in ("of", "others", "other", "by", "named", "first", "otherwise")]
-        nested = [*parts, *getattr(rule, "rules", ())]
-        own = [rule] if hasattr(rule, "experiment") else []
-        return own + [column for part in nested if part is not None for column in columns(part)]
-
-    for one in (claim for group in ledger.CLAIMS.values() for claim in group):
-        for quantity in columns(one.rule):
-            assert quantity.experiment in entry.known(), one.key
-            spec = entry.load(quantity.experiment)
-            for field in ("arm", "fast", "slow", "small", "large"):
-                wanted = getattr(quantity, field, ())
-                for pattern in (wanted,) if isinstance(wanted, str) else wanted:
-                    assert any(fnmatchcase(arm.label, pattern) for arm in spec.arms), (one.key, pattern)

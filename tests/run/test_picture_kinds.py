@@ -93,7 +93,9 @@ def test_embeddings_of_a_shared_population(four):
     assert numbers["anchors"] == 6 and numbers["codes_players"] is None and numbers["codes_distance"] > 0
     assert 0 < numbers["entropy"] <= np.log(7)
     before = drawn.numbers["GEMS"]["before seed 5"]
-    assert set(drawn.numbers["GEMS"]) == {"seed 5", "before seed 5"} and before == numbers  # the run was not trained
+    assert set(drawn.numbers["GEMS"]) == {"seed 5", "before seed 5"}
+    for what in ("anchors", "actions_distance", "actions_players", "codes_distance"):  # the run was not trained
+        assert before[what] == pytest.approx(numbers[what], rel=1e-4), what
     actions, codes, *_ = drawn.files["embeddings-GEMS.png"].axes
     assert [len(axis.collections) for axis in (actions, codes)] == [2, 1]
     assert sum(len(points.get_offsets()) for points in codes.collections) == 3
@@ -107,7 +109,7 @@ def test_the_untrained_generator_plays_the_codes_of_the_end(tmp_path):
     profile = dataclasses.replace(member.policy.profile, population=learned)
     ended = member._replace(policy=dataclasses.replace(member.policy, profile=profile))
     found = untrained(tmp_path / "GEMS", ended).policy.profile.population
-    chex.assert_trees_all_equal(found.theta, begun.theta)
+    chex.assert_trees_all_close(found.theta, begun.theta, rtol=1e-5)
     chex.assert_trees_all_equal(found.codes, learned.codes)
 
 
