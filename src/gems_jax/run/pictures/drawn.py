@@ -60,14 +60,13 @@ def untrained(path: Path, member: Trained) -> Trained | None:
         The same seed with the parameters of the start; None for a method that has no codes.
     """
     ended = member.policy.profile
-    if getattr(ended.population, "codes", None) is None:
+    codes = getattr(ended.population, "codes", None)
+    if codes is None:
         return None
     found = load_state(path, seed=member.policy.seed)
     key = jax.random.fold_in(jax.random.key(member.policy.seed), 0)  # as the engines begin
-    state = found.problem.solver.init(key)
-    start = policy_of(found._replace(state=state, iteration=0)).profile
-    population = dataclasses.replace(start.population, codes=ended.population.codes)  # type: ignore[type-var]
-    profile = dataclasses.replace(ended, population=population)
+    start: Any = policy_of(found._replace(state=found.problem.solver.init(key), iteration=0)).profile.population
+    profile = dataclasses.replace(ended, population=dataclasses.replace(start, codes=codes))
     return member._replace(policy=dataclasses.replace(member.policy, profile=profile))
 
 

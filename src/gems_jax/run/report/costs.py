@@ -81,7 +81,7 @@ class Faster:
 
 @dataclasses.dataclass(frozen=True)
 class Smaller:
-    """The large arm carries at least so many times the bytes of the small one, and its process grows by more."""
+    """The large arm carries at least so many times the bytes of the small one, and its process grows by as many."""
 
     experiment: str
     small: str
@@ -91,7 +91,7 @@ class Smaller:
 
     @property
     def words(self) -> str:
-        return f"the other carries at least {number(self.at_least)} times the bytes, and its process grows by more"
+        return f"the other carries at least {number(self.at_least)} times the bytes, and its process grows by as many"
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -104,7 +104,7 @@ class Smaller:
         )
         ratio = large.mean / small.mean
         grown = [_growth(found, "memory_mb") for found in (small, large)]
-        carried, resident = ratio >= self.at_least, grown[1] > grown[0]
+        carried, resident = ratio >= self.at_least, grown[1] > 0 and grown[1] >= self.at_least * grown[0]
         verdict = Verdict.HELD if carried and resident else Verdict.CONDITION if carried or resident else Verdict.NOT
         condition = (
             "" if carried == resident else "of carried bytes only" if carried else "of the process's growth only"
