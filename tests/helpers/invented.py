@@ -4,6 +4,7 @@ The arms are those of the experiments' specs, at the iterations and with at leas
 """
 
 import itertools
+import math
 import random
 import string
 from collections import defaultdict
@@ -12,7 +13,7 @@ from functools import lru_cache
 
 from experiments import run as entry
 from experiments.sizes import size_of
-from gems_jax.run.report.claims import Verdict
+from gems_jax.run.report.claims import Claim, Verdict, judge
 from gems_jax.run.report.combining import All, Either
 from gems_jax.run.report.costs import Faster, Flat, Power, Quickens, Smaller
 from gems_jax.run.report.gathering import Size, Source, Sources
@@ -22,6 +23,20 @@ from gems_jax.run.report.theory import Computed
 from gems_jax.run.spec import Experiment
 
 SEEDS = 5
+NEVER_NEGATIVE, SHARE, SILHOUETTE = (0.0, math.inf), (0.0, 1.0), (-1.0, 1.0)
+# What numbers can be at all: a rule that asks for no less than that cannot fail, and no draw will say otherwise.
+LIMITS = {
+    "value_sender": NEVER_NEGATIVE, "value_receiver": (-math.inf, 0.8), "exploitability": NEVER_NEGATIVE,
+    "nash_conv": NEVER_NEGATIVE, "cce_gap": NEVER_NEGATIVE, "budget_oracle": NEVER_NEGATIVE,
+    "budget_violation": NEVER_NEGATIVE, "forgetting_kl": NEVER_NEGATIVE, "active_anchors": NEVER_NEGATIVE,
+    "captures": NEVER_NEGATIVE, "collisions": NEVER_NEGATIVE, "pursuer_spread": NEVER_NEGATIVE,
+    "encirclement": (120.0, 360.0), "coop": SHARE, "covered": SHARE, "distinct": SHARE, "decisive": SHARE,
+    "centre": SHARE, "first_wins": SHARE, "second_wins": SHARE, "win_tactician": SHARE, "share_last_50": SHARE,
+    ".actions_players": SILHOUETTE, ".codes_players": SILHOUETTE, ".actions_two": SILHOUETTE,
+    ".actions_one": SILHOUETTE, ".actions_dimension": NEVER_NEGATIVE, ".codes_dimension": NEVER_NEGATIVE,
+    ".actions_dimension_within": NEVER_NEGATIVE, "error": NEVER_NEGATIVE, "average_1000": NEVER_NEGATIVE,
+    "last_1000": NEVER_NEGATIVE,
+}  # fmt: skip
 PARTS = ("of", "others", "other", "by", "named", "first", "otherwise")
 CONSTANTS = ("at_most", "at_least", "slack", "within")
 
@@ -95,9 +110,11 @@ class Invention:
         ends = {"mean": mean, "low": mean - half, "high": mean + half}
         return {"arm": arm, "column": column, "iteration": iteration, **ends, "seeds": SEEDS}
 
-    def _value(self) -> tuple[float, float]:
-        """A mean, and half of its interval: next to nothing, or more than everything."""
-        return self.draw.choice(self.levels), self.draw.choice((1e-6, 1e-6, 1e-6, 4 * max(map(abs, self.levels))))
+    def _value(self, what: str) -> tuple[float, float]:
+        """A mean that there can be, and half of its interval: next to nothing, or more than everything."""
+        low, high = LIMITS.get(what, (-math.inf, math.inf))
+        inside = min(max(self.draw.choice(self.levels), low + 1e-5), high - 1e-5)
+        return inside, self.draw.choice((1e-6, 1e-6, 1e-6, 4 * max(map(abs, self.levels))))
 
     def _arms(self, experiment: str, patterns) -> list[tuple[str, int]]:
         """Those that match, with the iterations that they run for."""
@@ -107,14 +124,14 @@ class Invention:
         return [(a, n) for a, n in full.iterations.items() if any(fnmatchcase(a, pattern) for pattern in wanted)]
 
     def _column(self, node: Column) -> None:
-        value = self._value()
-        for arm, last in self._arms(node.experiment, node.arm):
-            for column in node.columns:
+        for column in node.columns:
+            value = self._value(column)
+            for arm, last in self._arms(node.experiment, node.arm):
                 self.cells[node.experiment, arm, column, node.at or last] = value
 
     def _row(self, node: Row) -> None:
         self.names.add(node.experiment)
-        mean, half = self._value()
+        mean, half = self._value(node.field)
         labels = [field for _, field, _, _ in string.Formatter().parse(node.label) if field]
         options = [wanted if isinstance(wanted, tuple) else (wanted,) for wanted in node.where.values()]
         for picked in itertools.product(*options):
@@ -132,7 +149,7 @@ class Invention:
 
     def _picture(self, node: Picture) -> None:
         self.names.add(node.experiment)
-        mean, half = self._value()
+        mean, half = self._value(node.words[-1])
         arm, whose = node.words[0].split(".", 1)
         for seed in range(3):
             group = self.pictures[node.experiment][node.picture][arm]
@@ -173,6 +190,17 @@ class Invention:
 
     def _ratio(self, bound: float) -> float:
         return bound * self.draw.choice((0.5, 1.0, 2.0))
+
+
+def seen_verdicts(claim: Claim, draws: int) -> dict[Verdict, Invention]:
+    """Draw until every verdict that the rule can come to was seen, or so often: each with what led to it first."""
+    draw, seen = random.Random(claim.key), {}
+    for _ in range(draws):
+        made = Invention(claim.rule, draw)
+        seen.setdefault(judge(claim, made.sources()).verdict, made)
+        if set(seen) >= possible(claim.rule):
+            break
+    return seen
 
 
 def _signed(rule) -> list[float]:
