@@ -211,8 +211,10 @@ def test_stated_numbers_fill_in_and_a_quick_run_does_not_replace_them(tmp_path: 
 
 def test_stated_numbers_keep_six_digits_and_read_back(tmp_path: Path) -> None:
     numbers = [row("loud", "gap", 1 / 3), {"index": "eb", "regret": 2 / 3}]
-    path = write_stated(tmp_path, {"name": "toys", "numbers": numbers})
-    assert path.read_text().count("\n") <= 8
+    arms = {"loud": {"config": {"net": {"width": 8}}}, "quiet": {}}
+    path = write_stated(tmp_path, {"name": "toys", "arms": arms, "numbers": numbers})
+    assert path.read_text().count("\n") <= 12
+    assert read_stated(tmp_path)["toys"]["arms"] == arms
     found = read_stated(tmp_path)["toys"]["numbers"]
     assert found[0]["mean"] == 0.333333 and found[1] == {"index": "eb", "regret": 0.666667}
     write_stated(tmp_path, {"name": "bench", "entries": [{"benchmark": "growth"}]})
