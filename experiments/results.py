@@ -104,10 +104,12 @@ def main(arguments: Sequence[str]) -> int:
         print("usage: python -m experiments.results runs/<experiment>/<time>", file=sys.stderr)
         return 2
     try:
+        from experiments.report import write_ledger
         from experiments.run import load
 
         spec = load(load_summary(arguments[0])["name"])
         print(f"written: {write_results(arguments[0], notes=spec.notes, metrics=metrics_of(spec))}")
+        write_ledger()  # the claims that the new numbers decide
     except (RunError, ValueError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2

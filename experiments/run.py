@@ -23,7 +23,7 @@ from gems_jax.run.spec import Check, Experiment, changed
 from gems_jax.run.study import Study, run_study
 
 # modules of this package that are not experiments
-TOOLS = ("claims", "particles", "report", "results", "run", "sweep", "verify")
+TOOLS = ("claims", "particles", "report", "results", "run", "sizes", "sweep", "verify")
 
 
 def known() -> list[str]:
@@ -126,9 +126,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         common = {"quick": options.quick, "run_dir": options.run_dir, "command": command}
         result = run_study(spec, **common) if isinstance(spec, Study) else run_experiment(spec, **common)
         if result.finished and options.write_results:
+            from experiments.report import write_ledger
             from experiments.results import metrics_of, write_results
 
             print(f"written: {write_results(result.folder, notes=spec.notes, metrics=metrics_of(spec))}")
+            write_ledger()  # the claims that the new numbers decide
         if result.finished:
             refresh_report(result.folder)
     except (RunError, ValueError) as error:

@@ -8,18 +8,19 @@ from gems_jax.run.report.rules import Bound, Compare
 
 CLOUDS = "Silhouette of the players' clouds: 0 is one cloud, 1 are two points far apart; here 0.25 is the line."
 SHARED = " One population plays both sides here, so clouds differ in the positions alone."
+BEFORE = " Before training: the generator that nothing was learned by, at the codes of the end."
 LINE = 0.25
 
 
 def cloud(game: str, what: str, whose: str = "seed", arm: str = "gems") -> Picture:
-    """A number of the picture `embeddings`, of all seeds of an arm or of its `untrained` population."""
-    label = what.replace("_", ", ") + (", untrained" if whose == "untrained" else "")
+    """A number of the picture `embeddings`, of all seeds of an arm, or `before` they were trained."""
+    label = what.replace("_", ", ") + (", before training" if whose == "before" else "")
     return Picture(game, "embeddings", (f"{arm}.{whose}", f".{what}"), f"{label}:")
 
 
 def apart(game: str, what: str, at_least: float, arm: str = "gems") -> All:
-    """Clouds lie apart, and further than before training."""
-    after, before = cloud(game, what, arm=arm), cloud(game, what, "untrained", arm)
+    """Clouds lie apart, and further than those of the untrained generator at the same codes."""
+    after, before = cloud(game, what, arm=arm), cloud(game, what, "before", arm)
     learned = Compare(after, before, lower=False, what="the same beside that before training")
     return All((Bound(after, at_least=at_least), learned))
 
@@ -70,7 +71,7 @@ CLAIMS = (
         where="appendix K, fig:hanabi_action_embeds",
         paper="pictures",
         rule=apart("hanabi", "actions_players", LINE, "two populations"),
-        note=CLOUDS,
+        note=CLOUDS + BEFORE,
     ),
     Claim(
         key="hanabi-codes",
@@ -93,7 +94,8 @@ CLAIMS = (
             )
         ),
         note="Silhouette of the best two clouds, whosever, and what cutting one normal cloud in two would give."
-        + SHARED,
+        + SHARED
+        + BEFORE,
     ),
     Claim(
         key="go-codes",

@@ -65,7 +65,8 @@ CLAIMS = (
             where=where,
             paper="a flat line",
             rule=Flat(name, arm),
-            note="Slots for all anchors are set aside at the start: flat by construction, at the size of the end.",
+            note="Slots for all anchors are set aside at the start, so what is carried is flat by construction: the "
+            "process decides.",
         )
         for name, arm, quote, where in (
             ("tag", "gems", "maintaining a constant memory footprint", "fig:tag_resource_usage_combined, middle"),

@@ -10,14 +10,22 @@ def ours(game: str, column: str) -> Column:
     return Column(game, "gems", column)
 
 
-def beats(game: str, column: str, lower: bool = False) -> Either:
-    """GEMS is ahead of both PSROs, or at least of the classical one."""
-    mine, both, classical = ours(game, column), Column(game, "psro*", column), Column(game, "psro", column)
+def beats(game: str, column: str, lower: bool = False, random: bool = True) -> Either:
+    """GEMS is ahead of both PSROs, or at least of the classical one; and in either case of random play."""
+    mine, more = ours(game, column), ("random",) * random
+    beside = " and random play" * random
     return Either(
-        Compare(mine, both, lower=lower, what=f"{mine.words}, both PSROs beside it,"),
-        Compare(mine, classical, lower=lower, what=f"{mine.words}, classical PSRO beside it,"),
-        "against classical PSRO, whose responses start afresh; not against PSRO whose responses start from the newest",
-    )
+        Compare(
+            mine, Column(game, ("psro*", *more), column), lower=lower,
+            what=f"{mine.words}, both PSROs{beside} beside it,",
+        ),
+        Compare(
+            mine, Column(game, ("psro", *more), column), lower=lower,
+            what=f"{mine.words}, classical PSRO{beside} beside it,",
+        ),
+        "against classical PSRO, whose responses start afresh; not, or not beyond noise, against PSRO whose responses "
+        "start from the newest",
+    )  # fmt: skip
 
 
 BOTH = "At equal steps, against classical PSRO and against one whose responses start from the newest policy."
@@ -44,18 +52,20 @@ CLAIMS = (
         rule=Either(
             Bound(ours("tag", "encirclement"), at_most=180.0),
             beats("tag", "encirclement", lower=True),
-            "less open than PSRO's, but not around the evader",
+            "less open than PSRO's and than that of random play, but not around the evader",
         ),
         note="The largest angle between pursuers as the evader sees them, mean over an episode, in degrees: 120 is a "
-        "triangle around it, 180 and more leave a whole side open, 360 are all in one direction.",
+        "triangle around it, 180 and more leave a whole side open, 360 are all in one direction. Random play must be "
+        "beaten, too.",
     ),
     Claim(
         key="tag-herding",
         quote="PSRO-trained adversaries often display a simpler herding behavior [...] a less coordinated clump",
         where="section 4.3; fig:comparison",
         paper="pictures",
-        rule=beats("tag", "pursuer_spread"),
-        note="The distance of the pursuers from each other: a clump has a small one.",
+        rule=beats("tag", "pursuer_spread", random=False),
+        note="The distance of the pursuers from each other: a clump has a small one. Random play is not among the "
+        "compared: pursuers who go nowhere are the furthest apart.",
     ),
     Claim(
         key="tag-captures",
@@ -109,14 +119,19 @@ CLAIMS = (
         quote="when two agents collide they separate and re-plan rather than dithering",
         where="appendix L",
         paper="pictures",
-        rule=beats("spread", "collisions", lower=True),
+        rule=beats("spread", "collisions", lower=True, random=False),
+        note="Random play is not among the compared: who goes for no landmark meets nobody there.",
     ),
     Claim(
         key="spread-psro-drifts",
         quote="[PSRO:] typically one-two agents hover near a target while another drifts away",
         where="appendix L",
         paper="pictures",
-        rule=Bound(Column("spread", "psro", "covered"), at_most=2 / 3),
-        note="Taken as: at most two of three landmarks are covered.",
+        rule=Either(
+            Bound(Column("spread", "psro", "covered"), at_least=1 / 3, at_most=2 / 3),
+            Bound(Column("spread", "psro, warm", "covered"), at_least=1 / 3, at_most=2 / 3),
+            "of PSRO whose responses start from the newest; not of classical PSRO",
+        ),
+        note="Taken as: one or two of three landmarks are covered.",
     ),
 )

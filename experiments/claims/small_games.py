@@ -1,12 +1,13 @@
 """Deceptive Messages and Public Goods, and joint play."""
 
 from gems_jax.run.report.claims import Claim
-from gems_jax.run.report.combining import Either
+from gems_jax.run.report.combining import All, Either
 from gems_jax.run.report.quantities import Column
 from gems_jax.run.report.rules import Bound, Compare, Same, Steadier
 
 GENERAL_SUM = ("psro", "alpha_psro")
 FAMILY = ("*psro", "*double_oracle")
+ZERO, BEST = 0.01, 0.79  # a Sender's reward that counts as zero, a Receiver's that counts as the largest possible
 ZERO_SUM = (
     "Double Oracle's linear program and A-PSRO are for zero-sum games, which this one is not: they play one that is."
 )
@@ -18,8 +19,8 @@ DECEPTIVE = (
         where="section 4.1, fig:deceptive_panel_jointreward_mem_cumtime",
         paper="0.8",
         rule=Either(
-            Bound(Column("deceptive", "paper", "value_receiver", iterations=6), at_least=0.79),
-            Bound(Column("deceptive", "tuned", "value_receiver", iterations=6), at_least=0.79),
+            Bound(Column("deceptive", "paper", "value_receiver", iterations=6), at_least=BEST),
+            Bound(Column("deceptive", "tuned", "value_receiver", iterations=6), at_least=BEST),
             PRINTED,
         ),
     ),
@@ -29,8 +30,8 @@ DECEPTIVE = (
         where="section 4.1, fig:deceptive_panel_jointreward_mem_cumtime",
         paper="0",
         rule=Either(
-            Bound(Column("deceptive", "paper", "value_sender", iterations=6), at_most=0.01),
-            Bound(Column("deceptive", "tuned", "value_sender", iterations=6), at_most=0.01),
+            Bound(Column("deceptive", "paper", "value_sender", iterations=6), at_most=ZERO),
+            Bound(Column("deceptive", "tuned", "value_sender", iterations=6), at_most=ZERO),
             PRINTED,
         ),
     ),
@@ -39,12 +40,9 @@ DECEPTIVE = (
         quote="all PSRO-based baselines maintain a positive sender reward throughout training",
         where="section 4.1",
         paper="above 0 after 6 iterations",
-        rule=Either(
-            Bound(Column("deceptive", GENERAL_SUM, "value_sender", iterations=6), at_least=0.05),
-            Bound(Column("deceptive", GENERAL_SUM, "value_sender", iterations=6), at_least=0.0),
-            "above zero, but by less than 0.05",
-        ),
-        note="PSRO and Alpha-PSRO. In the zero-sum form, for the other two, a Sender's 0 means nothing. " + ZERO_SUM,
+        rule=Bound(Column("deceptive", GENERAL_SUM, "value_sender", iterations=6), at_least=ZERO),
+        note="A Sender never earns less than 0, so positive means: more than what counts as zero for GEMS above. PSRO "
+        "and Alpha-PSRO; in the zero-sum form, for the other two, a Sender's 0 means nothing. " + ZERO_SUM,
     ),
     Claim(
         key="variants-receiver",
@@ -53,10 +51,11 @@ DECEPTIVE = (
         paper="below 0.8 after 6 iterations",
         rule=Either(
             Bound(Column("deceptive", FAMILY, "value_receiver", iterations=6), at_most=0.75),
-            Bound(Column("deceptive", FAMILY, "value_receiver", iterations=6), at_most=0.8),
+            Bound(Column("deceptive", FAMILY, "value_receiver", iterations=6), at_most=BEST),
             "lower, but by less than 0.05",
         ),
-        note=ZERO_SUM,
+        note="A Receiver never earns more than 0.8, so lower means: less than what counts as 0.8 for GEMS above. "
+        + ZERO_SUM,
     ),
     Claim(
         key="deceptive-zero-sum",
@@ -141,13 +140,25 @@ PUBLIC_GOODS = (
     ),
     Claim(
         key="period-population",
-        quote="small increases in oracle_period [...] control population growth",
+        quote="small increases in oracle_period [...] control population growth while preserving exploration",
         where="appendix Q",
         paper="no numbers",
-        rule=Compare(
-            Column("ablate_public_goods", "oracle_period 2", "active_anchors", at=10),
-            Column("ablate_public_goods", "paper", "active_anchors", at=10),
+        rule=All(
+            (
+                Compare(
+                    Column("ablate_public_goods", "oracle_period 2", "active_anchors", at=10),
+                    Column("ablate_public_goods", "paper", "active_anchors", at=10),
+                    exact=True,
+                ),
+                Compare(
+                    Column("ablate_public_goods", "oracle_period 2", "nash_conv", iterations=10),
+                    Column("ablate_public_goods", "paper", "nash_conv", iterations=10),
+                    slack=0.05,
+                ),
+            )
         ),
+        note="Fewer calls of the oracle make fewer anchors by construction. Exploration is preserved, taken as: "
+        "NashConv is worse by at most 0.05.",
     ),
     Claim(
         key="cce",

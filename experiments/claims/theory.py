@@ -18,10 +18,13 @@ WORDS = {
     "regret_2000": "regret at the end",
     "first_phase_2000": "regret against the first best",
 }
+REGRETS = ("regret_1000", "regret_2000", "first_phase_2000")
 
 
 def pick(field: str, bandit: str, *index: str) -> Row:
-    return Row("oracle", field, {"bandit": bandit, "index": index}, f"{{index}}, {WORDS[field]}:", missing=NEVER)
+    deviation = f"deviation_{field[-4:]}" if field in REGRETS else ""  # against whichever arm, it is the same one
+    label = f"{{index}}, {WORDS[field]}:"
+    return Row("oracle", field, {"bandit": bandit, "index": index}, label, deviation=deviation, missing=NEVER)
 
 
 ORACLE = (
@@ -85,8 +88,9 @@ ORACLE = (
         paper="a falling curve",
         rule=Either(
             Compare(pick("regret_2000", STORY, "eb_ucb"), pick("regret_1000", STORY, "eb_ucb")),
-            Bound(
-                pick("first_phase_2000", STORY, "eb_ucb"), at_most=0.0, exact=True, what="regret against the first best"
+            Compare(
+                pick("first_phase_2000", STORY, "eb_ucb"), pick("regret_1000", STORY, "eb_ucb"),
+                what="regret against the first best",
             ),
             "against the arm that was best at first; against the one that is best now regret never falls",
         ),
@@ -116,7 +120,7 @@ GAME = "mean duality gap of 20 random games"
 
 def rule_row(rule: str, field: str) -> Row:
     label = f"{{rule}}, {field.split('_')[0]} iterate:"
-    return Row("meta_game", field, {"rule": rule, "episodes": "exact"}, label)
+    return Row("meta_game", field, {"rule": rule, "episodes": "exact"}, label, f"{field}_error")
 
 
 def estimator(name: str, mixture: str, players: int = 3) -> Row:
@@ -209,11 +213,15 @@ CLAIMS = (
         quote="separates the average exploitability into four interpretable sources of error",
         where="section 3.6",
         paper="four terms",
-        rule=Bound(
-            Column("kuhn", ("paper", "tuned"), "budget_violation"), at_most=1e-5, exact=True,
-            what="error of this project's identity",
+        rule=Either(
+            Computed("the printed terms bound it in a case with two actions, computed", theory.decomposition),
+            Bound(
+                Column("kuhn", ("paper", "tuned"), "budget_violation"), at_most=1e-5, exact=True,
+                what="error of this project's identity",
+            ),
+            "for the four terms of the identity of docs/design.md; not for the printed ones",
         ),
-        note="For the identity of docs/design.md; not for the printed terms.",
+        command="python -m experiments.run kuhn --full",
     ),
     Claim(
         key="progress-term",

@@ -1,9 +1,12 @@
 """Each kind of picture: what it shows of runs that are there, and the numbers beside it."""
 
 import csv
+import dataclasses
 import io
 from types import SimpleNamespace
 
+import chex
+import jax
 import numpy as np
 import pytest
 from PIL import Image
@@ -15,7 +18,7 @@ from gems_jax.run.particles import Track
 from gems_jax.run.pictures import PICTURES
 from gems_jax.run.pictures.board_drawing import draw_board
 from gems_jax.run.pictures.boards import frames_of
-from gems_jax.run.pictures.drawn import trained
+from gems_jax.run.pictures.drawn import trained, untrained
 from gems_jax.run.pictures.embeddings import Cloud, Embedded, embed, quantities
 from gems_jax.run.pictures.ghosts import watched
 from gems_jax.run.plotting import panels_of
@@ -89,10 +92,25 @@ def test_embeddings_of_a_shared_population(four):
     numbers = drawn.numbers["GEMS"]["seed 5"]
     assert numbers["anchors"] == 6 and numbers["codes_players"] is None and numbers["codes_distance"] > 0
     assert 0 < numbers["entropy"] <= np.log(7)
-    assert set(drawn.numbers["GEMS"]) == {"seed 5", "untrained"} and drawn.numbers["GEMS"]["untrained"]["anchors"] == 6
+    before = drawn.numbers["GEMS"]["before seed 5"]
+    assert set(drawn.numbers["GEMS"]) == {"seed 5", "before seed 5"}
+    for what in ("anchors", "actions_distance", "actions_players", "codes_distance"):  # the run was not trained
+        assert before[what] == pytest.approx(numbers[what], rel=1e-4), what
     actions, codes, *_ = drawn.files["embeddings-GEMS.png"].axes
     assert [len(axis.collections) for axis in (actions, codes)] == [2, 1]
     assert sum(len(points.get_offsets()) for points in codes.collections) == 3
+
+
+def test_the_untrained_generator_plays_the_codes_of_the_end(tmp_path):
+    """Whatever training made of theta and of the codes: theta is that of the start again, and the codes stay."""
+    (member,) = trained(*finished(tmp_path, "biased_rps", ("GEMS",), (0,)))["GEMS"]
+    begun = member.policy.profile.population
+    learned = dataclasses.replace(begun, theta=jax.tree.map(lambda x: x + 1, begun.theta), codes=begun.codes + 2)
+    profile = dataclasses.replace(member.policy.profile, population=learned)
+    ended = member._replace(policy=dataclasses.replace(member.policy, profile=profile))
+    found = untrained(tmp_path / "GEMS", ended).policy.profile.population
+    chex.assert_trees_all_close(found.theta, begun.theta, rtol=1e-5)
+    chex.assert_trees_all_equal(found.codes, learned.codes)
 
 
 def test_populations_of_their_own_are_asked_about_the_same_positions(tmp_path):

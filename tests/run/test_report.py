@@ -12,7 +12,7 @@ from experiments import run as entry
 from gems_jax.run.report import html
 from gems_jax.run.report.claims import Claim
 from gems_jax.run.report.describing import costs
-from gems_jax.run.report.gathering import Source, gather
+from gems_jax.run.report.gathering import Size, Source, gather
 from gems_jax.run.report.ledger import make_ledger, markdown
 from gems_jax.run.report.page import page
 from gems_jax.run.report.quantities import Column
@@ -111,7 +111,7 @@ def write(root: Path, record: dict, stamp: str) -> Path:
 
 CLAIMS = {
     "Toys": (
-        Claim("t", "it is <small>", "fig:toy", "0.2", Bound(Column("toys", "loud", "gap"), at_most=0.2), "mind `it`"),
+        Claim("t", "it is <small>", "fig:toy", "0.2", Bound(Column("toys", "loud", "gap"), at_most=0.1), "mind `it`"),
         Claim("u", "unknown", "fig:none", "1", Bound(Column("others", "*", "gap"), at_most=1.0)),
     )
 }
@@ -168,7 +168,7 @@ def test_text_is_escaped_and_code_is_marked() -> None:
 
 def test_full_size_comes_before_quick_and_then_the_newest(tmp_path: Path) -> None:
     write(tmp_path, summary(when="2026-01-03", command="python -m experiments.run toys --quick"), "c")
-    assert gather(tmp_path).experiments["toys"].is_quick
+    assert gather(tmp_path).experiments["toys"].is_reduced
     write(tmp_path, summary(when="2026-01-01"), "a")
     write(tmp_path, summary(when="2026-01-02"), "b")
     write(tmp_path, summary(when="2026-01-04", command="python -m experiments.run toys --arms loud"), "d")
@@ -184,13 +184,26 @@ def test_what_is_no_experiment_is_left_out(root: Path) -> None:
     assert list(gather(root).experiments) == ["toys"]
 
 
+def test_what_is_shorter_than_its_spec_is_no_full_size(tmp_path: Path) -> None:
+    """25 of 1,000 iterations by the newest command, and a shorter spec that the older run fulfills."""
+    write(tmp_path, summary(when="2026-01-03", command="python -m experiments.run toys --iterations 4"), "new")
+    write(tmp_path, summary(when="2026-01-01"), "old")
+    chosen = gather(tmp_path).experiments["toys"]
+    assert chosen.folder == tmp_path / "toys" / "old" and chosen.size == "full size"
+    chosen = gather(tmp_path, None, lambda found: Size({"loud": 1000}, 3)).experiments["toys"]
+    assert chosen.size == "reduced" and chosen.shortfalls("loud") == ["4 of 1,000 iterations"]
+    assert "reduced size was run of: toys" in page(gather(tmp_path, None, lambda found: Size({"loud": 1000}, 3)), {})
+    some = gather(tmp_path, None, lambda found: Size({"loud": 4, "quiet": 4}, 3)).experiments["toys"]
+    assert some.size == "some arms"
+
+
 def test_stated_numbers_fill_in_and_a_quick_run_does_not_replace_them(tmp_path: Path) -> None:
     docs, runs = tmp_path / "docs", tmp_path / "runs"
     write_stated(docs, stated_numbers(summary(), ["gap"]))
     write(runs, summary(when="2026-02-01", command="python -m experiments.run toys --quick"), "q")
     chosen = gather(runs, docs).experiments["toys"]
     assert chosen.folder is None and chosen.at("loud", "gap").mean == 0.25 and chosen.at("loud", "abr_gap") is None
-    assert gather(runs, docs).folders["toys"].is_quick  # and is on the page all the same
+    assert gather(runs, docs).folders["toys"].is_reduced  # and is on the page all the same
     assert chosen.budget("loud") == "4 iterations, 3 seeds, 2k env steps per seed"
     write(runs, summary(when="2026-02-02"), "full")
     assert gather(runs, docs).experiments["toys"].folder == runs / "toys" / "full"
@@ -198,8 +211,10 @@ def test_stated_numbers_fill_in_and_a_quick_run_does_not_replace_them(tmp_path: 
 
 def test_stated_numbers_keep_six_digits_and_read_back(tmp_path: Path) -> None:
     numbers = [row("loud", "gap", 1 / 3), {"index": "eb", "regret": 2 / 3}]
-    path = write_stated(tmp_path, {"name": "toys", "numbers": numbers})
-    assert path.read_text().count("\n") <= 8
+    arms = {"loud": {"config": {"net": {"width": 8}}}, "quiet": {}}
+    path = write_stated(tmp_path, {"name": "toys", "arms": arms, "numbers": numbers})
+    assert path.read_text().count("\n") <= 12
+    assert read_stated(tmp_path)["toys"]["arms"] == arms
     found = read_stated(tmp_path)["toys"]["numbers"]
     assert found[0]["mean"] == 0.333333 and found[1] == {"index": "eb", "regret": 0.666667}
     write_stated(tmp_path, {"name": "bench", "entries": [{"benchmark": "growth"}]})
@@ -225,14 +240,19 @@ def test_the_ledger_as_markdown_is_one_table_with_escaped_bars(root: Path) -> No
     assert "loud 0.25 ± 0.1" in lines[2] and "**not held**" in lines[2]
 
 
-def test_a_written_ledger_stands_first_and_is_replaced(root: Path, tmp_path: Path) -> None:
+def test_a_written_ledger_stands_first_and_is_replaced(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is judged by docs/results alone: what is below runs/ and not stated has no part in it."""
     docs = tmp_path / "docs"
     docs.mkdir()
+    monkeypatch.setattr(report, "CLAIMS", CLAIMS)
     (docs / "results.md").write_text("# Results\n\n<!-- begin kuhn -->\nx\n<!-- end kuhn -->\n")
-    path = report.write_ledger(gather(root), docs)
-    once = path.read_text()
-    assert once.index("begin claims") < once.index("begin kuhn") and "not measured" in once
-    assert report.write_ledger(gather(root), docs).read_text() == once
+    once = report.write_ledger(docs).read_text()
+    assert once.index("begin claims") < once.index("begin kuhn") and "2 claims: 2 not measured." in once
+    assert report.write_ledger(docs).read_text() == once
+    write_stated(docs / "results", stated_numbers(summary(), ["gap"]))
+    assert "2 claims: 1 not held, 1 not measured." in report.write_ledger(docs).read_text()
     assert results.replace_section("# Results\n", "claims", "x", first=True).endswith("<!-- end claims -->\n")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -45,10 +46,28 @@ def _trained(path: Path, seed: int) -> Trained:
     return _seen(found)
 
 
-def untrained(path: Path, seed: int) -> Trained:
-    """The same before its first iteration: what a picture shows that training has no part in."""
-    found = load_state(path, seed=seed)
-    return _seen(found._replace(state=found.problem.solver.init(jax.random.key(seed)), iteration=0))
+def untrained(path: Path, member: Trained) -> Trained | None:
+    """The generator before its first iteration, at the codes that the same seed ended with.
+
+    A control for pictures: as many anchors as there are after training, of a generator that nothing was learned by.
+    The population of the start would be none, since it has an anchor or two.
+
+    Args:
+        path: the folder of the arm.
+        member: one seed of it after its last iteration.
+
+    Returns:
+        The same seed with the parameters of the start; None for a method that has no codes.
+    """
+    ended = member.policy.profile
+    codes = getattr(ended.population, "codes", None)
+    if codes is None:
+        return None
+    found = load_state(path, seed=member.policy.seed)
+    key = jax.random.fold_in(jax.random.key(member.policy.seed), 0)  # as the engines begin
+    start: Any = policy_of(found._replace(state=found.problem.solver.init(key), iteration=0)).profile.population
+    profile = dataclasses.replace(ended, population=dataclasses.replace(start, codes=codes))
+    return member._replace(policy=dataclasses.replace(member.policy, profile=profile))
 
 
 def _seen(found: RunState) -> Trained:

@@ -50,14 +50,17 @@ class Embedded(NamedTuple):
 
 
 def embeddings(plan: Plan, folder: Path) -> Drawn:
-    """`embeddings-<arm>.png`; numbers by arm and seed: how the clouds lie, and how the first seed's did untrained."""
+    """`embeddings-<arm>.png`; numbers by arm: how the clouds of every `seed` lie, and how they did `before` training.
+
+    Before: the anchors of the end, played by the untrained generator. Methods without codes have no such numbers.
+    """
     files, numbers = {}, {}
     for label, members in trained(plan, folder).items():
         found = {f"seed {member.policy.seed}": embed(member) for member in members}
         told = {seed: quantities(seen) for seed, seen in found.items()}
         files[f"embeddings-{slug(label)}.png"] = _figure(label, found, told)
-        before = untrained(folder / slug(label), members[0].policy.seed)
-        numbers[label] = told | {"untrained": quantities(embed(before))}
+        start = {f"before seed {one.policy.seed}": untrained(folder / slug(label), one) for one in members}
+        numbers[label] = told | {name: quantities(embed(one)) for name, one in start.items() if one is not None}
     return Drawn(files, numbers)
 
 

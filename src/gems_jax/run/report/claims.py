@@ -1,12 +1,6 @@
 """Claims of the paper and what came of them: a verdict by a stated rule, from numbers that are read, never typed in.
 
-- held: the number is on the claimed side of the bound, and so is the whole of its 95 % interval.
-- held with a condition: in the mean only; or with other settings, or at a smaller size, or in part, as the row says.
-- not held: the mean is on the other side. Where its interval reaches over the bound, the row says that, too.
-- not measured: nothing that was run has the number.
-
-An interval is over seeds (Student t), or over the measured episodes where there is one seed. Differences have Welch's.
-Times, bytes and counts are of one run and have none.
+What each verdict means is defined once, in `DEFINITIONS`, which the ledger prints; `inequality` is that definition.
 """
 
 from __future__ import annotations
@@ -23,12 +17,26 @@ from gems_jax.run.statistics import Interval
 
 
 class Verdict(enum.StrEnum):
-    """From the best to the worst."""
+    """From the best to the worst; `DEFINITIONS` says what they mean."""
 
     HELD = "held"
     CONDITION = "held with a condition"
+    UNDECIDED = "not decided"
     NOT = "not held"
     UNKNOWN = "not measured"
+
+
+DEFINITIONS = {
+    Verdict.HELD: "the number and its whole 95 % interval are on the claimed side, at the full size of the experiment. "
+    "Equality does not count as lower or higher.",
+    Verdict.CONDITION: "the same, but at a reduced size (fewer iterations, seeds or other settings than the "
+    "experiment's spec states), from one seed, with other settings than the paper's, or in part, as the row says.",
+    Verdict.UNDECIDED: "the interval contains the bound, or there is no interval: two seeds or one give none. The row "
+    "says on which side the mean is. Seconds of one run are not decided within 15 % of the bound.",
+    Verdict.NOT: "the number and its whole interval are on the other side, or two numbers are equal where one is "
+    "claimed to be lower or higher.",
+    Verdict.UNKNOWN: "nothing that was run has the number.",
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -87,11 +95,9 @@ def judge(claim: Claim, sources: Sources) -> Entry:
         return Entry(claim, Verdict.UNKNOWN, "", f"{missing}: run `{command}`", "", (command,))
     except ArithmeticError as error:  # odd numbers: this line says so, and the others stay
         return Entry(claim, Verdict.UNKNOWN, "", f"the numbers cannot be judged: {error}", "", (claim.command,))
-    verdict, condition = judged.verdict, judged.condition
-    quick = sorted({found.experiment for found in judged.used if found.source is not None and found.source.is_quick})
-    if quick:
-        condition = join(condition, f"only the quick size of {' and '.join(quick)} was run")
-        verdict = Verdict.CONDITION if verdict is Verdict.HELD else verdict
+    limits = conditions(judged.used)
+    verdict = Verdict.CONDITION if limits and judged.verdict is Verdict.HELD else judged.verdict
+    condition = join(judged.condition, *limits)
     commands = dict.fromkeys(found.source.command if found.source else command_of("bench") for found in judged.used)
     own = (claim.command,) if claim.command else tuple(commands)
     return Entry(claim, verdict, judged.ours, condition, budgets(judged.used), own)
@@ -101,14 +107,45 @@ def judge_all(claims: Sequence[Claim], sources: Sources) -> list[Entry]:
     return [judge(claim, sources) for claim in claims]
 
 
-def inequality(margin: Interval) -> tuple[Verdict, str]:
-    """Of a margin that is claimed to be at most 0: the verdict, and the condition in words."""
-    if not margin.mean <= 0:  # not a number does not hold
-        reaches = margin.low <= 0  # False without an interval
-        return Verdict.NOT, "the interval reaches over the bound" if reaches else ""
-    if math.isnan(margin.high):
-        return Verdict.CONDITION, "in the mean: there is no interval"
-    return (Verdict.HELD, "") if margin.high <= 0 else (Verdict.CONDITION, "in the mean: the interval reaches over it")
+def conditions(used: Sequence[Found]) -> list[str]:
+    """What keeps numbers from being a whole measurement: a reduced size, or a single seed. Empty: nothing does."""
+    short: dict[str, dict[str, None]] = {}
+    for found in used:
+        if found.source is not None:
+            short.setdefault(found.experiment, {}).update(dict.fromkeys(found.source.shortfalls(found.arm)))
+    told = [f"reduced size of {name}: {', '.join(why)}" for name, why in short.items() if why]
+    single = any(
+        found.source is not None and found.arm and found.source.seeds(found.arm) == 1 and found.has_interval
+        for found in used
+    )
+    return told + ["one seed: its interval is over episodes"] * single
+
+
+def inequality(margin: Interval, strict: bool = False) -> tuple[Verdict, str]:
+    """Judge a margin that is claimed to be at most 0, or below 0.
+
+    Args:
+        margin: number less bound, with its 95 % interval; NaN ends mean that it has none.
+        strict: whether a margin of exactly 0 breaks the claim ("is lower") or keeps it ("is at most").
+
+    Returns:
+        One of HELD, UNDECIDED and NOT, and what is to be said of it.
+
+    Raises:
+        ArithmeticError: the margin is not a number.
+    """
+    if math.isnan(margin.mean):
+        raise ArithmeticError("one of them is not a number")
+    side = "on the claimed side" if margin.mean < 0 or (margin.mean == 0 and not strict) else "not on the claimed side"
+    if math.isnan(margin.low) or math.isnan(margin.high):
+        return Verdict.UNDECIDED, f"there is no interval; the mean is {side}"
+    if margin.high < 0 or (margin.high == 0 and not strict):
+        return Verdict.HELD, ""
+    if margin.low > 0:
+        return Verdict.NOT, ""
+    if margin.low == margin.high:  # a strict claim, and no noise
+        return Verdict.NOT, "equal"
+    return Verdict.UNDECIDED, f"within noise; the mean is {side}"
 
 
 def worst(verdicts: Sequence[Verdict]) -> Verdict:

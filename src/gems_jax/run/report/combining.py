@@ -11,7 +11,10 @@ from gems_jax.run.report.quantities import Missing
 
 @dataclasses.dataclass(frozen=True)
 class Either:
-    """The first rule; where that does not hold, the second makes it hold with a condition."""
+    """The first rule; where that does not hold, a second one that does makes it hold with a condition.
+
+    The second can only help: where it does not hold, the verdict is that of the first, if that was measured.
+    """
 
     first: Rule
     otherwise: Rule
@@ -39,10 +42,13 @@ class Either:
                 raise
             return one
         both = one.ours if two.ours in one.ours else two.ours if one.ours in two.ours else join(one.ours, two.ours)
-        if two.verdict is Verdict.NOT:
-            told = one if one.verdict is Verdict.NOT else two
-            return Judged(Verdict.NOT, both, told.condition, (*one.used, *two.used))
-        return Judged(Verdict.CONDITION, both, join(self.condition, two.condition), (*one.used, *two.used))
+        used = (*one.used, *two.used)
+        if two.verdict in (Verdict.HELD, Verdict.CONDITION):
+            return Judged(Verdict.CONDITION, both, join(self.condition, two.condition), used)
+        if one.verdict is Verdict.UNKNOWN:
+            return Judged(two.verdict, both, two.condition, used)
+        weaker = join(f"the weaker form is {two.verdict}", two.condition) if two.verdict is not one.verdict else ""
+        return Judged(one.verdict, both, join(one.condition, weaker), used)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -6,7 +6,7 @@ import dataclasses
 import json
 import math
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,31 +15,73 @@ from gems_jax.run.experiment import load_summary
 from gems_jax.run.report.stated import read_stated
 from gems_jax.run.statistics import Interval
 
-SIZES = ("quick", "some arms", "full size")  # from the least to the most
+SIZES = ("quick", "reduced", "some arms", "full size")  # from the least to the most
+LEAST_SEEDS = 3  # that an interval is made of: two have one degree of freedom, and theirs says nothing
 BENCHMARKS = "bench"  # the folder of the benchmarks' history, and the name of their numbers in docs/results
 
 
 @dataclasses.dataclass(frozen=True)
+class Size:
+    """What the spec of an experiment states: the full size, by the labels of its arms."""
+
+    iterations: Mapping[str, int]
+    seeds: int
+    settings: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)  # of the config, flat
+
+
+@dataclasses.dataclass(frozen=True)
 class Source:
-    """A finished experiment or study. folder: where it is, or None for numbers that are only stated in the docs."""
+    """A finished experiment or study.
+
+    folder: where it is, or None for numbers that are only stated in the docs. full: what its spec states; None where
+    nothing is known of it, and then the command alone tells the size.
+    """
 
     name: str
     summary: Mapping[str, Any]
     folder: Path | None = None
+    full: Size | None = None
+
+    @property
+    def flags(self) -> list[str]:
+        return shlex.split(self.summary.get("command") or "")
 
     @property
     def size(self) -> str:
-        """One of SIZES, by the command that it was run with."""
-        flags = shlex.split(self.summary.get("command") or "")
-        if "--quick" in flags:
-            return SIZES[0]
-        if "--arms" in flags:
-            return SIZES[1]
-        return SIZES[2]
+        """One of SIZES: by the command that it was run with, and by what came of it beside its spec."""
+        if "--quick" in self.flags:
+            return "quick"
+        if self.shortfalls():
+            return "reduced"
+        lacking = self.full is not None and set(self.full.iterations) - set(self.arms)
+        return "some arms" if "--arms" in self.flags or lacking else "full size"
 
     @property
-    def is_quick(self) -> bool:
-        return self.size == SIZES[0]
+    def is_reduced(self) -> bool:
+        return self.size in ("quick", "reduced")
+
+    def shortfalls(self, arm: str = "") -> list[str]:
+        """What an arm, or any of them, has less or other than its spec states: `25 of 1,000 iterations`."""
+        quick = ["the quick version"] * ("--quick" in self.flags)
+        if self.full is None:
+            told = [f"run with {flag}" for flag in ("--iterations", "--seeds") if flag in self.flags]
+            return quick + told
+        found: dict[str, None] = {}
+        for one in [arm] if arm else self.arms:
+            wanted = self.full.iterations.get(one, 0)
+            if self.last(one) < wanted:
+                found[f"{self.last(one):,} of {wanted:,} iterations"] = None
+            if self.seeds(one) < self.full.seeds:
+                found[f"{self.seeds(one)} of {self.full.seeds} seeds"] = None
+            has, states = self.settings(one), self.full.settings.get(one, {})
+            other = [name for name, value in states.items() if name in has and has[name] != value]
+            if other:
+                found[f"other settings than the spec's ({', '.join(sorted(other))})"] = None
+        return quick + list(found)
+
+    def settings(self, arm: str) -> dict[str, Any]:
+        """Of the arm's config, flat, as far as they were recorded."""
+        return flat_settings((self.summary.get("arms") or {}).get(arm, {}).get("config"))
 
     @property
     def day(self) -> str:
@@ -68,7 +110,16 @@ class Source:
         return sorted(row["iteration"] for row in self._rows(arm) if row["column"] == column)
 
     def at(self, arm: str, column: str, iteration: int | None = None) -> Interval | None:
-        """Mean and interval at an iteration, the last by default. Of one seed it is that of the measured episodes."""
+        """Mean and interval at an iteration, the last by default."""
+        found = self.measured(arm, column, iteration)
+        return None if found is None else found[0]
+
+    def measured(self, arm: str, column: str, iteration: int | None = None) -> tuple[Interval, int] | None:
+        """(mean and interval, seeds that it is over) at an iteration, the last by default.
+
+        Of one seed the interval is that of the measured episodes, and so it is where all seeds have the same number,
+        as those of random play have: they are one measurement. Two seeds have none.
+        """
         found = [row for row in self._rows(arm) if row["column"] == column]
         if iteration is not None:
             found = [row for row in found if row["iteration"] == iteration]
@@ -76,15 +127,18 @@ class Source:
             return None
         row = max(found, key=lambda row: row["iteration"])
         mean, low, high = (_number(row.get(name)) for name in ("mean", "low", "high"))
-        if math.isnan(low):
+        seeds = int(row.get("seeds") or 1)
+        if seeds == 1 or low == high:
             margin = [
                 _number(other["mean"])
                 for other in self._rows(arm)
                 if other["column"] == f"{column}_interval" and other["iteration"] == row["iteration"]
             ]
-            if margin and row.get("seeds") == 1:
-                low, high = mean - margin[0], mean + margin[0]
-        return Interval(mean, low, high)
+            if margin:
+                return Interval(mean, mean - margin[0], mean + margin[0]), 1
+        if 1 < seeds < LEAST_SEEDS:
+            low = high = math.nan
+        return Interval(mean, low, high), seeds
 
     def seeds(self, arm: str) -> int:
         return max((int(row.get("seeds") or 1) for row in self._rows(arm)), default=1)
@@ -111,21 +165,29 @@ class Sources:
     folders: Mapping[str, Source] = dataclasses.field(default_factory=dict)  # the best folder of each
 
 
-def gather(root: Path | str, stated: Path | str | None = None) -> Sources:
-    """The best folder of every experiment below `root`, a full-size one before a quick one and then the newest.
+def gather(
+    root: Path | str | None,
+    stated: Path | str | None = None,
+    size_of: Callable[[Mapping[str, Any]], Size | None] = lambda summary: None,
+) -> Sources:
+    """The best folder of every experiment below `root`, a full-size one before a reduced one and then the newest.
 
-    stated: docs/results, for experiments that are full-size there and not here, or not here at all.
+    Args:
+        root: runs/; None for what is stated alone.
+        stated: docs/results, for experiments that are full-size there and not here, or not here at all.
+        size_of: a summary to the full size of its experiment, None where that is not known.
     """
-    root, here = Path(root), []
-    for path in sorted(root.glob("*/*/summary.json")):
-        summary = _readable_summary(path.parent)
-        if summary:
-            here.append(Source(summary["name"], summary, path.parent))
+    here, history = [], {}
+    if root is not None:
+        for path in sorted(Path(root).glob("*/*/summary.json")):
+            summary = _readable_summary(path.parent)
+            if summary:
+                here.append(Source(summary["name"], summary, path.parent, size_of(summary)))
+        history = read_history(Path(root) / BENCHMARKS / "history.jsonl")
     documents = read_stated(Path(stated)) if stated is not None else {}
     benchmarks = {entry["benchmark"]: entry for entry in documents.pop(BENCHMARKS, {}).get("entries", ())}
-    there = [Source(name, summary) for name, summary in documents.items()]
-    benchmarks.update(read_history(root / BENCHMARKS / "history.jsonl"))
-    return Sources(_best([*here, *there]), benchmarks, _best(here))
+    there = [Source(name, summary, None, size_of(summary)) for name, summary in documents.items()]
+    return Sources(_best([*here, *there]), {**benchmarks, **history}, _best(here))
 
 
 def _best(found: Sequence[Source]) -> dict[str, Source]:
@@ -159,6 +221,14 @@ def _readable_summary(folder: Path) -> dict[str, Any] | None:
     except (ValueError, OSError):
         return None
     return summary if isinstance(summary, dict) and {"name", "table", "numbers"} <= set(summary) else None
+
+
+def flat_settings(config: Any, prefix: str = "") -> dict[str, Any]:
+    """Nested settings by their dotted names; of none, none."""
+    if isinstance(config, Mapping):
+        parts = [flat_settings(value, f"{prefix}.{name}" if prefix else str(name)) for name, value in config.items()]
+        return {name: value for part in parts for name, value in part.items()}
+    return {} if config is None and not prefix else {prefix: config}
 
 
 def _number(value: Any) -> float:

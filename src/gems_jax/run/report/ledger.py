@@ -5,21 +5,20 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from gems_jax.run.report.claims import Claim, Entry, Verdict, judge_all
+from gems_jax.run.report.claims import DEFINITIONS, Claim, Entry, Verdict, judge_all
 from gems_jax.run.report.gathering import Sources
 
 Ledger = Mapping[str, Sequence[Entry]]  # by theme
 
 SECTION = "claims"
 HEADER = ("the paper says", "where", "its figure", "ours", "measured at", "verdict", "by running")
-RULES = (
-    "Held: the number and its whole 95 % interval are on the claimed side. Held with a condition: in the mean only, or "
-    "with other settings, at a smaller size or in part, as the row says. Not held: the mean is on the other side. "
+BASIS = (
     "Intervals are over seeds (Student t; differences by Welch), or over the measured episodes where there is one "
-    "seed; times, bytes and counts are of one run. Time is per environment step, all seeds together, compilation "
-    "apart. Carried bytes are all arrays that a seed takes from iteration to iteration; resident memory is of the "
-    "process, with XLA and the arms before in it, so its growth is compared."
+    "seed or where the seeds are all alike; bytes and counts are of one run. Time is per environment step, all seeds "
+    "together, compilation apart. Carried bytes are all arrays that a seed takes from iteration to iteration; resident "
+    "memory is of the process, with XLA and the arms before in it, so its growth is compared."
 )
+MEANINGS = tuple(f"{verdict.capitalize()}: {text}" for verdict, text in DEFINITIONS.items())
 
 
 def make_ledger(claims: Mapping[str, Sequence[Claim]], sources: Sources) -> Ledger:
@@ -39,7 +38,8 @@ def tally(entries: Sequence[Entry]) -> str:
 def markdown(ledger: Ledger) -> str:
     """The section of docs/results.md."""
     entries = everything(ledger)
-    lines = ["## The paper's claims", "", f"{len(entries)} claims: {tally(entries)}.", "", RULES, ""]
+    lines = ["## The paper's claims", "", f"{len(entries)} claims: {tally(entries)}.", ""]
+    lines += [*(f"- {meaning}" for meaning in MEANINGS), "", BASIS, ""]
     for theme, group in ledger.items():
         lines += [f"### {theme}", "", _row(HEADER), _row(["---"] * len(HEADER)), *map(_line, group), ""]
         lines += [*_notes(group), ""]

@@ -61,11 +61,11 @@ def overview(sources: Sources, ledger: Ledger, shown: Sequence[Source]) -> str:
         if count
     )
     newest = max((source.day for source in shown), default="")
-    quick = [source.name for source in shown if source.is_quick]
+    reduced = [source.name for source in shown if source.is_reduced]
     stated = [source.name for source in sources.experiments.values() if source.folder is None]
     lines = [f"{len(shown)} experiments and studies{f', the newest of {newest}' if newest else ''}."]
-    if quick:
-        lines.append(f"Only the quick size was run of: {', '.join(quick)}.")
+    if reduced:
+        lines.append(f"Only a reduced size was run of: {', '.join(reduced)}.")
     if stated:
         lines.append(f"Claims are judged by the numbers in docs/results for: {', '.join(stated)}.")
     told = html.paragraphs(lines, "facts") + (html.element("div", badges, class_="badges") if entries else "")

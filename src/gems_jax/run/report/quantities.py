@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol
 from scipy.stats import t as student
 
 from gems_jax.run.labels import readable
-from gems_jax.run.report.gathering import BENCHMARKS, Source, Sources
+from gems_jax.run.report.gathering import BENCHMARKS, LEAST_SEEDS, Source, Sources
 from gems_jax.run.statistics import Interval, mean_interval
 
 CARRIED = ("parameter_bytes", "payoff_bytes", "meta_bytes")  # all that a seed carries from iteration to iteration
@@ -44,9 +44,13 @@ class Found(NamedTuple):
         return self.interval.mean
 
     @property
+    def has_interval(self) -> bool:
+        return not (math.isnan(self.interval.low) or math.isnan(self.interval.high))
+
+    @property
     def standard_error(self) -> tuple[float, float]:
         """(standard error, degrees of freedom), from the 95 % interval; NaN where there is none."""
-        if math.isnan(self.interval.low):
+        if not self.has_interval:
             return math.nan, 1.0
         freedom = self.seeds - 1 if self.seeds > 1 else math.inf  # of one seed it is that of many episodes
         factor = student.ppf(0.975, freedom) if math.isfinite(freedom) else 1.959964
@@ -95,13 +99,15 @@ class Column:
     def _of(self, source: Source, arm: str) -> Found | None:
         if source.last(arm) < self.iterations:
             return None
-        parts = [source.at(arm, column, self.at) for column in self.columns]
+        parts = [source.measured(arm, column, self.at) for column in self.columns]
         known = [part for part in parts if part is not None]
         if not known:
             return None
-        whole = known[0] if len(self.columns) == 1 else Interval(sum(p.mean for p in known), math.nan, math.nan)
+        whole, seeds = known[0]
+        if len(self.columns) > 1:
+            whole, seeds = Interval(sum(part.mean for part, _ in known), math.nan, math.nan), source.seeds(arm)
         label = arm if self.at is None else f"{arm} at iteration {self.at}"
-        return Found(label, whole, source.seeds(arm), self.experiment, source, source.budget(arm), arm)
+        return Found(label, whole, seeds, self.experiment, source, source.budget(arm), arm)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -113,6 +119,7 @@ class Row:
     where: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     label: str = "{}"  # of a row, with its fields
     error: str = ""  # the field with the standard error
+    deviation: str = ""  # or that with the deviation of one of the row's `runs`
     missing: float = math.nan  # what a word instead of a number means
 
     @property
@@ -125,7 +132,7 @@ class Row:
             if self.field in row and all(_among(row.get(name), wanted) for name, wanted in self.where.items()):
                 value = row[self.field]
                 mean = self.missing if isinstance(value, str) else float(value)
-                half = 1.96 * float(row[self.error]) if self.error in row else math.nan
+                half = 1.96 * self._error(row)
                 found.append(
                     Found(
                         self.label.format(**row), Interval(mean, mean - half, mean + half), 1, self.experiment, source
@@ -136,6 +143,11 @@ class Row:
                 self.experiment, f"no {self.field} for {dict(self.where)} in what was run of {self.experiment}"
             )
         return found
+
+    def _error(self, row: Mapping[str, Any]) -> float:
+        if self.deviation in row:
+            return float(row[self.deviation]) / math.sqrt(row["runs"])
+        return float(row[self.error]) if self.error in row else math.nan
 
 
 @dataclasses.dataclass(frozen=True)
@@ -162,7 +174,10 @@ class Figure:
 
 @dataclasses.dataclass(frozen=True)
 class Picture:
-    """Numbers of a picture by words of their names, which end in the last one: of several seeds the mean."""
+    """Numbers of a picture by words of their names, which end in the last one: of several seeds the mean.
+
+    The first word begins with the arm's label and a dot.
+    """
 
     experiment: str
     picture: str
@@ -187,7 +202,11 @@ class Picture:
         label = self.label or " ".join(self.words)
         seeds = len(values)
         told = f"{seeds} seed{'s' * (seeds != 1)}"
-        return [Found(label, mean_interval(values), seeds, self.experiment, source, told)]
+        arm = self.words[0].split(".")[0]
+        found = mean_interval(values)
+        if seeds < LEAST_SEEDS:
+            found = Interval(found.mean, math.nan, math.nan)
+        return [Found(label, found, seeds, self.experiment, source, told, arm if arm in source.arms else "")]
 
 
 def source_of(sources: Sources, experiment: str) -> Source:

@@ -1,4 +1,4 @@
-"""The rules by which claims are judged (`claims.py`): bounds and comparisons.
+"""The rules by which claims are judged (`claims.py`): bounds, which equality keeps, and comparisons, which it breaks.
 
 `combining.py` joins rules, `costs.py` has those of time and memory, `theory.py` those that need no run.
 """
@@ -12,7 +12,7 @@ from scipy.stats import f as fisher
 from scipy.stats import t as student
 
 from gems_jax.run.report.claims import Judged, Verdict, inequality, interval, join, number, worst
-from gems_jax.run.report.gathering import Sources
+from gems_jax.run.report.gathering import LEAST_SEEDS, Sources
 from gems_jax.run.report.quantities import Column, Found, Missing, Quantity
 from gems_jax.run.statistics import Interval
 
@@ -21,7 +21,10 @@ SHOWN = 4  # numbers in a cell; of more, the extremes
 
 @dataclasses.dataclass(frozen=True)
 class Bound:
-    """Every number that is found is at most, or at least, so much. exact: it has no interval, and needs none."""
+    """Every number that is found is at most, or at least, so much; equal to it will do.
+
+    exact: a count or a computed number, which has no interval and needs none.
+    """
 
     of: Quantity
     at_most: float = math.inf
@@ -50,8 +53,7 @@ class Bound:
 
     def _one(self, found: Interval) -> tuple[Verdict, str]:
         if self.exact:
-            holds = self.at_least <= found.mean <= self.at_most
-            return (Verdict.HELD if holds else Verdict.NOT), ""
+            found = Interval(found.mean, found.mean, found.mean)
         sides = []
         if math.isfinite(self.at_most):
             sides.append(Interval(*(value - self.at_most for value in found)))
@@ -63,20 +65,27 @@ class Bound:
 
 @dataclasses.dataclass(frozen=True)
 class Compare:
-    """One number is lower (or higher) than every other one, beyond the interval of the difference (Welch)."""
+    """One number is lower (or higher) than every other one, beyond the interval of the difference (Welch).
+
+    exact: counts, which have no noise. With slack it is no worse than they are by more than that.
+    """
 
     of: Quantity
     others: Quantity
     lower: bool = True
     what: str = ""
     slack: float = 0.0  # by so much it may be on the wrong side
+    exact: bool = False
 
     @property
     def words(self) -> str:
-        side = (
-            ("lower" if self.lower else "higher") if not self.slack else f"no worse by more than {number(self.slack)}"
-        )
-        return f"{self.what or _what(self.of)} is {side} than all that it is compared with"
+        return f"{self.what or _what(self.of)} is {self._side} than all that it is compared with"
+
+    @property
+    def _side(self) -> str:
+        if self.slack:
+            return f"no worse by more than {number(self.slack)}"
+        return "lower" if self.lower else "higher"
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -86,20 +95,29 @@ class Compare:
         (mine, *more), others = self.of.find(sources), self.others.find(sources)
         if more:
             raise ValueError(f"{self.of} means several numbers: one of them is to be compared")
-        sign = 1.0 if self.lower else -1.0
-        margins = [_scaled(difference(mine, other), sign) for other in others]
-        judged = [inequality(Interval(*(value - self.slack for value in margin))) for margin in margins]
+        judged = [inequality(self._margin(mine, other), strict=not self.slack) for other in others]
         verdict = worst([verdict for verdict, _ in judged])
-        better = sum(v is not Verdict.NOT for v, _ in judged)
-        side = "lower" if self.lower else "higher"
-        counted = f"{side} than {better} of {len(others)}" if len(others) > 1 else ""
+        held = sum(v is Verdict.HELD for v, _ in judged)
+        counted = f"{self._side} than {held} of {len(others)}" if len(others) > 1 and held < len(others) else ""
         told = join(counted, _conditions(others, judged, verdict))
         return Judged(verdict, f"{_named(self.of)}{listed([mine])}; {listed(others)}", told, (mine, *others))
+
+    def _margin(self, mine: Found, other: Found) -> Interval:
+        """By how much it is on the wrong side."""
+        margin = difference(mine, other)
+        if self.exact:
+            margin = Interval(margin.mean, margin.mean, margin.mean)
+        if not self.lower:
+            margin = Interval(-margin.mean, -margin.high, -margin.low)
+        return Interval(*(value - self.slack for value in margin))
 
 
 @dataclasses.dataclass(frozen=True)
 class Times:
-    """One number by another is at most, or at least, so much; and both as they are."""
+    """One number by another is at most, or at least, so much; and both as they are.
+
+    Where both have intervals, so has the ratio: its ends are those of the least and the largest that they allow.
+    """
 
     of: Quantity
     by: Quantity
@@ -119,8 +137,15 @@ class Times:
     def judge(self, sources: Sources) -> Judged:
         (one,), (other,) = self.of.find(sources), self.by.find(sources)
         ratio = one.mean / other.mean
-        verdict = Verdict.HELD if self.at_least <= ratio <= self.at_most else Verdict.NOT
-        return Judged(verdict, f"{number(ratio)} times: {listed([one, other])}", "", (one, other))
+        ends = (ratio, ratio)
+        if one.has_interval and other.has_interval and other.interval.low > 0:
+            ends = (one.interval.low / other.interval.high, one.interval.high / other.interval.low)
+        if math.isfinite(self.at_most):
+            margin = Interval(*(value - self.at_most for value in (ratio, *ends)))
+        else:
+            margin = Interval(*(self.at_least - value for value in (ratio, *reversed(ends))))
+        verdict, condition = inequality(margin)
+        return Judged(verdict, f"{number(ratio)} times: {listed([one, other])}", condition, (one, other))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -141,8 +166,8 @@ class Same:
 
     def judge(self, sources: Sources) -> Judged:
         (one,), (other,) = self.of.find(sources), self.other.find(sources)
-        holds = abs(one.mean - other.mean) <= self.within
-        return Judged(Verdict.HELD if holds else Verdict.NOT, listed([one, other]), "", (one, other))
+        apart = abs(one.mean - other.mean) - self.within
+        return Judged(inequality(Interval(apart, apart, apart))[0], listed([one, other]), "", (one, other))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -162,13 +187,16 @@ class Steadier:
 
     def judge(self, sources: Sources) -> Judged:
         (mine,), (other,) = self.of.find(sources), self.other.find(sources)
-        if min(mine.seeds, other.seeds) < 2:
-            raise Missing(mine.experiment, f"one seed of {mine.experiment} has no deviation")
-        mean = deviation(mine) / deviation(other) if deviation(other) else math.inf
+        if min(mine.seeds, other.seeds) < LEAST_SEEDS:
+            raise Missing(mine.experiment, f"fewer than {LEAST_SEEDS} seeds of {mine.experiment} tell no deviation")
+        mean = deviation(mine) / deviation(other) if deviation(other) else math.inf if deviation(mine) else 1.0
         low, high = (
             mean / math.sqrt(float(fisher.ppf(level, mine.seeds - 1, other.seeds - 1))) for level in (0.975, 0.025)
         )
-        verdict, condition = inequality(Interval(mean - 1, low - 1, high - 1))
+        margin = Interval(mean - 1, low - 1, high - 1)
+        if deviation(mine) == deviation(other) == 0:
+            margin = Interval(0.0, 0.0, 0.0)
+        verdict, condition = inequality(margin, strict=True)
         told = f"deviations {number(deviation(mine))} and {number(deviation(other))}: {number(mean)} times"
         return Judged(verdict, f"{told} [{number(low)}, {number(high)}]", condition, (mine, other))
 
@@ -197,14 +225,19 @@ class BestAmong:
             raise Missing(found[0].experiment, f"not both kinds of arms in what was run of {found[0].experiment}")
         place = found.index(mine[0]) + 1
         rival = next(one for one in found if one not in mine)
-        verdict, condition = inequality(difference(mine[0], rival))
+        verdict, condition = inequality(difference(mine[0], rival), strict=True)
         told = f"best of the named: {listed(mine[:1])}, place {place} of {len(found)}; best of the others: "
         return Judged(verdict, told + listed([rival]), condition, (mine[0], rival))
 
 
 def difference(one: Found, other: Found) -> Interval:
-    """one - other with its 95 % interval by Welch; without one where either has none."""
+    """one - other with its 95 % interval by Welch; without one where either has none.
+
+    An arm with the very same numbers at two iterations has not moved: its difference is 0 without noise.
+    """
     mean = one.mean - other.mean
+    if one.arm and (one.experiment, one.arm, one.interval) == (other.experiment, other.arm, other.interval):
+        return Interval(0.0, 0.0, 0.0)
     (mine, my_freedom), (theirs, their_freedom) = one.standard_error, other.standard_error
     variance = mine**2 + theirs**2
     if math.isnan(variance):
@@ -238,10 +271,6 @@ def _conditions(found: list[Found], judged: list[tuple[Verdict, str]], verdict: 
             said.setdefault(condition, []).append(one.label)
     told = [text if len(who) == len(found) else f"{text} ({_few(who)})" for text, who in said.items()]
     return join(*told)
-
-
-def _scaled(margin: Interval, sign: float) -> Interval:
-    return margin if sign > 0 else Interval(-margin.mean, -margin.high, -margin.low)
 
 
 def _what(of: Quantity) -> str:

@@ -11,12 +11,13 @@ from gems_jax.run.report import html
 from gems_jax.run.report.claims import Entry, Verdict, number
 from gems_jax.run.report.describing import EXPLAINED, circumstances, costs, reasons, settings
 from gems_jax.run.report.gathering import Source
-from gems_jax.run.report.ledger import RULES, Ledger, everything, tally
+from gems_jax.run.report.ledger import BASIS, MEANINGS, Ledger, everything, tally
 from gems_jax.run.summary import Table
 
 REMARK = {
     Verdict.HELD: "Remark",
     Verdict.CONDITION: "Condition",
+    Verdict.UNDECIDED: "Why not",
     Verdict.NOT: "Remark",
     Verdict.UNKNOWN: "Why not",
 }
@@ -24,6 +25,7 @@ MAX_EMBEDDED = 3_000_000  # bytes of a replay or a CSV; larger ones are named
 KIND = {
     Verdict.HELD: "held",
     Verdict.CONDITION: "condition",
+    Verdict.UNDECIDED: "undecided",
     Verdict.NOT: "not",
     Verdict.UNKNOWN: "unknown",
 }
@@ -68,7 +70,7 @@ def claims(ledger: Ledger) -> str:
     parts = [
         html.element("h2", "The paper's claims"),
         html.paragraphs([f"{len(entries)} claims: {tally(entries)}."], "question"),
-        html.folded("How verdicts are reached", html.paragraphs([RULES])),
+        html.folded("How verdicts are reached", html.paragraphs([*MEANINGS, BASIS])),
         html.element("div", "".join(buttons), class_="filter"),
     ]
     for title, group in ledger.items():

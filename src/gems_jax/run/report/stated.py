@@ -28,21 +28,25 @@ def stated_numbers(summary: Mapping[str, Any], columns: Collection[str]) -> dict
     kept |= {f"{column}_interval" for column in kept}
     rows = [row for row in summary["numbers"] if "column" not in row or row["column"] in kept]
     arms = {
-        label: {field: arm[field] for field in ("game", "method", "iterations") if field in arm}
+        label: {field: arm[field] for field in ("game", "method", "iterations", "config") if field in arm}
         for label, arm in (summary.get("arms") or {}).items()
     }
     return {**{field: summary[field] for field in FIELDS if field in summary}, "arms": arms, "numbers": rows}
 
 
 def write_stated(folder: Path, record: Mapping[str, Any]) -> Path:
-    """One number per line, with six digits: small, and a change shows as such."""
+    """One arm and one number per line, numbers with six digits: small, and a change shows as such."""
     folder.mkdir(parents=True, exist_ok=True)
-    rows = [json.dumps({name: _short(value) for name, value in row.items()}) for row in record.get("numbers", ())]
-    head = json.dumps({name: value for name, value in record.items() if name != "numbers"}, indent=1)
-    body = ",\n  ".join(rows)
-    text = head[:-2] + (',\n "numbers": [\n  ' + body + "\n ]\n}" if "numbers" in record else "\n}")
+    head = json.dumps({name: value for name, value in record.items() if name not in ("arms", "numbers")}, indent=1)
+    parts = [head[:-2]]
+    if "arms" in record:
+        arms = [f"{json.dumps(label)}: {json.dumps(arm)}" for label, arm in record["arms"].items()]
+        parts.append(' "arms": {\n  ' + ",\n  ".join(arms) + "\n }")
+    if "numbers" in record:
+        rows = [json.dumps({name: _short(value) for name, value in row.items()}) for row in record["numbers"]]
+        parts.append(' "numbers": [\n  ' + ",\n  ".join(rows) + "\n ]")
     path = folder / f"{record['name']}.json"
-    replace_text(path, text + "\n")
+    replace_text(path, ",\n".join(parts) + "\n}\n")
     return path
 
 

@@ -2,13 +2,13 @@
 
 LIGHT = """
 --ground:#fbfbf9;--paper:#ffffff;--ink:#1c2328;--soft:#55606a;--line:#dfe2e4;--accent:#0b5cab;--code:#f0f1f2;
---held:#0a6b3d;--held-ground:#e0f2e8;--condition:#7a5200;--condition-ground:#fbf0d2;--not:#a1261b;
---not-ground:#fbe3e0;--unknown:#4e5964;--unknown-ground:#e9ecef;
+--held:#0a6b3d;--held-ground:#e0f2e8;--condition:#7a5200;--condition-ground:#fbf0d2;--undecided:#3f4d8a;
+--undecided-ground:#e6e9f8;--not:#a1261b;--not-ground:#fbe3e0;--unknown:#4e5964;--unknown-ground:#e9ecef;
 """
 DARK = """
 --ground:#14181b;--paper:#1d2226;--ink:#e6e9eb;--soft:#a4adb5;--line:#343b41;--accent:#7cb8f7;--code:#2a3035;
---held:#7fdcab;--held-ground:#143726;--condition:#f2cc78;--condition-ground:#3c2f10;--not:#ff9d92;
---not-ground:#45201c;--unknown:#b6c0c9;--unknown-ground:#2c343a;
+--held:#7fdcab;--held-ground:#143726;--condition:#f2cc78;--condition-ground:#3c2f10;--undecided:#b3c0ff;
+--undecided-ground:#252c4d;--not:#ff9d92;--not-ground:#45201c;--unknown:#b6c0c9;--unknown-ground:#2c343a;
 """
 STYLE = (
     f"""
@@ -69,6 +69,7 @@ ul{padding-left:1.2rem}
 .badge{display:inline-block;border-radius:1rem;padding:.05rem .7rem;font-size:.83rem;font-weight:600;white-space:nowrap}
 .held{color:var(--held);background:var(--held-ground)}
 .condition{color:var(--condition);background:var(--condition-ground)}
+.undecided{color:var(--undecided);background:var(--undecided-ground)}
 .not{color:var(--not);background:var(--not-ground)}
 .unknown{color:var(--unknown);background:var(--unknown-ground)}
 .badges{display:flex;flex-wrap:wrap;gap:.4rem;margin:1rem 0}

@@ -97,6 +97,7 @@ def meta_game_study(quick: bool = False) -> Findings:
             "rule": setting.label,
             "episodes": setting.episodes or "exact",
             **{f"{name}_{t}": float(getattr(g, name)[:, t - 1].mean()) for name in g._fields for t in marks},
+            **{f"{name}_{t}_error": _error(getattr(g, name)[:, t - 1]) for name in g._fields for t in marks},
         }
         for setting, g in found.items()
     ]
@@ -106,6 +107,11 @@ def meta_game_study(quick: bool = False) -> Findings:
 
 _RULES = (Setting(True, "const", 0), Setting(False, "const", 0))
 _SCHEDULES = tuple(Setting(True, schedule, 0) for schedule in SCHEDULES)
+
+
+def _error(gaps_of_games: np.ndarray) -> float:
+    """Standard error of the mean over the games."""
+    return float(gaps_of_games.std(ddof=1) / np.sqrt(len(gaps_of_games)))
 
 
 def _table(numbers: list[dict[str, Any]], marks: list[int]) -> Table:
