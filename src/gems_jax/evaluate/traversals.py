@@ -49,7 +49,7 @@ def sample_traversal(
     key: Array,
     deal: Histories,
     policy: Array,
-    player: int,
+    player: int | Array,
     exploration: float | Array | None,
     baseline: Array | None,
 ) -> Traversal:
@@ -59,7 +59,7 @@ def sample_traversal(
         key: typed PRNG key; consumed.
         deal: nodes [M] of one deal.
         policy: [I, A], what everybody plays.
-        player: whose regrets are estimated (static).
+        player: whose regrets are estimated.
         exploration: epsilon of outcome sampling; None for external sampling (static).
         baseline: [M, K, players], values of the slots for every player; None for 0, and then only the player's own
             payoffs are followed.
@@ -80,11 +80,11 @@ def sample_traversal(
         inverse = jnp.where(own, deal.open, inverse)
     weight = _reach_weights(deal, inverse * jnp.where(own, 1.0, played))
     column = 0 if baseline is None else player
-    payoff = deal.payoff[:, player : player + 1] if baseline is None else deal.payoff
+    payoff = deal.payoff[:, player][:, None] if baseline is None else deal.payoff
     behind, here = _sampled_values(deal, payoff, played, inverse, baseline)
     control = 0.0 if baseline is None else baseline[..., column]
     estimate = control + inverse * (behind[..., column] - control)
-    gain = jnp.where(own & deal.open, weight[:, None] * (estimate - here[:, column : column + 1]), 0.0)
+    gain = jnp.where(own & deal.open, weight[:, None] * (estimate - here[:, column][:, None]), 0.0)
     reached = weight > 0
     return Traversal(
         regrets=jnp.zeros_like(policy).at[deal.infoset].add(gain[:, : policy.shape[1]]),
