@@ -18,6 +18,12 @@ METHODS = ("os_mccfr", "es_mccfr")
 BASELINES = ("none", "learned")
 
 
+def random_game(seed):
+    """A zero-sum game of 5 x 5 actions with payoffs uniform in [-1, 1]."""
+    payoffs = np.random.default_rng(seed).uniform(-1, 1, (5, 5))
+    return make_game("matrix", payoffs=np.stack([payoffs, -payoffs]))
+
+
 def gaps(game, method, iterations, seeds, **changes):
     """NashConv of the average policy of every seed, and the env steps [seeds, iterations]."""
     tree, solver = build_tree(game), make_solver(method, game, DEFAULTS[method].replace(**changes))
@@ -33,11 +39,11 @@ def gaps(game, method, iterations, seeds, **changes):
 
 @pytest.mark.parametrize("baseline", BASELINES)
 @pytest.mark.parametrize("method", METHODS)
-def test_kuhn_within_a_fifth_of_a_million_steps(method, baseline):
-    """Exploitability below .03 on seeds 0-2 after 8 iterations of 25,750 steps, which the run keeps to."""
-    found, steps = gaps(KUHN, method, 8, range(3), baseline=baseline, env_steps=25_750)
-    assert (found / 2 < 0.03).all()
-    total = np.cumsum(steps, axis=1) - 25_750 * np.arange(1, 9)
+def test_kuhn_within_a_tenth_of_a_million_steps(method, baseline):
+    """Exploitability below .05 on seeds 0-2 after 4 iterations of 25,750 steps, which the run keeps to."""
+    found, steps = gaps(KUHN, method, 4, range(3), baseline=baseline, env_steps=25_750)
+    assert (found / 2 < 0.05).all()
+    total = np.cumsum(steps, axis=1) - 25_750 * np.arange(1, 5)
     assert (total >= 0).all() and (total < 12).all()
 
 
@@ -55,9 +61,17 @@ def test_kuhn_within_a_million_steps():
 
 @pytest.mark.parametrize("method", METHODS)
 def test_matrix_games(method):
-    """Rock-paper-scissors, the biased one and five random 5 x 5 zero-sum games after 20 x 12,800 episodes or fewer."""
-    draws = np.random.default_rng(0).uniform(-1, 1, (5, 5, 5))
-    games = [RPS, make_game("biased_rps"), *(make_game("matrix", payoffs=np.stack([a, -a])) for a in draws)]
+    """NashConv of rock-paper-scissors, the biased one and a random 5 x 5 game, seeds 0-4, after 12,800 steps."""
+    for game, bound in ((RPS, 0.15), (make_game("biased_rps"), 0.3), (random_game(0), 0.2)):
+        found, _ = gaps(game, method, 1, range(5), env_steps=12_800)
+        assert (found < bound).all(), (game, found)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", METHODS)
+def test_matrix_games_with_twenty_times_the_steps(method):
+    """The same after 20 iterations of 12,800 steps, with five random zero-sum games of 5 x 5 actions."""
+    games = [RPS, make_game("biased_rps"), *map(random_game, range(5))]
     for game, bound in zip(games, [0.15, 0.15] + [0.2] * 5, strict=True):
         found, _ = gaps(game, method, 20, range(5), env_steps=12_800)
         assert (found < bound).all(), (game, found)
@@ -65,8 +79,8 @@ def test_matrix_games(method):
 
 @pytest.mark.parametrize(("plus", "linear"), [(True, False), (False, True), (True, True)])
 def test_variants_and_three_players(plus, linear):
-    found, _ = gaps(KUHN, "es_mccfr", 8, [0], plus=plus, linear=linear, env_steps=25_750)
-    assert found[0] / 2 < 0.03
+    found, _ = gaps(KUHN, "es_mccfr", 4, [0], plus=plus, linear=linear, env_steps=25_750)
+    assert found[0] / 2 < 0.05
     payoffs = np.stack([np.moveaxis(np.broadcast_to([0.0, 1.0], (2, 2, 2)), 2, p) for p in range(3)])
     game = make_game("matrix", payoffs=payoffs)
     for method in METHODS:
@@ -99,7 +113,7 @@ def test_the_baseline_learns_what_it_walks():
     second = np.asarray(histories.player[0]) == 1
     held = np.abs(baseline[second]).sum(axis=-1) > 0
     np.testing.assert_array_equal(baseline[second][held], payoff[children[second]][held])
-    # Seat 0's traversal walks one slot of each of seat 1's nodes, seat 1's all slots of one: 5 slots, some with payoff 0.
+    # Seat 0's traversal walks one slot of each of seat 1's nodes, seat 1's all of one: 5 slots, some with payoff 0.
     assert 3 <= held.sum() <= 5
     assert (np.abs(baseline[0]).sum(axis=-1) <= np.abs(payoff).max() * 2).all()
 
@@ -125,8 +139,8 @@ def test_profiles_and_counts(method):
 
 def test_sums_do_not_stall():
     """float32 alone stops at 2^24 when ones are added; a compensated sum goes on."""
-    start = jnp.stack([jnp.float32(2**24), jnp.float32(0)])
-    after = jax.jit(lambda sums: jax.lax.fori_loop(0, 1001, lambda _, s: add_compensated(s, jnp.float32(1)), sums))(start)
+    start, one = jnp.stack([jnp.float32(2**24), jnp.float32(0)]), jnp.float32(1)
+    after = jax.jit(lambda sums: jax.lax.fori_loop(0, 1001, lambda _, now: add_compensated(now, one), sums))(start)
     assert abs(float(after[0]) - (2**24 + 1001)) <= 1 and float(jnp.float32(2**24) + 1) == 2**24
 
 

@@ -58,7 +58,7 @@ def sample(key, histories, deals, policy, baseline, external, count):
     def one(key, player):
         key_deal, key_walk = jax.random.split(key)
         number = draw_deal(key_deal, deals)
-        deal = jax.tree.map(lambda leaf: leaf[number], histories)
+        deal = histories.take(number)
         control = None if baseline is None else baseline[number]
         found = sample_traversal(key_walk, deal, policy, player, None if external else 0.6, control)
         met = (found.regrets != 0).astype(jnp.float32)

@@ -180,7 +180,7 @@ def _round(
     episodes, env_steps = now.episodes, now.env_steps
     for player in range(tree.num_players):
         number = draw_deal(keys[2 * player], deals)
-        deal = jax.tree.map(lambda leaf: leaf[number], histories)
+        deal = histories.take(number)
         control = baseline[number] if config.baseline == "learned" else None
         found = sample_traversal(keys[2 * player + 1], deal, policy, player, exploration, control)
         regrets = regrets + found.regrets

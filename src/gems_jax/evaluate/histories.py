@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -48,6 +49,10 @@ class Histories:
     @property
     def levels(self) -> tuple[tuple[int, int], ...]:
         return tuple(zip((0, *self.level_ends[:-1]), self.level_ends, strict=True))
+
+    def take(self, deal: Array) -> Histories:
+        """Return the nodes [M] of one deal [] out of those of all of them."""
+        return jax.tree.map(lambda leaf: leaf[deal], self)
 
 
 def build_histories(game: Game) -> tuple[Histories, Array]:
