@@ -1,5 +1,7 @@
 """Monte-Carlo CFR as a solver: what it reaches, what it counts, how it keeps to a budget."""
 
+from types import SimpleNamespace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -150,7 +152,8 @@ def test_budgets_and_refusals():
     with pytest.raises(NotEnumerableError):
         make_solver("os_mccfr", make_game("pgx:connect_four"))
     with pytest.raises(NotEnumerableError, match="one player per seat"):
-        make_solver("es_mccfr", make_game("deceptive_messages"))
+        teams = SimpleNamespace(name="teams", num_seats=3, player_of_seat=(0, 0, 1), population_of_player=(0, 1))
+        make_solver("es_mccfr", teams)
     with pytest.raises(ValueError, match="exploration"):
         make_solver("os_mccfr", KUHN, OutcomeSamplingConfig(exploration=0.0))
     with pytest.raises(ValueError, match="takes a OutcomeSamplingConfig: got McCfrConfig"):
