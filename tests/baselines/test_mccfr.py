@@ -41,11 +41,11 @@ def gaps(game, method, iterations, seeds, **changes):
 
 @pytest.mark.parametrize("baseline", BASELINES)
 @pytest.mark.parametrize("method", METHODS)
-def test_kuhn_within_a_tenth_of_a_million_steps(method, baseline):
-    """Exploitability below .05 on seeds 0-2 after 4 iterations of 25,750 steps, which the run keeps to."""
-    found, steps = gaps(KUHN, method, 4, range(3), baseline=baseline, env_steps=25_750)
+def test_kuhn_within_fifty_thousand_steps(method, baseline):
+    """Exploitability below .05 on seeds 0 and 1 after 2 iterations of 25,750 steps, which the run keeps to."""
+    found, steps = gaps(KUHN, method, 2, range(2), baseline=baseline, env_steps=25_750)
     assert (found / 2 < 0.05).all()
-    total = np.cumsum(steps, axis=1) - 25_750 * np.arange(1, 5)
+    total = np.cumsum(steps, axis=1) - 25_750 * np.arange(1, 3)
     assert (total >= 0).all() and (total < 12).all()
 
 
@@ -80,14 +80,16 @@ def test_matrix_games_with_twenty_times_the_steps(method):
 
 
 @pytest.mark.parametrize(("plus", "linear"), [(True, False), (False, True), (True, True)])
-def test_variants_and_three_players(plus, linear):
-    found, _ = gaps(KUHN, "es_mccfr", 4, [0], plus=plus, linear=linear, env_steps=25_750)
+def test_variants(plus, linear):
+    found, _ = gaps(KUHN, "es_mccfr", 2, [0], plus=plus, linear=linear, env_steps=25_750)
     assert found[0] / 2 < 0.05
+
+
+def test_three_players_find_what_everybody_likes_best():
     payoffs = np.stack([np.moveaxis(np.broadcast_to([0.0, 1.0], (2, 2, 2)), 2, p) for p in range(3)])
     game = make_game("matrix", payoffs=payoffs)
     for method in METHODS:
-        config = DEFAULTS[method].replace(plus=plus, linear=linear, baseline="learned", traversals=50)
-        solver = make_solver(method, game, config)
+        solver = make_solver(method, game, DEFAULTS[method].replace(baseline="learned", traversals=50))
         state, _ = solver.step(solver.init(jax.random.key(0)), jax.random.key(1))
         np.testing.assert_allclose(regret_matching(build_tree(game), state.regrets), [[0, 1]] * 3, atol=1e-6)
 

@@ -106,7 +106,7 @@ def test_sampled_regrets_are_unbiased(name, baseline, external):
     legal = np.asarray(tree.legal)
     wrong = 2.0 * np.random.default_rng(1).normal(size=behind.shape)
     control = {"none": None, "wrong": wrong, "exact": behind}[baseline]
-    count = 2_000 if name == "chance after moves" else 20_000
+    count = 2_000 if name == "chance after moves" else 10_000
     mean, variance, met = moments(name, external, control, count)
     often = met >= 50  # a standard error from a handful of visits means nothing
     assert often[legal].all() or (name == "chance after moves" and often.sum() > 50)
