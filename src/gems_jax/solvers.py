@@ -13,6 +13,7 @@ from gems_jax.baselines.anytime import APSRO, EPSRO, anytime_solver
 from gems_jax.baselines.cfr import TabularConfig, cfr_solver, xfp_solver
 from gems_jax.baselines.fxp import FxpConfig, fxp_solver
 from gems_jax.baselines.jpsro import JpsroConfig, NeuplJpsroConfig, jpsro_solver
+from gems_jax.baselines.mccfr import McCfrConfig, OutcomeSamplingConfig, mccfr_solver
 from gems_jax.baselines.neupl import SIMPLEX_NEUPL, NeuplConfig, neupl_solver
 from gems_jax.baselines.p2sro import P2sroConfig, p2sro_solver
 from gems_jax.baselines.psro import A_PSRO, ALPHA_PSRO, DOUBLE_ORACLE, FUSION_PSRO, PsroConfig, psro_solver
@@ -62,6 +63,8 @@ DEFAULTS: dict[str, Any] = {
     "cfr": TabularConfig(),
     "cfr_plus": TabularConfig(),
     "xfp": TabularConfig(),
+    "os_mccfr": OutcomeSamplingConfig(),
+    "es_mccfr": McCfrConfig(),
     "random": RandomConfig(),
 }
 
@@ -102,6 +105,8 @@ _MAKE: dict[str, Callable[[Game, Any], Solver]] = {
     "cfr": functools.partial(cfr_solver, plus=False),
     "cfr_plus": functools.partial(cfr_solver, plus=True),
     "xfp": xfp_solver,
+    "os_mccfr": functools.partial(mccfr_solver, external=False),
+    "es_mccfr": functools.partial(mccfr_solver, external=True),
     "random": random_solver,
 }
 METHODS: dict[str, Callable[[Game, Any], Solver]] = {name: _method(name, make) for name, make in _MAKE.items()}

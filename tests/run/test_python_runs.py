@@ -37,7 +37,8 @@ LEARNERS = {
     "snapshots": 2,
     "directions": 2,
 }
-METHODS = sorted(set(DEFAULTS) - {"gems", "cfr", "cfr_plus", "xfp"})
+ON_THE_TREE = ("cfr", "cfr_plus", "xfp", "os_mccfr", "es_mccfr")
+METHODS = sorted(set(DEFAULTS) - {"gems", *ON_THE_TREE})
 
 
 @pytest.fixture(autouse=True)
@@ -120,10 +121,11 @@ def test_every_method_plays(method):
     assert 0 <= float(row["score_random"]) <= 1
 
 
-@pytest.mark.parametrize("method", ["cfr", "cfr_plus", "xfp"])
+@pytest.mark.parametrize("method", ON_THE_TREE)
 def test_tabular_methods_walk_openspiel(method):
     game = make_game("openspiel:kuhn_poker")
-    solver = make_solver(method, game)
+    few = {"traversals": 100} if hasattr(DEFAULTS[method], "traversals") else {}
+    solver = make_solver(method, game, DEFAULTS[method].replace(**few))
     monitor = make_monitor(game, solver)
     gap = run(solver, iterations=30, measure=monitor.measure, init_monitor=monitor.init).rows["exploitability_average"]
     assert gap[0, -1] < 0.1

@@ -126,21 +126,35 @@ def _value_of(game: Any) -> Hashable:
 
 @lru_cache(maxsize=64)
 def _cached_build(key: _Key, max_nodes: int) -> GameTree:
-    # Inside a trace the walk must still run now. Outside, the same context would only make it slow.
-    tracing = isinstance(jnp.zeros(()), jax.core.Tracer)
-    with jax.ensure_compile_time_eval() if tracing else contextlib.nullcontext():
+    with eager_evaluation():
         walk = Walk(key.game, max_nodes)
         return _arrays(walk, walk.run())
 
 
-def _arrays(walk: Walk, leaves: list[Positions]) -> GameTree:
-    """Sorts the information sets by (level, seat, discovery) and renumbers the sequences accordingly."""
-    actions, total, seats = walk.game.num_actions, len(walk.seat), walk.game.num_seats
-    parent, seat = np.asarray(walk.parent, int), np.asarray(walk.seat, int)
+def eager_evaluation() -> contextlib.AbstractContextManager[None]:
+    """Return the context in which a walk runs now, also inside a trace. Outside, it would only make the walk slow."""
+    tracing = isinstance(jnp.zeros(()), jax.core.Tracer)
+    return jax.ensure_compile_time_eval() if tracing else contextlib.nullcontext()
+
+
+def sort_infosets(walk: Walk) -> tuple[np.ndarray, np.ndarray]:
+    """Sort the information sets of a finished walk by (level, seat, discovery).
+
+    Returns:
+        The discovered information set at each index of the tree [I], and the levels in the order of discovery [I].
+    """
+    parent, total = np.asarray(walk.parent, int), len(walk.seat)
     level = np.zeros(total, int)
     for infoset in range(total):  # parents were discovered before
-        level[infoset] = 0 if parent[infoset] < 0 else level[parent[infoset] // actions] + 1
-    order = np.lexsort((np.arange(total), seat, level))
+        level[infoset] = 0 if parent[infoset] < 0 else level[parent[infoset] // walk.game.num_actions] + 1
+    return np.lexsort((np.arange(total), np.asarray(walk.seat, int), level)), level
+
+
+def _arrays(walk: Walk, leaves: list[Positions]) -> GameTree:
+    """Sorts the information sets and renumbers the sequences accordingly."""
+    actions, total, seats = walk.game.num_actions, len(walk.seat), walk.game.num_seats
+    parent, seat = np.asarray(walk.parent, int), np.asarray(walk.seat, int)
+    order, level = sort_infosets(walk)
     place = np.argsort(order)
 
     def renumber(sequence: np.ndarray, owner: np.ndarray) -> Array:

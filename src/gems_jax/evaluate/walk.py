@@ -104,6 +104,16 @@ class Positions:
         return Positions(_take(self.states, rows), self.chance[rows], self.returns[rows], self.last[rows])
 
 
+@dataclasses.dataclass
+class Layer:
+    """How the unfinished positions of one depth, [m], lead to the [n] positions of the next."""
+
+    infosets: np.ndarray  # [m, S] in the order of discovery, -1 where a seat does not move
+    parent: np.ndarray  # [n] int, from 0 to m - 1
+    actions: np.ndarray  # [n, S] int32, 0 where a seat does not move
+    chance: np.ndarray  # [n] float64, probability of the position after its joint action
+
+
 class Walk:
     """One walk: `run()` returns the leaves and leaves the information sets behind, in the order of discovery.
 
@@ -118,6 +128,9 @@ class Walk:
         self.legal: list[np.ndarray] = []
         self.seat: list[int] = []
         self.parent: list[int] = []
+        self.layers: list[Layer] = []  # one per depth that was expanded
+        self.deal_chance = np.zeros(0)  # [deals]
+        self.done: list[np.ndarray] = []  # one per depth, [n] bool, which of its positions are finished
         self.number: list[int] = []  # what the game itself calls the information set, where it does
         # As an argument, so that matrix games which differ only in their numbers share one compilation.
         self.advance = partial(_advance_jit, game) if registered(game) else jax.jit(partial(_advance, game))
@@ -145,9 +158,11 @@ class Walk:
     def run(self) -> list[Positions]:
         """The finished positions of every depth, without their states."""
         positions, leaves = self.deals(), []
+        self.deal_chance = positions.chance
         for depth in range(self.game.max_steps + 1):
             done = np.asarray(positions.states.done, bool)
             self.nodes += done.size
+            self.done.append(done)
             leaves.append(dataclasses.replace(positions.take(done), states=None))  # type: ignore[arg-type]
             if done.all():
                 return leaves
@@ -180,9 +195,10 @@ class Walk:
         last = np.where(infosets[rows] >= 0, taken, positions.last[rows])
         if hasattr(self.game, "branches"):
             after, masses, parents = self.branch(state, rows, actions)
-            rows, last = rows[parents], last[parents]
+            rows, last, actions = rows[parents], last[parents], actions[parents]
         else:
             after, masses = self.step(state, rows, actions, depth), np.ones(rows.size)
+        self.layers.append(Layer(infosets, rows, actions, masses))
         return Positions(after, positions.chance[rows] * masses, positions.returns[rows] + after.reward, last)
 
     def branch(self, states: GameState, rows: np.ndarray, actions: np.ndarray) -> tuple[Any, np.ndarray, np.ndarray]:
