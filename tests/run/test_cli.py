@@ -132,15 +132,15 @@ def test_games_and_a_game_of_ones_own(tmp_path: Path, monkeypatch: pytest.Monkey
     assert done.code == 0 and "kuhn_poker" in done.out and "pgx:hex" in done.out, done
     (tmp_path / "own.py").write_text(
         "from gems_jax.games import matrix_game\n"
-        "def Fair(prize: float = 1.0):\n    return matrix_game([[prize, -prize], [-prize, prize]], name='fair')\n"
+        "Fair = matrix_game([[2.0, -2.0], [-2.0, 2.0]], name='fair')\n"
         "class Broken:\n    name = 'broken'\n"
-        "def Bad():\n    raise KeyError('no cards')\n"
+        "class Bad(type(Fair)):\n    def __init__(self):\n        raise KeyError('no cards')\n"
     )
     monkeypatch.chdir(tmp_path)  # a game of one's own lies in the current folder
     monkeypatch.setattr(sys, "path", list(sys.path))
-    sound = call("games", "--check", "own:Fair", "--game-option", "prize=2")
+    sound = call("games", "--check", "own:Fair")
     assert sound.code == 0 and "own:Fair: sound. 2 seats, 2 actions" in sound.out, sound
-    assert_one_line(call("games", "--check", "own:Broken"), 1, "not a sound game yet", "lacks num_seats")
+    assert_one_line(call("games", "--check", "own:Broken"), 2, "is a class without init, step, num_seats")
     assert_one_line(call("train", "own:Bad"), 2, "'own:Bad' cannot be made: KeyError: 'no cards'")
     assert not (tmp_path / "runs").exists()
 

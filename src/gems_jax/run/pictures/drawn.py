@@ -11,6 +11,7 @@ import numpy as np
 
 from gems_jax.run.directory import slug
 from gems_jax.run.load import LoadedPolicy, RunState, load_state, policy_of
+from gems_jax.types import Game
 
 if TYPE_CHECKING:
     from gems_jax.run.spec import Plan
@@ -31,7 +32,7 @@ class Trained(NamedTuple):
 def trained(plan: Plan, folder: Path) -> dict[str, list[Trained]]:
     """The last checkpoint of every seed, by the label of its arm. Random play, which learns nothing, is left out."""
     found = {
-        arm.label: [_trained(folder / slug(arm.label), seed) for seed in plan.spec.seeds]
+        arm.label: [_trained(folder / slug(arm.label), seed, plan.games[arm.label]) for seed in plan.spec.seeds]
         for arm, *_ in plan.arms
         if arm.method != "random"
     }
@@ -40,14 +41,14 @@ def trained(plan: Plan, folder: Path) -> dict[str, list[Trained]]:
     return found
 
 
-def _trained(path: Path, seed: int) -> Trained:
-    found = load_state(path, seed=seed)
+def _trained(path: Path, seed: int, game: Game) -> Trained:
+    found = load_state(path, seed=seed, game=game)
     return _seen(found)
 
 
-def untrained(path: Path, seed: int) -> Trained:
+def untrained(path: Path, seed: int, game: Game) -> Trained:
     """The same before its first iteration: what a picture shows that training has no part in."""
-    found = load_state(path, seed=seed)
+    found = load_state(path, seed=seed, game=game)
     return _seen(found._replace(state=found.problem.solver.init(jax.random.key(seed)), iteration=0))
 
 

@@ -56,7 +56,7 @@ def embeddings(plan: Plan, folder: Path) -> Drawn:
         found = {f"seed {member.policy.seed}": embed(member) for member in members}
         told = {seed: quantities(seen) for seed, seen in found.items()}
         files[f"embeddings-{slug(label)}.png"] = _figure(label, found, told)
-        before = untrained(folder / slug(label), members[0].policy.seed)
+        before = untrained(folder / slug(label), members[0].policy.seed, plan.games[label])
         numbers[label] = told | {"untrained": quantities(embed(before))}
     return Drawn(files, numbers)
 

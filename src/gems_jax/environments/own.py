@@ -1,0 +1,50 @@
+"""Imports a user's own class by its name, `package.module:MyClass`.
+
+Only names that a user typed, or that stand in a file that the user trusts, may come here: importing runs code.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+
+class NotAGameError(ValueError):
+    """A name of a user's own does not lead to a game. What it leads to, if anything, was not called."""
+
+
+class UnknownNameError(NotAGameError):
+    """There is no module or attribute of that name."""
+
+
+def import_own(name: str) -> Any:
+    """Imports the object that `package.module:Attribute` names. Nothing is called.
+
+    Args:
+      name: an absolute module and an attribute of it, which may be nested (`module:Outer.Inner`).
+
+    Returns:
+      The object, whatever it is: callers check it before they call it.
+
+    Raises:
+      UnknownNameError: if the name is malformed, or if there is no such module or attribute.
+      ImportError: if the module exists and cannot import something itself.
+    """
+    module, _, attribute = name.partition(":")
+    if not all(part.isidentifier() for text in (module, attribute) for part in text.split(".")):
+        raise UnknownNameError(f"{name!r} is not of the form package.module:MyGame")
+    try:
+        found: Any = importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name is None or not (module == error.name or module.startswith(error.name + ".")):
+            raise  # the module exists and lacks a dependency of its own: that message says more
+        raise UnknownNameError(
+            f"there is no module {module!r} to import (is its folder on the Python path?)"
+        ) from error
+    except SystemExit as error:
+        raise UnknownNameError(f"the module {module!r} is a program: importing it exits with {error.code}") from error
+    for part in attribute.split("."):
+        if not hasattr(found, part):
+            raise UnknownNameError(f"the module {module!r} has no {attribute!r}")
+        found = getattr(found, part)
+    return found
