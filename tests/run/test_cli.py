@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from cli import Outcome, assert_one_line, bits, call, gems
+from experiments.samples import README, find_sample, mask
 from gems_jax import __version__
 from gems_jax.config import GemsConfig
 from gems_jax.run import cli
@@ -44,6 +45,20 @@ def test_train(trained: tuple[Path, Outcome]) -> None:
         rows = read_metrics(member)
         assert len(rows["exploitability"]) == 2 and read_status(member)["state"] == "done"
         assert np.all((rows["exploitability"] > 0) & (rows["exploitability"] < 2))
+
+
+def test_train_says_what_the_readme_shows(trained: tuple[Path, Outcome]) -> None:
+    """The sentences of the sample and the rows of its table, numbers left out: this run has other sizes."""
+
+    def bare(text: str) -> set[str]:
+        text = re.sub(r"[┏┳┓┡╇┩└┴┘━─┃│±]", " ", mask(text)).replace(" per seed", "").replace(str(trained[0]), "RUN")
+        return {" ".join(re.sub(r"[\d.,]+[kMG]?|\bseeds?\b", " ", line).split()) for line in text.splitlines()} - {""}
+
+    first, _, second = find_sample(README.read_text(), "train")[1].partition("\n\n")
+    sentences, table = bare(first.partition("\n")[2]), bare(second.partition("kuhn_poker, gems\n")[2])
+    assert {"fresh start: iterations", "done: iterations in RUN"} <= sentences
+    assert {"exploitability run average", "env steps", "compilation took TIME not counted"} <= table
+    assert sentences | table <= bare(trained[1].out)
 
 
 def test_eval_and_why(trained: tuple[Path, Outcome]) -> None:
