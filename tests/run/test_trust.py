@@ -6,18 +6,20 @@ import shutil
 import sys
 from pathlib import Path
 
+import jax
 import pytest
 from safetensors.numpy import load_file, save_file
 
 import gems_jax
 from cli import SMALL, assert_one_line, call, untrained_run
-from gems_jax.games import GAMES, KINDS, NotAGameError, is_own, make_game
+from gems_jax.games import GAMES, KINDS, NotAGameError, is_own, make_game, python_game
 from gems_jax.run.directory import RunDirectory
 from gems_jax.run.errors import RunError, UntrustedGameError
 from gems_jax.run.load import load
 from gems_jax.run.sweep.cell import run_cell
+from gems_jax.run.sweep.executors import _Worker
 from gems_jax.run.sweep.file import parse_sweep
-from gems_jax.run.sweep.folder import create_folder
+from gems_jax.run.sweep.folder import SweepFolder, create_folder
 
 SOURCE = Path(gems_jax.__file__).parent
 OWN = """
@@ -259,6 +261,20 @@ def test_an_environment_s_worker_checks_again() -> None:
     game = "gems_jax.games.pettingzoo_game:PettingZooGame"
     with pytest.raises(NotAGameError, match="not an environment class of PettingZoo"):
         make_game(game, id="os:system", options=(("command", "touch marker"),))
+
+
+def test_worker_processes_do_not_search_the_current_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files there that are called like libraries stay files: `python -m` alone would import them first."""
+    for name in ("json", "numpy", "pettingzoo"):
+        (tmp_path / f"{name}.py").write_text("import pathlib\npathlib.Path('marker').touch()\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("GEMS_WORKERS", "1")
+    state = make_game("pz:tictactoe_v3").init(jax.random.key(0))
+    python_game.close_all()
+    assert state.to_move.any()
+    worker = _Worker(SweepFolder(tmp_path), {}, trust=False)
+    worker.end()
+    assert worker.process.returncode == 0 and not (tmp_path / "marker").exists()
 
 
 def test_registered_names_are_not_one_s_own() -> None:

@@ -1,11 +1,14 @@
-"""Imports a user's own class by its name, `package.module:MyClass`.
+"""What is imported, and from where: a user's own class by its name, and the path of worker processes.
 
-Only names that a user typed, or that stand in a file that the user trusts, may come here: importing runs code.
+Only names that a user typed, or that stand in a file that the user trusts, may come to `import_own`: importing runs
+code.
 """
 
 from __future__ import annotations
 
 import importlib
+import os
+import sys
 from typing import Any
 
 
@@ -48,3 +51,13 @@ def import_own(name: str) -> Any:
             raise UnknownNameError(f"the module {module!r} has no {attribute!r}")
         found = getattr(found, part)
     return found
+
+
+def python_module(module: str) -> tuple[list[str], dict[str, str]]:
+    """The command that runs a module in another process, and the environment variables that it needs.
+
+    The process imports from where this one does. `python -m` alone would search the current folder first, and a file
+    there that is called like a library would run.
+    """
+    path = os.pathsep.join(entry or os.getcwd() for entry in sys.path)
+    return [sys.executable, "-P", "-m", module], {"PYTHONPATH": path}

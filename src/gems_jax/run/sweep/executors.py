@@ -16,12 +16,12 @@ import os
 import queue
 import signal
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from gems_jax.environments.own import python_module
 from gems_jax.run.errors import MissingExtraError
 from gems_jax.run.sweep.cell import Outcome, run_cell
 from gems_jax.run.sweep.folder import SweepFolder
@@ -67,9 +67,13 @@ class _Worker:
     """A process that computes the cells whose numbers it is given, one after another (`worker.py`)."""
 
     def __init__(self, folder: SweepFolder, environment: dict[str, str], trust: bool) -> None:
-        line = [sys.executable, "-m", "gems_jax.run.sweep.worker", str(folder.path), *(["--trust"] if trust else [])]
+        line, path = python_module("gems_jax.run.sweep.worker")
         self.process = subprocess.Popen(
-            line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={**os.environ, **environment}
+            [*line, str(folder.path), *(["--trust"] if trust else [])],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, **path, **environment},
         )
 
     def compute(self, cell: int, attempt: int) -> Outcome:
