@@ -4,6 +4,7 @@ import io
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from cli import call
@@ -16,6 +17,24 @@ def sample(name: str) -> str:
     return find_sample(README.read_text(), name)[1]
 
 
+def assert_alike(printed: str, shown: str, rtol: float) -> None:
+    """The same words, line by line, and the same numbers up to `rtol`; what `mask` hides is left out."""
+    number = r"(?<![\w.])\d+(?:\.\d+)?"
+    words, numbers = [], []
+    for text in map(mask, (printed, shown)):
+        words.append([" ".join(re.sub(number, "#", line).split()) for line in text.splitlines()])
+        numbers.append([float(found) for found in re.findall(number, text)])
+    assert words[0] == words[1]
+    np.testing.assert_allclose(*numbers, rtol=rtol)
+
+
+def test_alike_is_strict_about_words_and_lenient_about_digits() -> None:
+    assert_alike("gap 0.1234 of 5", "gap   0.1235 of 5", rtol=1e-3)
+    for other in ("gap 0.13 of 5", "gap 0.1234 of 6", "gaps 0.1234 of 5", "gap 0.1234 of 5\nmore"):
+        with pytest.raises(AssertionError):
+            assert_alike("gap 0.1234 of 5", other, rtol=1e-3)
+
+
 @pytest.mark.parametrize("name", SAMPLES)
 def test_the_readme_shows_these_commands(name: str) -> None:
     """Braces stand for one word each."""
@@ -25,7 +44,7 @@ def test_the_readme_shows_these_commands(name: str) -> None:
 
 
 def test_policies_that_ship(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every character: nothing of these depends on the machine."""
+    """Nothing of these depends on the machine but the last digits."""
     monkeypatch.chdir(tmp_path)
 
     def run(words, typed: str) -> str:
@@ -34,12 +53,14 @@ def test_policies_that_ship(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         assert done.code == 0, done
         return done.out
 
-    assert show("shipped", run) == sample("shipped")
+    assert_alike(show("shipped", run), sample("shipped"), rtol=1e-3)
 
 
 @pytest.mark.slow
-def test_training_prints_what_the_readme_shows(tmp_path: Path) -> None:
-    assert mask(show("train", run_in(tmp_path))) == mask(sample("train"))
+def test_training_prints_what_the_readme_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ten iterations amplify the rounding of another processor: numbers are the same up to a fifth."""
+    monkeypatch.delenv("XLA_FLAGS", raising=False)  # users do not have the suite's
+    assert_alike(show("train", run_in(tmp_path)), sample("train"), rtol=0.2)
 
 
 def test_masks_hide_what_differs_and_nothing_else() -> None:
