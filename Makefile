@@ -113,13 +113,16 @@ $(VENV)/.stamp-bench: pyproject.toml
 	@.ci/venv "$(VENV)" "$(PYTHON)" ".[dev,compare]"
 	@touch $(VENV)/.stamp-core $(VENV)/.stamp-dev $@
 
-# The newest versions that resolve on the oldest supported Python; this package and installer tools are left out.
+# The newest versions that resolve on the oldest supported Python; this package and installer tools are left out. What
+# was not installed from an index as name==version cannot be locked: it is reported, and the old file stays.
 lock:
 	@rm -rf $(VENV)-lock
 	@.ci/venv "$(VENV)-lock" "$(or $(PYTHON),python3.11)" ".[dev]"
+	@{ uv pip freeze --python $(VENV)-lock/bin/python --exclude-editable 2>/dev/null \
+	   || $(VENV)-lock/bin/python -m pip freeze --exclude-editable; } | grep -v '^gems[-_]jax' > $(VENV)-lock/freeze.txt
+	@if grep -vE '^[A-Za-z0-9._-]+==[^ ]+$$' $(VENV)-lock/freeze.txt; then echo "cannot be locked: the above"; exit 1; fi
 	@{ echo "# Exact versions behind the published numbers (Python 3.11, CPU). Install: pip install -r requirements.lock"; \
-	   $(VENV)-lock/bin/python -m pip freeze --exclude-editable --exclude gems_jax | grep -E '^[A-Za-z0-9._-]+==[^ ]+$$'; \
-	 } > requirements.lock
+	   cat $(VENV)-lock/freeze.txt; } > requirements.lock
 	@rm -rf $(VENV)-lock
 	@echo "requirements.lock: $$(grep -c == requirements.lock) packages"
 

@@ -23,7 +23,7 @@ from gems_jax.run.spec import Check, Experiment, changed
 from gems_jax.run.study import Study, run_study
 
 # modules of this package that are not experiments
-TOOLS = ("claims", "particles", "report", "results", "run", "sizes", "sweep", "verify")
+TOOLS = ("claims", "particles", "report", "results", "run", "samples", "sizes", "sweep", "verify")
 
 
 def known() -> list[str]:

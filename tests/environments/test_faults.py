@@ -183,8 +183,8 @@ def test_what_does_not_end_is_cut_off():
 
 
 def test_a_right_one_is_sound():
-    done = call("games", "--check", "faulty_envs:coins", "--episodes", 4)
-    assert done.code == 0 and "faulty_envs:coins: sound. 2 seats, 2 actions, observations of 5, at most 4" in done.out
+    done = call("games", "--check", COINS, "--episodes", 4)
+    assert done.code == 0 and "faulty_envs:Coins: sound. 2 seats, 2 actions, observations of 5, at most 4" in done.out
 
 
 def test_bad_numbers_of_workers(monkeypatch):

@@ -324,7 +324,7 @@ def test_expected_step_stands_in_for_noise():
 @pytest.mark.parametrize(
     ("flaw", "error", "words"),
     [
-        ("random", NotEnumerableError, "draws at random.*evaluate.approximate"),
+        ("random", NotEnumerableError, "draws at random.*gems eval RUN --exploiter"),
         ("forgetful", NotEnumerableError, "seat 0 forgets.*past moves into its observation"),
         ("stuck", ValueError, "max_steps of 1"),
         ("mute", ValueError, "without a legal action"),
@@ -336,7 +336,9 @@ def test_games_that_break_a_rule_are_refused(flaw, error, words):
 
 
 def test_large_games_are_refused_with_their_size():
-    with pytest.raises(NotEnumerableError, match="42 positions down to depth 2.*limit of 25.*evaluate.approximate"):
+    with pytest.raises(
+        NotEnumerableError, match="42 positions down to depth 2.*limit of 25.*gems eval RUN --exploiter"
+    ):
         build_tree(make_game("kuhn_poker"), max_nodes=25)
     with pytest.raises(NotEnumerableError, match="over the limit"):
         build_tree(make_game("pgx:tic_tac_toe"), max_nodes=1000)

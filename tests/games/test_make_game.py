@@ -8,12 +8,22 @@ from gems_jax.types import Game
 OWN_GAME = """
 from gems_jax.games import matrix_game
 
-def MyGame(prize: float, shared: bool = False):
-    return matrix_game([[prize, 0.0], [0.0, prize]], shared=shared, name="my_game")
+class MyGame:
+    simultaneous, continuous, zero_sum, name = True, False, False, "my_game"
+    num_seats, num_actions, max_steps, observation_shape = 2, 2, 1, (2,)
+    player_of_seat, population_of_player = (0, 1), (0, 1)
 
-def anything(**options):
-    return MyGame(options["prize"])
+    def __init__(self, prize: float, shared: bool = False):
+        self.return_bounds = (-prize, prize)
 
+    def init(self, key): ...
+    def step(self, state, actions, key): ...
+
+class Anything(MyGame):
+    def __init__(self, **options):
+        super().__init__(**options)
+
+ready = matrix_game([[2.0, 0.0], [0.0, 2.0]], name="ready")
 number = 3
 """
 
@@ -36,7 +46,8 @@ def test_every_row_makes_a_game_of_its_name():
 def test_own_game(own_module):
     game = make_game(f"{own_module}:MyGame", prize=2.0)
     assert game.name == "my_game" and game.return_bounds == (-2.0, 2.0)
-    assert make_game(f"{own_module}:anything", prize=2.0) == game
+    assert make_game(f"{own_module}:Anything", prize=2.0).return_bounds == (-2.0, 2.0)
+    assert make_game(f"{own_module}:ready").name == "ready" and game_options(f"{own_module}:ready") == ()
     assert game_options(f"{own_module}:MyGame") == ("prize", "shared")
 
 
@@ -56,7 +67,7 @@ def test_unknown_names_list_the_known_ones(own_module):
         make_game("no_module_of_that_name:Game")
     with pytest.raises(ValueError, match="has no 'YourGame'"):
         make_game(f"{own_module}:YourGame")
-    with pytest.raises(ValueError, match="expected a class or function"):
+    with pytest.raises(ValueError, match="is a int: expected a class with the attributes of gems_jax.Game"):
         make_game(f"{own_module}:number")
     with pytest.raises(ValueError, match="name is a string"):
         make_game(make_game("rock_paper_scissors"))

@@ -63,8 +63,3 @@ class Coins:
             seen = seen * np.nan
         mask = np.zeros(2, np.int8) if now and self.fault == "mask" else np.ones(2, np.int8)
         return {agent: {"observation": seen, "action_mask": mask} for agent in self.possible_agents}
-
-
-def coins(**options):
-    """A function that makes one is as good as a class."""
-    return Coins(**options)

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from cli import Outcome, assert_one_line, bits, call, gems
+from experiments.samples import README, find_sample, mask
 from gems_jax import __version__
 from gems_jax.config import GemsConfig
 from gems_jax.run import cli
@@ -44,6 +45,20 @@ def test_train(trained: tuple[Path, Outcome]) -> None:
         rows = read_metrics(member)
         assert len(rows["exploitability"]) == 2 and read_status(member)["state"] == "done"
         assert np.all((rows["exploitability"] > 0) & (rows["exploitability"] < 2))
+
+
+def test_train_says_what_the_readme_shows(trained: tuple[Path, Outcome]) -> None:
+    """The sentences of the sample and the rows of its table, numbers left out: this run has other sizes."""
+
+    def bare(text: str) -> set[str]:
+        text = re.sub(r"[┏┳┓┡╇┩└┴┘━─┃│±]", " ", mask(text)).replace(" per seed", "").replace(str(trained[0]), "RUN")
+        return {" ".join(re.sub(r"[\d.,]+[kMG]?|\bseeds?\b", " ", line).split()) for line in text.splitlines()} - {""}
+
+    first, _, second = find_sample(README.read_text(), "train")[1].partition("\n\n")
+    sentences, table = bare(first.partition("\n")[2]), bare(second.partition("kuhn_poker, gems\n")[2])
+    assert {"fresh start: iterations", "done: iterations in RUN"} <= sentences
+    assert {"exploitability run average", "env steps", "compilation took TIME not counted"} <= table
+    assert sentences | table <= bare(trained[1].out)
 
 
 def test_eval_and_why(trained: tuple[Path, Outcome]) -> None:
@@ -132,15 +147,15 @@ def test_games_and_a_game_of_ones_own(tmp_path: Path, monkeypatch: pytest.Monkey
     assert done.code == 0 and "kuhn_poker" in done.out and "pgx:hex" in done.out, done
     (tmp_path / "own.py").write_text(
         "from gems_jax.games import matrix_game\n"
-        "def Fair(prize: float = 1.0):\n    return matrix_game([[prize, -prize], [-prize, prize]], name='fair')\n"
+        "Fair = matrix_game([[2.0, -2.0], [-2.0, 2.0]], name='fair')\n"
         "class Broken:\n    name = 'broken'\n"
-        "def Bad():\n    raise KeyError('no cards')\n"
+        "class Bad(type(Fair)):\n    def __init__(self):\n        raise KeyError('no cards')\n"
     )
     monkeypatch.chdir(tmp_path)  # a game of one's own lies in the current folder
     monkeypatch.setattr(sys, "path", list(sys.path))
-    sound = call("games", "--check", "own:Fair", "--game-option", "prize=2")
+    sound = call("games", "--check", "own:Fair")
     assert sound.code == 0 and "own:Fair: sound. 2 seats, 2 actions" in sound.out, sound
-    assert_one_line(call("games", "--check", "own:Broken"), 1, "not a sound game yet", "lacks num_seats")
+    assert_one_line(call("games", "--check", "own:Broken"), 2, "is a class without init, step, num_seats")
     assert_one_line(call("train", "own:Bad"), 2, "'own:Bad' cannot be made: KeyError: 'no cards'")
     assert not (tmp_path / "runs").exists()
 

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from gems_jax.environments.base import Environment, Facts, Seen, seen_shape, with_seats
+from gems_jax.environments.own import NotAGameError, import_own
 
 _HOMES = ("pettingzoo.classic", "mpe2", "pettingzoo.butterfly", "pettingzoo.sisl", "pettingzoo.atari")
 NEEDS = 'needs the extra "pettingzoo": pip install "gems_jax[pettingzoo]"'
@@ -35,7 +36,8 @@ def find_module(name: str) -> Any:
         except ImportError:
             continue
         names = [module.name for module in pkgutil.iter_modules(package.__path__)]
-        known += [found for found in names if found.rpartition("_v")[2].isdigit()]
+        names = [found for found in names if found.rpartition("_v")[2].isdigit()]
+        known += names
         if name in names:
             try:
                 return importlib.import_module(f"{home}.{name}")
@@ -51,10 +53,9 @@ def find_module(name: str) -> Any:
 def make(name: str, **options: Any) -> Environment:
     """The environment called `name`, `package.module:MyClass` of a user's own included."""
     if ":" in name:
-        module, _, attribute = name.partition(":")
-        own: Any = importlib.import_module(module)
-        for part in attribute.split("."):
-            own = getattr(own, part)
+        own = import_own(name)
+        if not (isinstance(own, type) and is_environment(own)):
+            raise NotAGameError(f"{name!r} is not an environment class of PettingZoo: got a {type(own).__name__}")
         return wrap(own(**options))
     with warnings.catch_warnings():  # upstream's own, about its spaces and its registry
         warnings.simplefilter("ignore")

@@ -23,6 +23,7 @@ import numpy as np
 
 from gems_jax.environments.base import EnvironmentFailure, Facts, Recipe, make_environment
 from gems_jax.environments.bench import NOTHING, RESET, STEP, Bench, record_type
+from gems_jax.environments.own import python_module
 from gems_jax.environments.worker import GROW, HEAD, PROGRESS, WORK, map_records
 
 _START = 60.0  # seconds that a process may take to start: it imports the environment's library
@@ -46,11 +47,12 @@ class _Worker:
         self.socket, theirs = socket.socketpair()
         lifeline, self.lifeline = os.pipe()  # the end that stays here closes with this process
         setup |= {"socket": theirs.fileno(), "memory": memory, "lifeline": lifeline, "parent": os.getpid()}
+        line, path = python_module("gems_jax.environments.worker")
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "gems_jax.environments.worker", json.dumps(setup)],
+            [*line, json.dumps(setup)],
             pass_fds=(theirs.fileno(), memory, lifeline),
             stdin=subprocess.DEVNULL,
-            env={**os.environ, "PYGAME_HIDE_SUPPORT_PROMPT": "1", "OMP_NUM_THREADS": "1"},
+            env={**os.environ, **path, "PYGAME_HIDE_SUPPORT_PROMPT": "1", "OMP_NUM_THREADS": "1"},
         )
         theirs.close()
         os.close(lifeline)

@@ -34,6 +34,7 @@ from gems_jax.evaluate.tables import (
     reach,
     uniform_table,
 )
+from gems_jax.evaluate.walk import ALTERNATIVES
 from gems_jax.types import Array, Game, NotEnumerableError, Profile, num_players, num_populations
 
 __all__ = [
@@ -166,7 +167,7 @@ def _refuse_teams(tree: GameTree) -> None:
     if tree.num_players < tree.num_seats:
         raise NotEnumerableError(
             f"The players of this game are teams (player_of_seat={tree.player_of_seat}): the exact best response of a "
-            "team is not one backward sweep. Use the approximate measures of gems_jax.evaluate.approximate instead."
+            f"team is not one backward sweep. {ALTERNATIVES}"
         )
 
 

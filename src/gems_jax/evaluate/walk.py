@@ -18,7 +18,10 @@ from gems_jax.types import Array, Game, GameState, NotEnumerableError, PyTree
 
 _CHUNK = 512  # positions stepped at once: one compilation per game, whatever the width of its tree
 _MAX_BYTES = 2**29  # of the positions of one depth: a board game outgrows the machine before it outgrows the count
-_ALTERNATIVES = "Use the approximate measures of gems_jax.evaluate.approximate instead."
+ALTERNATIVES = (
+    "Measure it by playing: `gems eval RUN --exploiter 200` gives a lower bound of exploitability, "
+    "gems_jax.evaluate.sampled.sampled_row what a profile earns against fixed opponents."
+)
 
 
 def _behind_chance(branches: list[Any]) -> tuple[GameState, np.ndarray]:
@@ -136,7 +139,7 @@ class Walk:
         self.advance = partial(_advance_jit, game) if registered(game) else jax.jit(partial(_advance, game))
 
     def refuse(self, why: str) -> NoReturn:
-        raise NotEnumerableError(f"Exact evaluation cannot walk the game {self.game.name!r}: {why} {_ALTERNATIVES}")
+        raise NotEnumerableError(f"Exact evaluation cannot walk the game {self.game.name!r}: {why} {ALTERNATIVES}")
 
     def deals(self) -> Positions:
         if self.game.continuous:

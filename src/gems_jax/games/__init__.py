@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import difflib
-import importlib
 import inspect
 from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
+from gems_jax.environments.own import NotAGameError, UnknownNameError
 from gems_jax.environments.pettingzoo import is_environment
 from gems_jax.games.deceptive import DeceptiveMessages
 from gems_jax.games.hanabi_game import Hanabi
@@ -24,7 +24,8 @@ from gems_jax.games.matrix_game import (
 )
 from gems_jax.games.mpe_game import SimpleSpread, SimpleTag
 from gems_jax.games.openspiel_game import OpenSpielGame, openspiel_game
-from gems_jax.games.pettingzoo_game import PettingZooGame, pettingzoo_game
+from gems_jax.games.own_game import find_own
+from gems_jax.games.pettingzoo_game import PettingZooGame, environment_game, pettingzoo_game
 from gems_jax.games.pgx_game import PgxGame
 from gems_jax.games.public_goods import PublicGoods
 from gems_jax.types import Game
@@ -36,12 +37,14 @@ __all__ = [
     "Hanabi",
     "JaxmarlGame",
     "MatrixGame",
+    "NotAGameError",
     "OpenSpielGame",
     "PettingZooGame",
     "PgxGame",
     "SimpleSpread",
     "SimpleTag",
     "game_options",
+    "is_own",
     "jaxmarl_game",
     "make_game",
     "matrix_game",
@@ -101,14 +104,31 @@ KINDS: dict[str, GameEntry] = {
 
 
 def make_game(name: str, **options: Any) -> Game:
-    """The game called `name`: a row of `GAMES`, a kind of name of `KINDS`, or `package.module:MyGame` of your own.
+    """Makes the game called `name`.
 
-    Your own is a class or function that gives a `Game`, or an environment of PettingZoo (AEC or parallel). `options` go
-    to the game; `game_options(name)` lists them.
+    A name of your own, `package.module:MyGame`, is imported: pass names that you know. Names that stand in a file go
+    through `gems_jax.load`, which imports nothing unless it is told to trust the file.
+
+    Args:
+      name: a row of `GAMES`, a kind of name of `KINDS`, or `package.module:MyGame` of your own: a class or an instance
+        with the attributes of `Game`, or an environment class of PettingZoo (AEC or parallel).
+      options: keyword arguments of the game; `game_options(name)` lists them.
+
+    Returns:
+      The game.
+
+    Raises:
+      NotAGameError: if your own name leads to anything else, such as a function. It is not called.
+      ValueError: if the name or an option is unknown, or a required option is missing.
+      ImportError: if the library that the game needs is not installed.
     """
     factory = _factory(name)
-    if isinstance(factory, type) and is_environment(factory):
-        return pettingzoo_game(name, **options)
+    if is_own(name) and is_environment(factory):
+        return environment_game(name, **options)
+    if isinstance(factory, Game) and not isinstance(factory, type):  # a user's own instance
+        if options:
+            raise ValueError(f"The game {name!r} is an object already: it takes no options, got {', '.join(options)}.")
+        return factory
     known = _options(factory)
     if known is not None:
         unknown = [option for option in options if option not in known]
@@ -118,10 +138,7 @@ def make_game(name: str, **options: Any) -> Game:
         missing = [option for option, required in known.items() if required and option not in options]
         if missing:
             raise ValueError(f"The game {name!r} needs {', '.join(missing)}: make_game({name!r}, {missing[0]}=...).")
-    made: Any = factory(**options)
-    if is_environment(made):
-        return pettingzoo_game(name, **options)
-    return made
+    return factory(**options)
 
 
 def game_options(name: str) -> tuple[str, ...]:
@@ -129,11 +146,24 @@ def game_options(name: str) -> tuple[str, ...]:
     return tuple(_options(_factory(name)) or ())
 
 
-def _factory(name: str) -> Callable[..., Game]:
+def is_own(name: str) -> bool:
+    """Whether `make_game(name)` would import a user's own class, `package.module:MyGame`."""
+    provider, separator, _ = name.partition(":")
+    return bool(separator) and name not in GAMES and f"{provider}:<id>" not in KINDS
+
+
+def _factory(name: str) -> Any:
+    """The registered factory of a name; of a user's own name the class or the instance, imported and checked."""
     if not isinstance(name, str):
         raise ValueError(f"A game's name is a string, got {name!r}. A game object needs no make_game.")
     if name in GAMES:
         return GAMES[name].factory
+    if is_own(name):
+        try:
+            return find_own(name)
+        except UnknownNameError as error:
+            known = ", ".join([*GAMES, *KINDS])
+            raise UnknownNameError(f"Unknown game {name!r}: {error}. Known games: {known}.") from None
     provider, separator, rest = name.partition(":")
     if not separator:
         close = difflib.get_close_matches(name, GAMES, n=3)
@@ -143,31 +173,10 @@ def _factory(name: str) -> Callable[..., Game]:
             "pgx, jaxmarl:<id> for an environment of JaxMARL, pz:<id> for one of PettingZoo, openspiel:<id> for one of "
             "OpenSpiel and package.module:MyGame for your own."
         )
-    if f"{provider}:<id>" in KINDS:
-        return partial(KINDS[f"{provider}:<id>"].factory, rest)
-    return _import(name, provider, rest)
+    return partial(KINDS[f"{provider}:<id>"].factory, rest)
 
 
-def _import(name: str, module: str, attribute: str) -> Callable[..., Game]:
-    try:
-        found: Any = importlib.import_module(module)
-    except ModuleNotFoundError as error:
-        if error.name is None or not (module == error.name or module.startswith(error.name + ".")):
-            raise  # the module exists and misses something of its own: that message says more
-        raise ValueError(
-            f"Unknown game {name!r}: there is no module {module!r} to import (is its folder on the Python path?). "
-            f"Known games: {', '.join([*GAMES, *KINDS])}."
-        ) from error
-    for part in attribute.split("."):
-        if not hasattr(found, part):
-            raise ValueError(f"Unknown game {name!r}: the module {module!r} has no {attribute!r}.")
-        found = getattr(found, part)
-    if not callable(found):
-        raise ValueError(f"{name!r} is a {type(found).__name__}; expected a class or function that makes a game.")
-    return found
-
-
-def _options(factory: Callable[..., Game]) -> dict[str, bool] | None:
+def _options(factory: Any) -> dict[str, bool] | None:
     """Keyword arguments of a factory and whether each is required; None when it takes anything."""
     try:
         parameters = inspect.signature(factory).parameters.values()

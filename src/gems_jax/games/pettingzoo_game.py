@@ -151,7 +151,13 @@ def _facts(name: str, options: tuple[tuple[str, Any], ...]) -> Facts:
     return make_environment({"kind": "pettingzoo", "id": name, "options": dict(options)}).facts
 
 
-def pettingzoo_game(
+def pettingzoo_game(id: str, **options: Any) -> PettingZooGame:
+    """`pz:<id>`, one of PettingZoo's own or of mpe2; `options` are those of `environment_game`."""
+    pettingzoo.find_module(id)
+    return environment_game(id, **options)
+
+
+def environment_game(
     id: str,
     *,
     teams: bool = True,
@@ -162,9 +168,7 @@ def pettingzoo_game(
     time_limit: float = 60.0,
     **options: Any,
 ) -> PettingZooGame:
-    """`pz:<id>`; options that are not named here are the environment's own."""
-    if ":" not in id:
-        pettingzoo.find_module(id)
+    """The game of an environment, by its id or as `package.module:MyClass`; other options are the environment's."""
     bounds = None if return_bounds is None else (float(return_bounds[0]), float(return_bounds[1]))
     return PettingZooGame(
         id, _frozen(options), teams, shared, max_steps, bounds, zero_sum, time_limit=time_limit

@@ -47,7 +47,8 @@ def invoke(argv: Sequence[str]) -> int:
         command = _command(argv[0])
         prog = f"gems {argv[0]}"
         module = importlib.import_module(f"gems_jax.run.commands.{COMMANDS[command].module}")
-        if os.getcwd() not in sys.path:  # a user's own game lies in the folder that the command is called from
+        # A user's own game lies in the current folder. Other lines import nothing from there, whatever a file names.
+        if _may_import(argv) and os.getcwd() not in sys.path:
             sys.path.append(os.getcwd())
         return module.main(argv[1:])
     except SystemExit as leave:  # help was shown
@@ -92,6 +93,11 @@ def _command(word: str) -> str:
     error = RunError(f"unknown {kind} {word!r}; {hint}known commands: {', '.join(COMMANDS)}")
     error.exit_code = 2
     raise error
+
+
+def _may_import(argv: Sequence[str]) -> bool:
+    """Whether the line names a module, `module:MyGame`, or trusts a file that may."""
+    return any(word == "--trust" or ":" in word for word in argv)
 
 
 def _fail(prog: str, message: str, code: int) -> int:

@@ -95,8 +95,13 @@ class Comparison:
     lines: tuple[Line, ...]
 
 
-def compare(paths: Sequence[Path | str], *, metric: str = "", axes: Sequence[str] = USUAL) -> Comparison:
-    """Read the runs at or below `paths` and compare them at equal `axes`. RunError says what is missing."""
+def compare(
+    paths: Sequence[Path | str], *, metric: str = "", axes: Sequence[str] = USUAL, trust: bool = False
+) -> Comparison:
+    """Read the runs at or below `paths` and compare them at equal `axes`. RunError says what is missing.
+
+    trust: import games of a user's own, which a comparison over several games asks for their range of returns.
+    """
     axes = tuple(_axis(name) for name in axes)
     groups = group(collect(paths))
     metric = metric or _headline(groups)
@@ -109,7 +114,7 @@ def compare(paths: Sequence[Path | str], *, metric: str = "", axes: Sequence[str
             for each in here:
                 scores = each.at(metric, axis, budget)
                 lines.append(_line(game, each.label, axis, budget, scores[:, None]))
-    return Comparison(metric, axes, tuple(groups), (*lines, *_over_games(groups, metric)))
+    return Comparison(metric, axes, tuple(groups), (*lines, *_over_games(groups, metric, trust)))
 
 
 def _axis(name: str) -> str:
@@ -242,7 +247,7 @@ def _line(game: str, label: str, axis: str, budget: float, scores: np.ndarray) -
     )  # fmt: skip
 
 
-def _over_games(groups: Sequence[Group], metric: str) -> list[Line]:
+def _over_games(groups: Sequence[Group], metric: str, trust: bool) -> list[Line]:
     """Labels that occur on every game, over all games: each game is a stratum, in units of its range of returns."""
     games = list(dict.fromkeys(each.game for each in groups))
     if len(games) < 2:
@@ -256,15 +261,15 @@ def _over_games(groups: Sequence[Group], metric: str) -> list[Line]:
         columns = []
         for each in here:
             budget = min(rival.reach("iteration") for rival in groups if rival.game == each.game)
-            columns.append(each.at(metric, "iteration", budget)[:count] / _return_range(each))
+            columns.append(each.at(metric, "iteration", budget)[:count] / _return_range(each, trust))
         lines.append(_line("all games, in units of their returns", label, "iteration", np.nan, np.stack(columns, 1)))
     return lines
 
 
-def _return_range(each: Group) -> float:
+def _return_range(each: Group, trust: bool) -> float:
     from gems_jax.run.rebuild import rebuild
 
-    low, high = rebuild(each.seeds[0].record, str(each.seeds[0].folder)).game.return_bounds
+    low, high = rebuild(each.seeds[0].record, str(each.seeds[0].folder), trust=trust).game.return_bounds
     return high - low
 
 

@@ -108,6 +108,8 @@ def open_run(path: Path | str) -> RunDirectory:
     shared = _join(folder, record["shared"])
     members = tuple(_join(folder, name) for name in record["members"])
     for other in (shared, *members):
+        if not Path(os.path.abspath(other)).is_relative_to(Path(os.path.abspath(folder)).parent):
+            raise RunError(f"{folder} names {other}, outside of the folder that it lies in: a batch is in one place")
         if not (other / "config.json").is_file():
             raise RunError(f"{folder} belongs to a batch of seeds, but {other} is missing: move a batch as a whole")
     return RunDirectory(shared=shared, members=members, seeds=tuple(record["seeds"]))

@@ -48,6 +48,12 @@ class NonFiniteError(RunError):
     exit_code = 3
 
 
+class UntrustedGameError(RunError):
+    """A file names a game that is code of its own, and nobody has said to trust it; or that code is not a game."""
+
+    exit_code = 2
+
+
 class MissingExtraError(RunError, ImportError):
     """An optional package is not installed; the message has the install line."""
 

@@ -4,7 +4,8 @@
     action = policy.act(observation, legal, key)
 
 `load` takes a run directory (a seed's folder or that of a whole batch), an exported `.safetensors` file, or the name
-of a policy that ships with the package. Nothing is trained or compiled for it, and nothing is unpickled.
+of a policy that ships with the package. Nothing is trained or compiled for it, nothing is unpickled, and nothing that
+the file names is imported unless you say `trust=True`.
 """
 
 from __future__ import annotations
@@ -160,21 +161,36 @@ def load(
     seed: int | None = None,
     which: str = "iterate",
     at: str | int = "last",
+    trust: bool = False,
     say: Callable[[str], None] = lambda text: None,
 ) -> LoadedPolicy:
-    """The newest good checkpoint of a run as a policy that acts. RunError says what is wrong with it, if anything.
+    """Loads the newest good checkpoint of a run as a policy that acts.
 
-    seed: which one of a batch, by default the first, or the one whose folder was given. which: the mixture of that
-    iteration ("iterate") or the average up to it ("average"). at: another checkpoint that was kept, "best" (the one of
-    lowest exploitability) or an iteration. say: told of damaged checkpoints that were skipped.
+    Files are data: by default only registered games are made, so that a file that was downloaded cannot run code.
+
+    Args:
+      run: a run directory (a seed's folder or a batch's), an exported file, or the name of a shipped policy.
+      seed: which one of a batch, by default the first, or the one whose folder was given.
+      which: the mixture of that iteration ("iterate") or the average up to it ("average").
+      at: another checkpoint that was kept, "best" (the one of lowest exploitability) or an iteration.
+      trust: import the game where the file names a user's own class, `package.module:MyGame`. Say so for files whose
+        author you trust: importing runs code.
+      say: called with one line for every damaged checkpoint that was skipped.
+
+    Returns:
+      The policy.
+
+    Raises:
+      UntrustedGameError: if the game is a user's own class and `trust` is False, or if it is not a game.
+      RunError: if anything else is wrong with the run.
     """
     path = find(run)
     if path.suffix == ".safetensors":
         if at != "last" or which != "iterate":
             other = which if at == "last" else at
             raise NoRunError(f"{path} is one mixture, not a run: asked for {other!r}, which is chosen at export")
-        return _load_file(path, seed)
-    return _load_run(path, seed, which, at, say)
+        return _load_file(path, seed, trust)
+    return policy_of(load_state(path, seed, at, say, trust=trust), which)
 
 
 def shipped() -> dict[str, Path]:
@@ -244,13 +260,13 @@ def read_description(path: Path) -> dict[str, Any]:
     return description
 
 
-def _load_file(path: Path, seed: int | None) -> LoadedPolicy:
+def _load_file(path: Path, seed: int | None, trust: bool) -> LoadedPolicy:
     from safetensors.numpy import load_file
 
     record = read_description(path)
     if seed is not None and seed != record["seed"]:
         raise RunError(f"{path} is of seed {record['seed']}, asked for seed {seed}")
-    problem = rebuild(record, str(path))
+    problem = rebuild(record, str(path), trust=trust)
     template = jax.eval_shape(lambda key: problem.solver.profile(problem.solver.init(key)), jax.random.key(0))
     named, structure = jax.tree_util.tree_flatten_with_path(template)
     arrays = load_file(path)
@@ -275,15 +291,21 @@ class RunState(NamedTuple):
 
 
 def load_state(
-    path: Path, seed: int | None = None, at: str | int = "last", say: Callable[[str], None] = lambda text: None
+    path: Path,
+    seed: int | None = None,
+    at: str | int = "last",
+    say: Callable[[str], None] = lambda text: None,
+    *,
+    trust: bool = False,
+    game: Game | None = None,
 ) -> RunState:
-    """A checkpoint of a run directory, as `load` finds it."""
+    """A checkpoint of a run directory, as `load` finds it. trust, game: see `rebuild`."""
     run = open_run(run_folder(path))
     own = read_config(run_folder(path)).get("seed")
     wanted = seed if seed is not None else own if own is not None else run.seeds[0]
     if wanted not in run.seeds:
         raise RunError(f"{path} has the seeds {', '.join(map(str, run.seeds))}, asked for seed {wanted}")
-    problem = rebuild(read_config(run.shared), str(run.shared))
+    problem = rebuild(read_config(run.shared), str(run.shared), trust=trust, game=game)
     if not checkpoint.iterations(run.checkpoints):
         raise RunError(f"{run.shared} has no checkpoint yet; train it first: gems resume {run.shared}")
     engine = make_engine(problem.solver, run.seeds, 1)
@@ -299,10 +321,6 @@ def load_state(
     index = run.seeds.index(wanted)
     state = _state_of(found.tree["state"], index, problem.solver.jittable)
     return RunState(problem, state, wanted, found.iteration, run.members[index])
-
-
-def _load_run(path: Path, seed: int | None, which: str, at: str | int, say: Callable[[str], None]) -> LoadedPolicy:
-    return policy_of(load_state(path, seed, at, say), which)
 
 
 def policy_of(found: RunState, which: str = "iterate") -> LoadedPolicy:

@@ -1,4 +1,8 @@
-"""From what `config.json` says back to the objects: the game, the config, the solver."""
+"""From what `config.json` says back to the objects: the game, the config, the solver.
+
+A file never decides what is imported or called. Every reader of files makes its game by `make_stored_game`, methods and
+settings are looked up in tables, and checkpoints hold arrays only.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +13,8 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from gems_jax.config import GemsConfig
-from gems_jax.games import make_game
-from gems_jax.run.errors import RunError
+from gems_jax.games import NotAGameError, is_own, make_game
+from gems_jax.run.errors import RunError, UntrustedGameError
 from gems_jax.types import Game, Solver
 
 
@@ -23,18 +27,68 @@ class Problem(NamedTuple):
     solver: Solver
 
 
-def rebuild(record: Mapping[str, Any], where: str = "the run") -> Problem:
-    """The problem of a `config.json` record. RunError when this installation cannot make it."""
+def rebuild(
+    record: Mapping[str, Any], where: str = "the run", *, trust: bool = False, game: Game | None = None
+) -> Problem:
+    """Makes the problem that a `config.json` record describes.
+
+    Args:
+      record: `game`, `method`, `config` and `options`.
+      where: the file, for messages.
+      trust: import the game where it is a user's own class (`package.module:MyGame`).
+      game: the game itself, for callers who have it: the record's name is then not looked up.
+
+    Raises:
+      UntrustedGameError: if the game is a user's own class without `trust`, or is not a game at all.
+      RunError: if this installation cannot make the problem.
+    """
     from gems_jax.solvers import make_solver  # loads the networks: not for a command line that is about to be refused
 
     options = record.get("options") or {}
     try:
-        game = make_game(record["game"], **_game_options(options.get("game") or {}))
+        if game is None:
+            game = make_stored_game(record["game"], options.get("game") or {}, where, trust=trust)
         method, settings = record["method"], record["config"]
         config = settings if settings is None else config_of(type(default_settings(method)), settings)
         return Problem(game, method, config, make_solver(method, game, config))
+    except RunError:
+        raise
     except (ValueError, TypeError, AttributeError, ImportError) as error:
         raise RunError(f"cannot rebuild {where}: {error}") from error
+    except Exception as error:
+        if not trust:
+            raise
+        raise RunError(f"cannot rebuild {where}: {type(error).__name__}: {error}") from error  # in the user's code
+
+
+def make_stored_game(name: Any, options: Mapping[str, Any], where: str, *, trust: bool = False) -> Game:
+    """Makes the game that a file names: the only way from a file to a game.
+
+    Without `trust` only registered games are made: rows of `GAMES`, and ids of pgx, JaxMARL, PettingZoo and OpenSpiel,
+    each of which is looked up in a list of its library. Nothing that the file names is imported or called.
+
+    Args:
+      name: what the file calls the game.
+      options: what the file says that the game is made with, plain JSON.
+      where: the file, for messages.
+      trust: import `package.module:MyGame` where the name is one. The object is checked before it is called.
+
+    Raises:
+      UntrustedGameError: if the name is a user's own without `trust`, or leads to what is not a game.
+      ValueError, TypeError, ImportError: if the game is unknown or cannot be made with these options.
+    """
+    if isinstance(name, str) and is_own(name) and not trust:
+        module, _, attribute = name.partition(":")
+        given = ", ".join(f"{key}={value!r}" for key, value in options.items())
+        raise UntrustedGameError(
+            f"{where} names the game {name!r}, which is not registered: loading it would import the Python module "
+            f"{module!r} and call {attribute}({given[:200]}), that is, run the code of whoever wrote it. If you trust "
+            "it, also when the run is your own, add --trust to the command (in Python: trust=True)"
+        )
+    try:
+        return make_game(name, **{key: tuple(v) if isinstance(v, list) else v for key, v in options.items()})
+    except NotAGameError as error:
+        raise UntrustedGameError(f"cannot make the game of {where}: {error}") from error
 
 
 def default_settings(method: str) -> Any:
@@ -88,7 +142,3 @@ def _value(hint: Any, value: Any) -> Any:
     if hint is float:
         return float(value)
     return tuple(value) if isinstance(value, list) else value
-
-
-def _game_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: tuple(value) if isinstance(value, list) else value for name, value in options.items()}

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import tyro
 
-from gems_jax.run.commands.parsing import UsageError, parse
+from gems_jax.run.commands.parsing import Trust, UsageError, parse
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,6 +24,7 @@ class Compare:
     """At equal what: iterations, env_steps, seconds, episodes, gradient_steps; several apart by spaces."""
     output: Path | None = None
     """Folder for the figure and the tables (default: runs/compare/TIME)."""
+    trust: Trust = False
 
 
 def main(argv: Sequence[str]) -> int:
@@ -33,7 +34,7 @@ def main(argv: Sequence[str]) -> int:
     from gems_jax.run.compare import compare, table, write
     from gems_jax.run.console import Console
 
-    comparison = compare(arguments.runs, metric=arguments.metric, axes=arguments.at)
+    comparison = compare(arguments.runs, metric=arguments.metric, axes=arguments.at, trust=arguments.trust)
     Console().table(table(comparison))
     for path in write(comparison, arguments.output):
         print(f"written: {path}")

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 
 import tyro
 
-from gems_jax.run.commands.parsing import UsageError, parse
+from gems_jax.run.commands.parsing import Trust, UsageError, parse
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,6 +38,7 @@ class Evaluate:
     """Rounds of training of an exploiter: a lower bound at --confidence, and the error budget with its intervals."""
     confidence: float = 0.95
     """At which the bounds and intervals of --exploiter hold."""
+    trust: Trust = False
 
 
 def main(argv: Sequence[str]) -> int:
@@ -56,7 +57,7 @@ def main(argv: Sequence[str]) -> int:
     enable_compilation_cache()
     say = lambda text: print(text, file=sys.stderr)  # noqa: E731
     policies = [
-        load(arguments.run, seed=seed, which=arguments.which, at=arguments.at, say=say)
+        load(arguments.run, seed=seed, which=arguments.which, at=arguments.at, trust=arguments.trust, say=say)
         for seed in _seeds(arguments.run, arguments.seed)
     ]
     try:

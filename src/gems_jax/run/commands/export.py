@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 import tyro
 
-from gems_jax.run.commands.parsing import parse
+from gems_jax.run.commands.parsing import Trust, parse
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,6 +26,7 @@ class Export:
     """Which seed of a batch (default: the first)."""
     at: str = "last"
     """Which checkpoint: last, best (of lowest exploitability or highest score), or an iteration that was kept."""
+    trust: Trust = False
 
 
 def main(argv: Sequence[str]) -> int:
@@ -34,7 +35,7 @@ def main(argv: Sequence[str]) -> int:
     from gems_jax.run.load import find, load, read_description, save
 
     path = find(arguments.run)
-    policy = load(path, seed=arguments.seed, which=arguments.which, at=arguments.at)
+    policy = load(path, seed=arguments.seed, which=arguments.which, at=arguments.at, trust=arguments.trust)
     single = path.suffix == ".safetensors"
     record = read_description(path) if single else read_config(policy.source)
     folder = path.parent if single else Path(policy.source)

@@ -9,7 +9,7 @@ import io
 import re
 import typing
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import tyro
 
@@ -18,6 +18,16 @@ from gems_jax.run.errors import RunError
 HELP = ("-h", "--help")
 _NUMBER = re.compile(r"-(\d|\.\d|inf|nan)", re.IGNORECASE)
 _DECORATION = re.compile(r"\x1b\[[0-9;]*m|[─━╭╮╰╯│┃]|-{5,}|^[+|][-\s]*|[-\s]*[+|]$", re.MULTILINE)
+
+
+# A field of every command that reads a game's name from a file.
+Trust = Annotated[
+    bool,
+    tyro.conf.arg(
+        help="Import the game where the file names a class of somebody's own, package.module:MyGame. Importing runs "
+        "code: only for files whose author you trust."
+    ),
+]
 
 
 class UsageError(RunError):

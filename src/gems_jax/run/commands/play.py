@@ -9,7 +9,7 @@ from typing import Annotated
 
 import tyro
 
-from gems_jax.run.commands.parsing import UsageError, parse
+from gems_jax.run.commands.parsing import Trust, UsageError, parse
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,6 +28,7 @@ class Play:
     """Which seed of a batch (default: the first)."""
     at: str = "last"
     """Which checkpoint: last, best (of lowest exploitability or highest score), or an iteration that was kept."""
+    trust: Trust = False
 
 
 def main(argv: Sequence[str]) -> int:
@@ -41,7 +42,8 @@ def main(argv: Sequence[str]) -> int:
     from gems_jax.run.play import check_playable, play
 
     enable_compilation_cache()
-    policy = load(arguments.run, seed=arguments.seed, at=arguments.at, say=lambda text: print(text, file=sys.stderr))
+    say = lambda text: print(text, file=sys.stderr)  # noqa: E731
+    policy = load(arguments.run, seed=arguments.seed, at=arguments.at, trust=arguments.trust, say=say)
     check_playable(policy.game)
     if arguments.seat is not None and not 0 <= arguments.seat < policy.game.num_seats:
         raise UsageError(f"--seat must be 0 to {policy.game.num_seats - 1}: got {arguments.seat}")

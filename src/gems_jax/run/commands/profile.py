@@ -10,7 +10,7 @@ from typing import Annotated
 
 import tyro
 
-from gems_jax.run.commands.parsing import UsageError, parse
+from gems_jax.run.commands.parsing import Trust, UsageError, parse
 from gems_jax.run.errors import writing
 
 
@@ -28,6 +28,7 @@ class Profile:
     """Which checkpoint: last, best, or an iteration that was kept."""
     output: Path | None = None
     """Folder to write to (default: profile/ of the run)."""
+    trust: Trust = False
 
 
 def main(argv: Sequence[str]) -> int:
@@ -43,7 +44,8 @@ def main(argv: Sequence[str]) -> int:
     path = find(arguments.run)
     if path.suffix == ".safetensors":
         raise UsageError(f"{path} is a policy without the run that trained it: give a run directory")
-    found = load_state(path, arguments.seed, arguments.at, say=lambda text: print(text, file=sys.stderr))
+    say = lambda text: print(text, file=sys.stderr)  # noqa: E731
+    found = load_state(path, arguments.seed, arguments.at, say, trust=arguments.trust)
     problem = found.problem
     if problem.method != "gems" or on_host(problem.game):
         what = f"method {problem.method}" if problem.method != "gems" else f"{problem.game.name}, played in Python"

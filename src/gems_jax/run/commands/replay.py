@@ -10,7 +10,7 @@ from typing import Annotated
 
 import tyro
 
-from gems_jax.run.commands.parsing import UsageError, parse
+from gems_jax.run.commands.parsing import Trust, UsageError, parse
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,6 +31,7 @@ class Replay:
     """Folder to write to (default: replays/ of the run, or of the current folder for a file)."""
     show: bool = True
     """Print the words, too."""
+    trust: Trust = False
 
 
 def main(argv: Sequence[str]) -> int:
@@ -44,7 +45,8 @@ def main(argv: Sequence[str]) -> int:
     from gems_jax.run.replay import check_discrete, write_replays
 
     enable_compilation_cache()
-    policy = load(arguments.run, seed=arguments.seed, at=arguments.at, say=lambda text: print(text, file=sys.stderr))
+    say = lambda text: print(text, file=sys.stderr)  # noqa: E731
+    policy = load(arguments.run, seed=arguments.seed, at=arguments.at, trust=arguments.trust, say=say)
     try:
         check_discrete(policy.game)
     except ValueError as error:

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import tyro
 
-from gems_jax.run.commands.parsing import UsageError, parse
+from gems_jax.run.commands.parsing import Trust, UsageError, parse
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,6 +28,7 @@ class Resume:
     """Show nothing but errors."""
     debug: bool = False
     """Check every operation for NaN (checkify), one iteration at a time, and show tracebacks. Slow."""
+    trust: Trust = False
 
 
 def main(argv: Sequence[str]) -> int:
@@ -45,7 +46,7 @@ def main(argv: Sequence[str]) -> int:
 
     directory = open_run(run_folder(find(arguments.run)))
     record = read_config(directory.shared)
-    problem = rebuild(record, str(directory.shared))
+    problem = rebuild(record, str(directory.shared), trust=arguments.trust)
     settings = Settings.of(record.get("options") or {})
     settings = dataclasses.replace(settings, debug=arguments.debug, mesh=settings.mesh or arguments.distributed)
     iterations = arguments.iterations or record["iterations"]

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import tyro
 
-from gems_jax.run.commands.parsing import parse
+from gems_jax.run.commands.parsing import Trust, parse
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,6 +24,7 @@ class Sweep:
     """Only check the file and show its cells."""
     quiet: bool = False
     """Show nothing but errors."""
+    trust: Trust = False
 
 
 def main(argv: Sequence[str]) -> int:
@@ -37,6 +38,7 @@ def main(argv: Sequence[str]) -> int:
 
     console = Console(quiet=arguments.quiet)
     if arguments.plan:
-        show_plan(arguments.sweep, console)
+        show_plan(arguments.sweep, console, arguments.trust)
         return 0
-    return run_sweep(arguments.sweep, run_dir=arguments.run_dir, console=console).exit_code
+    done = run_sweep(arguments.sweep, run_dir=arguments.run_dir, console=console, trust=arguments.trust)
+    return done.exit_code

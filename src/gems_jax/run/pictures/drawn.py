@@ -12,6 +12,7 @@ import numpy as np
 
 from gems_jax.run.directory import slug
 from gems_jax.run.load import LoadedPolicy, RunState, load_state, policy_of
+from gems_jax.types import Game
 
 if TYPE_CHECKING:
     from gems_jax.run.spec import Plan
@@ -32,7 +33,7 @@ class Trained(NamedTuple):
 def trained(plan: Plan, folder: Path) -> dict[str, list[Trained]]:
     """The last checkpoint of every seed, by the label of its arm. Random play, which learns nothing, is left out."""
     found = {
-        arm.label: [_trained(folder / slug(arm.label), seed) for seed in plan.spec.seeds]
+        arm.label: [_trained(folder / slug(arm.label), seed, plan.games[arm.label]) for seed in plan.spec.seeds]
         for arm, *_ in plan.arms
         if arm.method != "random"
     }
@@ -41,8 +42,8 @@ def trained(plan: Plan, folder: Path) -> dict[str, list[Trained]]:
     return found
 
 
-def _trained(path: Path, seed: int) -> Trained:
-    found = load_state(path, seed=seed)
+def _trained(path: Path, seed: int, game: Game) -> Trained:
+    found = load_state(path, seed=seed, game=game)
     return _seen(found)
 
 
@@ -63,7 +64,7 @@ def untrained(path: Path, member: Trained) -> Trained | None:
     codes = getattr(ended.population, "codes", None)
     if codes is None:
         return None
-    found = load_state(path, seed=member.policy.seed)
+    found = load_state(path, seed=member.policy.seed, game=member.policy.game)
     key = jax.random.fold_in(jax.random.key(member.policy.seed), 0)  # as the engines begin
     start: Any = policy_of(found._replace(state=found.problem.solver.init(key), iteration=0)).profile.population
     profile = dataclasses.replace(ended, population=dataclasses.replace(start, codes=codes))

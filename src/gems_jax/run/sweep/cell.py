@@ -33,12 +33,15 @@ class Outcome(NamedTuple):
     reason: str = ""
 
 
-def run_cell(path: Path | str, number: int, attempt: int = 1) -> Outcome:
-    """Compute cell `number` of the sweep in the folder `path`, or what is left of it. What goes wrong is an outcome."""
+def run_cell(path: Path | str, number: int, attempt: int = 1, trust: bool = False) -> Outcome:
+    """Compute cell `number` of the sweep in the folder `path`, or what is left of it. What goes wrong is an outcome.
+
+    trust: see `make_plan`. It comes from the command line, never from the folder.
+    """
     folder = SweepFolder(Path(path))
     try:
         _, file = open_folder(folder.path)
-        plan = make_plan(file)
+        plan = make_plan(file, trust)
         folder.write_status(number, "running", attempt)
         with _held(folder.cell(number)):
             stopped = _compute(folder, plan, plan.cells[number])

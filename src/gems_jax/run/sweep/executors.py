@@ -16,12 +16,12 @@ import os
 import queue
 import signal
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from gems_jax.environments.own import python_module
 from gems_jax.run.errors import MissingExtraError
 from gems_jax.run.sweep.cell import Outcome, run_cell
 from gems_jax.run.sweep.folder import SweepFolder
@@ -66,10 +66,14 @@ def _library(module: str, extra: str, what: str) -> Any:
 class _Worker:
     """A process that computes the cells whose numbers it is given, one after another (`worker.py`)."""
 
-    def __init__(self, folder: SweepFolder, environment: dict[str, str]) -> None:
-        line = [sys.executable, "-m", "gems_jax.run.sweep.worker", str(folder.path)]
+    def __init__(self, folder: SweepFolder, environment: dict[str, str], trust: bool) -> None:
+        line, path = python_module("gems_jax.run.sweep.worker")
         self.process = subprocess.Popen(
-            line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={**os.environ, **environment}
+            [*line, str(folder.path), *(["--trust"] if trust else [])],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, **path, **environment},
         )
 
     def compute(self, cell: int, attempt: int) -> Outcome:
@@ -114,7 +118,7 @@ def _local(
             except queue.Empty:
                 break
             if worker is None or worker.process.poll() is not None:
-                worker = _Worker(folder, environment)
+                worker = _Worker(folder, environment, plan.trust)
                 workers.append(worker)
             found.put(worker.compute(cell, attempt))
         if worker is not None:
@@ -142,8 +146,8 @@ def _local(
 class CellJob:
     """What submitit calls. When SLURM takes the machine away, the job is queued again and goes on where it was."""
 
-    def __call__(self, path: str, cell: int, attempt: int) -> tuple[int, str, str]:
-        outcome = run_cell(path, cell, attempt)
+    def __call__(self, path: str, cell: int, attempt: int, trust: bool) -> tuple[int, str, str]:
+        outcome = run_cell(path, cell, attempt, trust)
         return outcome.cell, outcome.state, outcome.reason
 
     def checkpoint(self, *arguments: Any) -> Any:
@@ -168,7 +172,7 @@ def _submitit(
         batch, pending = pending[:room], pending[room:]
         if batch and not stop():
             with executor.batch():
-                jobs = [executor.submit(CellJob(), str(folder.path), *item) for item in batch]
+                jobs = [executor.submit(CellJob(), str(folder.path), *item, plan.trust) for item in batch]
             running |= {cell: job for (cell, _), job in zip(batch, jobs, strict=True)}
         if stop() and cluster != "debug":
             for job in running.values():
@@ -199,7 +203,7 @@ def _ray(
     path = str(folder.path.absolute())
 
     def trial(config: dict[str, dict[str, int]]) -> None:
-        outcome = run_cell(path, **config["item"])
+        outcome = run_cell(path, **config["item"], trust=plan.trust)
         tune.report({"outcome": list(outcome)})
 
     if not ray.is_initialized():

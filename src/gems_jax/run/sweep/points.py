@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from gems_jax.run.families import traced_fields
-from gems_jax.run.rebuild import starting_settings
+from gems_jax.run.rebuild import make_stored_game, starting_settings
 from gems_jax.run.sweep.file import MAX_POINTS, SweepError, SweepFile, check_names
 from gems_jax.types import Game
 
@@ -41,15 +41,18 @@ class SweepPlan:
     axes: tuple[str, ...]  # names of the swept fields
     traced: tuple[str, ...]  # those that are numbers of a compiled program
     cells: tuple[Cell, ...]
+    trust: bool = False  # whether the game may be imported from a user's own module
 
 
-def make_plan(file: SweepFile) -> SweepPlan:
-    """Look everything up: unknown games, methods, presets and fields, and values out of range, are told in one line."""
-    from gems_jax.games import make_game
+def make_plan(file: SweepFile, trust: bool = False) -> SweepPlan:
+    """Look everything up: unknown games, methods, presets and fields, and values out of range, are told in one line.
+
+    trust: import the game where the file names a user's own class; UntrustedGameError without it.
+    """
     from gems_jax.solvers import make_solver
 
     try:
-        game = make_game(file.game, **{name: _frozen(value) for name, value in file.game_options.items()})
+        game = make_stored_game(file.game, file.game_options, file.name, trust=trust)
         base = _base(file, game)
         changes = points_of(file, base)
         configs = tuple(base.replace(**change).validate() for change in changes)
@@ -58,7 +61,7 @@ def make_plan(file: SweepFile) -> SweepPlan:
         raise SweepError(f"{file.name}: {error}") from None
     axes = tuple(changes[0])
     traced = tuple(name for name in axes if name in traced_fields(base, solver))
-    return SweepPlan(file, game, configs, changes, axes, traced, cells_of(changes, traced))
+    return SweepPlan(file, game, configs, changes, axes, traced, cells_of(changes, traced), trust)
 
 
 def cells_of(changes: Sequence[Changes], traced: Sequence[str]) -> tuple[Cell, ...]:

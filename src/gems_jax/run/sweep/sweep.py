@@ -30,17 +30,25 @@ class SweepResult:
 
 
 def run_sweep(
-    source: Path, *, run_dir: Path | None = None, root: Path = Path("runs/sweep"), console: Console | None = None
+    source: Path,
+    *,
+    run_dir: Path | None = None,
+    root: Path = Path("runs/sweep"),
+    console: Console | None = None,
+    trust: bool = False,
 ) -> SweepResult:
-    """Run the sweep file at `source`, or go on with the sweep in the folder `source`. Mistakes are told before anything
-    starts; a `run_dir` that holds the same sweep is gone on with."""
+    """Run the sweep file at `source`, or resume the sweep in the folder `source`.
+
+    Errors are reported before any cell starts. An existing `run_dir` of the same sweep is resumed. trust: import the
+    game where the file names a user's own class, `package.module:MyGame`.
+    """
     console = console or Console()
     if source.is_dir():
         folder, file = open_folder(source)
-        plan = _checked(file)
+        plan = _checked(file, trust)
     else:
         file = read_sweep(source)
-        plan = _checked(file)
+        plan = _checked(file, trust)
         path = run_dir if run_dir is not None else new_folder(root / slug(file.name))
         folder = create_folder(path, file, circumstances())
     execute = make_executor(plan, folder)
@@ -70,9 +78,9 @@ def run_sweep(
     return SweepResult(folder.path, _count(plan, folder), failed, ranking, 1 if failed else 0)
 
 
-def show_plan(source: Path, console: Console) -> None:
+def show_plan(source: Path, console: Console, trust: bool = False) -> None:
     """What a sweep file, or a sweep's folder, comes to."""
-    plan = _checked(open_folder(source)[1] if source.is_dir() else read_sweep(source))
+    plan = _checked(open_folder(source)[1] if source.is_dir() else read_sweep(source), trust)
     for cell in plan.cells:
         first = plan.changes[cell.points[0]]
         static = ", ".join(f"{name} = {value}" for name, value in first.items() if name not in plan.traced)
@@ -82,8 +90,8 @@ def show_plan(source: Path, console: Console) -> None:
         console.say(f"cell {cell.number}: {static or 'all'}; {runs}")
 
 
-def _checked(file: SweepFile) -> SweepPlan:
-    plan = make_plan(file)
+def _checked(file: SweepFile, trust: bool) -> SweepPlan:
+    plan = make_plan(file, trust)
     check_memory(plan)
     return plan
 

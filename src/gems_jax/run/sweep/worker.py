@@ -1,4 +1,4 @@
-"""A worker of the local executor: `python -m gems_jax.run.sweep.worker FOLDER`.
+"""A worker of the local executor: `python -m gems_jax.run.sweep.worker FOLDER [--trust]`.
 
 It reads lines `cell attempt`, computes each cell and answers with its outcome as a line of JSON. What a cell prints
 goes to its log.txt.
@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 
 
-def main(folder: Path) -> None:
+def main(folder: Path, trust: bool = False) -> None:
     threading.Thread(target=_leave_with_parent, args=(os.getppid(),), daemon=True).start()
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     answers = os.fdopen(os.dup(1), "w")
@@ -26,7 +26,7 @@ def main(folder: Path) -> None:
         _log_to(folder / "cells" / f"{cell:03d}" / "log.txt")
         from gems_jax.run.sweep.cell import run_cell
 
-        outcome = run_cell(folder, cell, attempt)
+        outcome = run_cell(folder, cell, attempt, trust)
         print(json.dumps(outcome._asdict()), file=answers, flush=True)
         import jax
 
@@ -50,4 +50,4 @@ def _leave_with_parent(parent: int) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), trust="--trust" in sys.argv[2:])
