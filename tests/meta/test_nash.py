@@ -90,12 +90,12 @@ def test_the_solver_stops_at_the_tolerance(tolerance):
 
 
 def test_a_solution_is_a_start():
-    """A double oracle on a random game: with the last solution to start from, the same gaps take fewer steps."""
-    matrix, tolerance = antisymmetric(3, 40), 1e-3
-    payoffs, slots = zero_sum(matrix), jnp.arange(40)
+    """A double oracle until nothing is added: starting from the last solution takes fewer steps to the same gaps."""
+    matrix, tolerance = antisymmetric(0, 20), 1e-4
+    payoffs, slots = zero_sum(matrix), jnp.arange(20)
     solve = jax.jit(regret_matching_plus)
     rows, columns, last, steps = [0], [0], None, {"cold": 0, "warm": 0}
-    for _ in range(15):
+    for _ in range(20):
         active = jnp.stack([jnp.isin(slots, jnp.asarray(chosen)) for chosen in (rows, columns)])
         cold = solve(payoffs, active, tolerance=tolerance)
         warm = cold if last is None else solve(payoffs, active, tolerance=tolerance, start=last)
@@ -108,7 +108,7 @@ def test_a_solution_is_a_start():
         columns.append(int(jnp.argmin(last[0] @ payoffs[0])))
     again = solve(payoffs, active, tolerance=tolerance, start=last)
     assert int(again.steps) == 0 and np.allclose(again.sigma, last)
-    assert 0 < steps["warm"] < steps["cold"], steps
+    assert 0 < steps["warm"] < 0.8 * steps["cold"], steps
 
 
 def test_unequal_numbers_of_strategies():
