@@ -34,6 +34,7 @@ from gems_jax.evaluate.tabular import GameTree, build_tree
 from gems_jax.explicit.payoffs import exact_payoffs, meta_game, solve_meta_game
 from gems_jax.explicit.store import new_store
 from gems_jax.meta import regret_matching_plus
+from gems_jax.run.cache import enable_compilation_cache
 from gems_jax.run.machine import memory_bytes
 from gems_jax.run.phase_times import all_active
 from gems_jax.types import Array, nbytes
@@ -194,6 +195,7 @@ def main() -> None:
     iterations, sizes, blocks, history = options.iterations, options.anchors, options.blocks, HISTORY
     if options.quick:
         iterations, sizes, blocks, history = 50, [8, 32], 3, None
+    enable_compilation_cache()  # nothing that is timed compiles
     record("growth over iterations", over_iterations(iterations, blocks), history)
     record("growth with anchors", over_anchors(sizes, blocks), history)
 

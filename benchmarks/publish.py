@@ -4,8 +4,8 @@
     python -m benchmarks.publish --check                                                  fail where a document differs
 
 `docs/results/bench.json` holds the newest entry of each benchmark, with its command, commit and machine. Documents have
-blocks between `<!-- bench: NAME -->` and `<!-- /bench -->`, each made by a function of `benchmarks.tables` from that file
-alone. `--provisional` marks the new entries as measured beside other work, which the documents then say.
+blocks between `<!-- bench: NAME -->` and `<!-- /bench -->`, each made by a function of `benchmarks.tables` from that
+file alone. `--provisional` marks the new entries as measured beside other work, which the documents then say.
 """
 
 from __future__ import annotations

@@ -26,8 +26,15 @@ def slow_to_trace(seconds):
 
 @pytest.mark.parametrize(
     ("spans", "length"),
-    [([], 0), ([(1, 3)], 2), ([(1, 3), (5, 6)], 3), ([(2, 3), (1, 4)], 3), ([(1, 3), (2, 5), (5, 6)], 5), ([(1, 2)] * 3, 1)],
-)  # fmt: skip
+    [
+        ([], 0),
+        ([(1, 3)], 2),
+        ([(1, 3), (5, 6)], 3),
+        ([(2, 3), (1, 4)], 3),
+        ([(1, 3), (2, 5), (5, 6)], 5),
+        ([(1, 2)] * 3, 1),
+    ],
+)
 def test_spans_that_overlap_count_once(spans, length):
     assert covered(spans) == length
 

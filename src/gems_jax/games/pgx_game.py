@@ -259,7 +259,7 @@ class PgxGame:
             after = poker.step(inner.state, action)
         else:
             before = inner.state
-            if self.suits:  # pgx knows ranks only
+            if poker and self.suits:  # pgx knows ranks only
                 before = before.replace(_cards=before._cards % poker.ranks)
             with _lenient():
                 after = _env(self.id).step(before, action, key)

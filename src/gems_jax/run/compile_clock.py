@@ -75,11 +75,12 @@ def count_compilation() -> Iterator[Compilation]:
 def _listen() -> None:
     """Registers the listener, once for the process: JAX calls it in the thread that compiles."""
 
-    def record(event: str, duration: float, **_: str | int) -> None:
+    def record(event: str, duration_secs: float, **kwargs: str | int) -> None:
+        del kwargs
         if event in EVENTS:
             end = time.perf_counter()
             for recorder in _RECORDERS.active:
-                recorder.spans.append((end - duration, end))
+                recorder.spans.append((end - duration_secs, end))
                 recorder.programs += event == EVENTS[-1]
 
     jax.monitoring.register_event_duration_secs_listener(record)
