@@ -166,46 +166,24 @@ def meta_game(game: Game, table: PayoffTable, active: Array) -> tuple[Array, Arr
     return values, active[owners]
 
 
-@functools.partial(jax.jit, static_argnames=("game", "name"))
-def solve_levels(
-    game: Game,
-    name: str,
-    table: PayoffTable,
-    active: Array,
-    tolerance: float | Array = NASH_TOLERANCE,
-    start: Array | None = None,
+def _solve(
+    game: Game, name: str, table: PayoffTable, active: Array, tolerance: float | Array, start: Array | None
 ) -> tuple[Array, Array]:
-    """Solves the meta-games of M sets of active slots.
-
-    Args:
-      game: whose populations meet.
-      name: of a meta-solver in `META_SOLVERS`. Solvers on the host are called back, one set after the other.
-      table: payoffs of all slots.
-      active: [M, P, K] bool, the sets.
-      tolerance: gap at which "nash" stops, as a fraction of the largest payoff; the other solvers do not stop early.
-      start: [M, P, K], mixtures that "nash" begins with; None for uniform ones.
-
-    Returns:
-      Mixtures sigma [M, P, K], and their gaps [M] inside these meta-games.
-    """
+    """Solves one meta-game: sigma [P, K] and its gap [], from active and start [P, K]."""
     shared = num_populations(game) < num_players(game)
     owners = jnp.asarray(game.population_of_player)
-    solve = META_SOLVERS["alpha_rank_single" if shared and name == "alpha_rank" else name]
-
-    def level(mask: Array, begin: Array | None) -> tuple[Array, Array]:
-        payoffs, everyone = meta_game(game, table, mask)
-        if name == "nash":
-            begin = None if begin is None else begin[owners]
-            sigma = regret_matching_plus(payoffs, everyone, tolerance=tolerance, start=begin).sigma
-        else:
-            sigma = solve(payoffs, everyone)
-        if shared:
-            sigma = sigma.mean(axis=0, keepdims=True)
-        return sigma, duality_gap(payoffs, sigma[owners], everyone)
-
-    return jax.vmap(level)(active, start)
+    payoffs, everyone = meta_game(game, table, active)
+    if name == "nash":
+        begin = None if start is None else start[owners]
+        sigma = regret_matching_plus(payoffs, everyone, tolerance=tolerance, start=begin).sigma
+    else:
+        sigma = META_SOLVERS["alpha_rank_single" if shared and name == "alpha_rank" else name](payoffs, everyone)
+    if shared:
+        sigma = sigma.mean(axis=0, keepdims=True)
+    return sigma, duality_gap(payoffs, sigma[owners], everyone)
 
 
+@functools.partial(jax.jit, static_argnames=("game", "name"))
 def solve_meta_game(
     game: Game,
     name: str,
@@ -214,7 +192,26 @@ def solve_meta_game(
     tolerance: float | Array = NASH_TOLERANCE,
     start: Array | None = None,
 ) -> tuple[Array, Array]:
-    """Solves the meta-game of one set of active slots [P, K]: see `solve_levels`. -> sigma [P, K], its gap []."""
-    begin = None if start is None else start[None]
-    sigma, gap = solve_levels(game, name, table, active[None], tolerance, begin)
-    return sigma[0], gap[0]
+    """Solves the meta-game of the active slots.
+
+    Args:
+      game: whose populations meet.
+      name: of a meta-solver in `META_SOLVERS`.
+      table: payoffs of all slots.
+      active: [P, K] bool.
+      tolerance: gap at which "nash" stops, as a fraction of the largest payoff; the other solvers do not stop early.
+      start: [P, K], mixtures that "nash" begins with; None for uniform ones.
+
+    Returns:
+      Mixtures sigma [P, K], and their gap [] inside the meta-game.
+    """
+    return _solve(game, name, table, active, tolerance, start)
+
+
+@functools.partial(jax.jit, static_argnames=("game", "name"))
+def solve_levels(game: Game, name: str, table: PayoffTable, active: Array) -> tuple[Array, Array]:
+    """Solves the meta-games of M sets of active slots [M, P, K]: mixtures [M, P, K], and their gaps [M].
+
+    Solvers on the host are called back, one set after the other.
+    """
+    return jax.vmap(lambda mask: _solve(game, name, table, mask, NASH_TOLERANCE, None))(active)
