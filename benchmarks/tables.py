@@ -177,20 +177,19 @@ def _all_figures(stored: Entries, prefix: str, module: str) -> str:
 
 def readme(stored: Entries) -> str:
     """The ratios of the README, one line each, with what was made equal."""
-    lines = []
-    for name in ("openspiel, leduc", "openspiel, kuhn", "growth with anchors"):
-        for row in by_name(stored[name]).values() if name in stored else ():
-            if not row.get("equal") or row["name"].endswith("per iteration"):
-                continue
-            if name == "growth with anchors" and not row["name"].startswith("2048 policies"):
-                continue
-            lines.append(f"- {row['name']}: **{amount(row)}** (equal: {row['equal']})")
-    notes = {stored[name]["commit"] for name in ("openspiel, leduc", "growth with anchors") if name in stored}
-    provisional = any(entry.get("provisional") for entry in stored.values())
-    if not lines:
+    found = [stored[name] for name in ("openspiel, leduc", "openspiel, kuhn", "growth with anchors") if name in stored]
+    if not found:
         return not_stored("openspiel")
-    end = "; provisional, other work on the machine" if provisional else ""
-    return "\n".join([*lines, "", f"Ratios of medians [95 % interval], commit {', '.join(sorted(notes))}{end}."])
+    lines = []
+    for entry in found:
+        rows = [row for row in entry["figures"] if row.get("equal") and not row["name"].endswith("per iteration")]
+        if entry["benchmark"] == "growth with anchors":  # the largest populations alone
+            largest = max(int(row["name"].split()[0]) for row in rows)
+            rows = [row for row in rows if row["name"].startswith(f"{largest} ")]
+        lines += [f"- {row['name']}: **{amount(row)}** (equal: {row['equal']})" for row in rows]
+    commits = ", ".join(sorted({entry["commit"] for entry in found}))
+    end = "; provisional, other work on the machine" if any(entry.get("provisional") for entry in found) else ""
+    return "\n".join([*lines, "", f"Ratios of medians [95 % interval], commit {commits}{end}."])
 
 
 BLOCKS: dict[str, Callable[[Entries], str]] = {
