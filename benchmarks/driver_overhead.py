@@ -25,7 +25,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from benchmarks.timing import median
+from benchmarks.timing import Figure, median, record
 from gems_jax.evaluate.monitor import exact_monitor, plain_monitor
 from gems_jax.games import make_game
 from gems_jax.presets import preset
@@ -125,16 +125,17 @@ def main() -> None:
             once = seconds - inside if number < 0 else once
     overhead = 100 * (np.asarray(driven[1:]) / np.asarray(bare[1:]) - 1)
     share = np.asarray(outside[1:])
-    _, _, _, low, high = median("", overhead, "%")
-    _, _, _, share_low, share_high = median("", share, "%")
-    print(
-        f"driver overhead on {options.iterations} Kuhn iterations ({options.preset}, chunks of {options.chunk}, "
-        f"{'no ' * options.no_exact}exact evaluation): {np.median(overhead):.2f} % [{low:.2f}, {high:.2f}], "
-        f"median of {options.pairs} interleaved pairs; outside the chunks "
-        f"{np.median(share):.2f} % [{share_low:.2f}, {share_high:.2f}]; bare {np.median(bare[1:]):.2f} s, driven "
-        f"{np.median(driven[1:]):.2f} s, making the run directory {1e3 * np.median(made[1:]):.0f} ms more, "
-        f"imports once {once - np.median(np.asarray(driven[1:]) * share / (100 + share)):.2f} s"
-    )
+    what = f"{options.iterations} Kuhn iterations, {options.preset}{', no exact evaluation' * options.no_exact}"
+    imports = once - float(np.median(np.asarray(driven[1:]) * share / (100 + share)))
+    figures = [
+        median(f"{what}: overhead of the driver", overhead, "%"),
+        median(f"{what}: time outside the chunks", share, "%"),
+        median(f"{what}: bare", np.asarray(bare[1:]), "s"),
+        median(f"{what}: driven", np.asarray(driven[1:]), "s"),
+        median(f"{what}: making the run directory", 1e3 * np.asarray(made[1:]), "ms"),
+        Figure(f"{what}: imports, once", imports, "s"),
+    ]
+    record("driver overhead", figures)
 
 
 if __name__ == "__main__":

@@ -1,11 +1,14 @@
 """Does a step of GEMS get slower, or its state larger? Over 1,000 iterations, and with the number of anchors.
 
-    python -m benchmarks.growth [--iterations 1000] [--anchors 8 32 256 2048] [--blocks 15]
+    python -m benchmarks.growth [--iterations 1000] [--anchors 8 32 256 2048] [--blocks 15] [--quick]
 
 Kuhn poker, the `paper` preset. First a run with room for 32 anchors, whose states at iterations 5, 50, 200 and 1,000
 are then stepped in turns. Then populations with an anchor in every slot, and beside each PSRO with as many stored
-policies: it learns its response from as many episodes (PPO), and plays 100 for every new entry of the payoff table.
+policies: it learns its response from as many episodes (PPO), and plays 100 for every new entry of the payoff table,
+whose other entries are exact values with the noise that 100 episodes leave. Its meta-solver starts from the solution of
+the game without the newcomer and stops at a gap of 0.001 of the largest payoff; its time is given separately.
 Bytes are those of the state, and what is live on the device between two steps. A figure goes to runs/bench/growth.png.
+`--quick` is a short version that records nothing.
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ import gc
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -26,13 +29,21 @@ from benchmarks.timing import HISTORY, Figure, interleaved, median, ratio, recor
 from gems_jax import gems_step, init_gems, make_game, make_solver, preset
 from gems_jax.baselines.psro import PsroConfig
 from gems_jax.compiling import program
+from gems_jax.evaluate.infosets import tables_of
+from gems_jax.evaluate.tabular import GameTree, build_tree
+from gems_jax.explicit.payoffs import exact_payoffs, meta_game, solve_meta_game
 from gems_jax.explicit.store import new_store
+from gems_jax.meta import regret_matching_plus
+from gems_jax.run.cache import enable_compilation_cache
 from gems_jax.run.machine import memory_bytes
 from gems_jax.run.phase_times import all_active
-from gems_jax.types import nbytes
+from gems_jax.types import Array, nbytes
 
 MARKS = (5, 50, 200, 1000)
 GAME = "kuhn_poker"
+EPISODES = 100  # behind an entry of PSRO's table
+TOLERANCE = 1e-3  # of PSRO's meta-solver: far below the error of an entry
+EQUAL = "number of policies, episodes that a response is learned from"
 
 
 def live_bytes() -> int:
@@ -71,29 +82,51 @@ def gems_of(anchors: int) -> tuple[Callable[[], Any], int]:
     return partial(step, state, jax.random.key(2)), nbytes(state)
 
 
-def psro_of(policies: int) -> tuple[Callable[[], Any], int]:
-    """An iteration of PSRO that adds the last of so many policies, and the bytes of its state."""
+def sampled_table(tree: GameTree, tables: Array, key: Array) -> Array:
+    """Payoffs [2, K, K] as `EPISODES` episodes per entry would leave them: exact values and normal noise.
+
+    tables: [2, K, I, A], the policies of both players. The noise has the variance of a mean of so many episodes.
+    """
+    mean = exact_payoffs(tree, tuple(tables))[0]
+    square = exact_payoffs(tree.replace(payoff=tree.payoff**2), tuple(tables))[0]  # type: ignore[attr-defined]
+    noise = jax.random.normal(key, mean.shape) * jnp.sqrt(jnp.maximum(square - mean**2, 0.0) / EPISODES)
+    return jnp.stack([mean + noise, -mean - noise])
+
+
+class Explicit(NamedTuple):
+    """An iteration of PSRO, and the part of it that solves the meta-game."""
+
+    step: Callable[[], Any]
+    solve: Callable[[], Any]
+    solver_steps: int  # of regret matching+, until its gap is small enough
+    state_bytes: int
+
+
+def psro_of(policies: int) -> Explicit:
+    """Returns an iteration of PSRO that adds the last of so many policies."""
     game, config = make_game(GAME), preset(GAME, "paper")
     lanes = config.abr_anchors * config.abr_opponents * config.abr_episodes
     learning = PsroConfig(
-        oracle="ppo", payoffs="episodes", entry_episodes=100, capacity=policies,
+        oracle="ppo", payoffs="episodes", entry_episodes=EPISODES, capacity=policies, meta_tolerance=TOLERANCE,
         rounds=config.abr_steps, opponents=lanes,
     )  # fmt: skip
     solver = make_solver("psro", game, learning)
     start = solver.init(jax.random.key(0))
     several = lambda leaf: jax.random.normal(jax.random.key(3), (leaf.shape[0], policies - 1, *leaf.shape[2:]))  # noqa: E731
     store = new_store(jax.tree.map(several, start.store.params), policies)
-    payoffs = jax.random.uniform(jax.random.key(4), (policies, policies), minval=-1.0)
-    sigma = store.active / jnp.sum(store.active, axis=1, keepdims=True)
+    profile = solver.profile(dataclasses.replace(start, store=store))
+    tables = tables_of(game, profile.population)
+    table = dataclasses.replace(start.table, values=sampled_table(build_tree(game), tables, jax.random.key(4)))
+    sigma, _ = solve_meta_game(game, "nash", table, store.active, TOLERANCE)
     state = dataclasses.replace(
-        start,
-        store=store,
-        table=dataclasses.replace(start.table, values=jnp.stack([payoffs, -payoffs])),
-        sigma=sigma,
-        sigma_average=sigma,
-        step=jnp.int32(policies - 2),
+        start, store=store, table=table, sigma=sigma, sigma_average=sigma, step=jnp.int32(policies - 2)
     )
-    return partial(solver.step, state, jax.random.key(5)), nbytes(state)
+    step = partial(solver.step, state, jax.random.key(5))
+    after, _ = step()
+    solve = partial(solve_meta_game, game, "nash", after.table, after.store.active, TOLERANCE, sigma)
+    payoffs, active = meta_game(game, after.table, after.store.active)
+    solved = jax.jit(regret_matching_plus)(payoffs, active, tolerance=TOLERANCE, start=sigma)
+    return Explicit(step, solve, int(solved.steps), nbytes(state))
 
 
 def over_anchors(sizes: list[int], blocks: int) -> list[Figure]:
@@ -101,17 +134,25 @@ def over_anchors(sizes: list[int], blocks: int) -> list[Figure]:
     medians: dict[str, list[float]] = {"gems": [], "psro": []}
     states: dict[str, list[float]] = {"gems": [], "psro": []}
     for size in sizes:
-        made = {"gems": gems_of(size), "psro": psro_of(size)}
-        for run, _ in made.values():
+        (gems, gems_bytes), psro = gems_of(size), psro_of(size)
+        programs = {"gems": gems, "psro": psro.step, "psro's meta-solver": psro.solve}
+        for run in programs.values():
             jax.block_until_ready(run())
-        turns = blocks if size <= 256 else max(3, blocks // 5)
-        seconds = interleaved({name: run for name, (run, _) in made.items()}, turns)
-        for name, (_, size_bytes) in made.items():
+        seconds = interleaved(programs, blocks if size <= 256 else max(3, blocks // 3))
+        for name, size_bytes in (("gems", gems_bytes), ("psro", psro.state_bytes)):
             figures.append(median(f"{size} policies: an iteration of {name}", 1e3 * seconds[name], "ms"))
             figures.append(Figure(f"{size} policies: state of {name}", size_bytes / 1e3, "kB"))
             medians[name].append(float(np.median(seconds[name])))
             states[name].append(size_bytes / 1e3)
-        figures.append(ratio(f"{size} policies: psro / gems", seconds["psro"], seconds["gems"]))
+        solving = seconds["psro's meta-solver"]
+        rest = np.maximum(seconds["psro"] - solving, 1e-9)
+        figures += [
+            median(f"{size} policies: psro's meta-solver", 1e3 * solving, "ms"),
+            Figure(f"{size} policies: steps of the meta-solver", psro.solver_steps, ""),
+            median(f"{size} policies: fraction in the meta-solver", np.minimum(solving / seconds["psro"], 1.0), ""),
+            ratio(f"{size} policies: psro / gems", seconds["psro"], seconds["gems"], equal=EQUAL),
+            ratio(f"{size} policies: psro without its meta-solver / gems", rest, seconds["gems"], equal=EQUAL),
+        ]
     growth = np.diff(np.log(medians["gems"])) / np.diff(np.log(sizes))
     figures += [
         Figure(f"gems, {a} to {b} anchors: time grows as their power", float(power), "")
@@ -149,9 +190,14 @@ def main() -> None:
     parser.add_argument("--iterations", type=int, default=1000)
     parser.add_argument("--anchors", type=int, nargs="+", default=[8, 32, 256, 2048])
     parser.add_argument("--blocks", type=int, default=15)
+    parser.add_argument("--quick", action="store_true", help="50 iterations, 8 and 32 anchors; nothing is recorded")
     options = parser.parse_args()
-    record("growth over iterations", over_iterations(options.iterations, options.blocks))
-    record("growth with anchors", over_anchors(options.anchors, options.blocks))
+    iterations, sizes, blocks, history = options.iterations, options.anchors, options.blocks, HISTORY
+    if options.quick:
+        iterations, sizes, blocks, history = 50, [8, 32], 3, None
+    enable_compilation_cache()  # nothing that is timed compiles
+    record("growth over iterations", over_iterations(iterations, blocks), history)
+    record("growth with anchors", over_anchors(sizes, blocks), history)
 
 
 if __name__ == "__main__":

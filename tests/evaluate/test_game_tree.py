@@ -217,6 +217,10 @@ def test_poker_has_its_information_sets(observation):
     leduc = build_tree(make_game("leduc_holdem", observation=observation))
     assert np.bincount(leduc.seat).tolist() == [144, 144]
     assert leduc.num_leaves == 24 * 49
+    suits = build_tree(make_game("leduc_holdem", observation=observation, suits=True))
+    assert np.bincount(suits.seat).tolist() == [468, 468]
+    assert suits.num_leaves == 120 * 49
+    assert sorted(np.asarray(suits.number)) == list(range(936))
 
 
 def test_arrays_of_kuhn():

@@ -49,6 +49,11 @@ def leduc():
     return build_tree(make_game("leduc_holdem"))
 
 
+@pytest.fixture(scope="module")
+def leduc_with_suits():
+    return build_tree(make_game("leduc_holdem", suits=True))
+
+
 def kuhn_names(tree):
     """(seat, facing a bet, card) of every information set, read off the observation (card, chips, history, seat)."""
     seen = np.asarray(tree.observation)
@@ -140,13 +145,15 @@ def test_without_the_seat_in_the_observation_kuhn_has_no_equilibrium(kuhn):
         ((2, 0, 1), 2, (1, 1), 0),  # always fold, call when that is illegal
     ],
 )
-def test_leduc_closed_forms(leduc, policy, nash_conv, best, returns):
-    if policy == "uniform":
-        table = uniform_table(leduc)
-    else:  # the first legal action in this order
-        order = jnp.array(policy)
-        table = jax.nn.one_hot(order[jnp.argmax(leduc.legal[:, order], axis=1)], 3)
-    check_numbers(leduc, table, nash_conv, best, returns)
+def test_leduc_closed_forms(leduc, leduc_with_suits, policy, nash_conv, best, returns):
+    """The values are those of either deck: suits decide nothing."""
+    for tree in (leduc, leduc_with_suits):
+        if policy == "uniform":
+            table = uniform_table(tree)
+        else:  # the first legal action in this order
+            order = jnp.array(policy)
+            table = jax.nn.one_hot(order[jnp.argmax(tree.legal[:, order], axis=1)], 3)
+        check_numbers(tree, table, nash_conv, best, returns)
 
 
 def test_mixtures_are_weighted_by_reach(kuhn):

@@ -94,6 +94,10 @@ def test_declared(kuhn, leduc):
     assert kuhn == make_game("kuhn_poker") and hash(kuhn) == hash(make_game("kuhn_poker"))
     assert kuhn != make_game("kuhn_poker", observation="infoset")
     assert jax.tree.leaves(kuhn) == []
+    suits = make_game("leduc_holdem", suits=True)
+    assert suits != leduc and suits.observation_shape == (40 + 16 + 2,)
+    with pytest.raises(ValueError, match="suits=True exists for leduc_holdem only, not 'kuhn_poker'"):
+        make_game("kuhn_poker", suits=True)
 
 
 @pytest.mark.parametrize(

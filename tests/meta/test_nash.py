@@ -48,7 +48,7 @@ def test_linear_program(matrix, row, column, value):
 @pytest.mark.parametrize(("matrix", "row", "column", "value"), KNOWN)
 def test_regret_matching_plus(matrix, row, column, value):
     payoffs = zero_sum(matrix)
-    sigma, gap = jax.jit(regret_matching_plus)(payoffs, everyone(payoffs))
+    sigma, gap, _ = jax.jit(regret_matching_plus)(payoffs, everyone(payoffs))
     assert 0 <= float(gap) <= 1e-4 * np.abs(matrix).max()
     np.testing.assert_allclose(gap, duality_gap(payoffs, sigma, everyone(payoffs)), atol=1e-7)
     np.testing.assert_allclose(sigma, [row, column], atol=1e-3)
@@ -60,7 +60,7 @@ def test_the_gap_of_random_games(size):
     """The certificate is the gap itself, not an estimate of it."""
     payoffs = jnp.stack([zero_sum(antisymmetric(seed, size)) for seed in range(4)])
     active = jnp.ones(payoffs.shape[:3], bool)
-    sigma, gap = jax.jit(jax.vmap(regret_matching_plus))(payoffs, active)
+    sigma, gap, _ = jax.jit(jax.vmap(regret_matching_plus))(payoffs, active)
     assert float(gap.max()) <= 1e-4
     x, y = np.asarray(sigma[:, 0], np.float64), np.asarray(sigma[:, 1], np.float64)
     matrix = np.asarray(payoffs[:, 0], np.float64)
@@ -68,6 +68,47 @@ def test_the_gap_of_random_games(size):
     np.testing.assert_allclose(gap, by_hand, atol=2e-7)
     for game in range(4):  # the value of an antisymmetric game is 0, and the linear program agrees
         np.testing.assert_allclose(zero_sum_equilibrium(matrix[game])[2], 0.0, atol=1e-8)
+
+
+@pytest.mark.parametrize("tolerance", [1e-2, 1e-3, 1e-4])
+def test_the_solver_stops_at_the_tolerance(tolerance):
+    """The gap is what both players can gain, by hand; the value is within it of the linear program's."""
+    matrix = 5.0 * np.random.default_rng(1).uniform(-1, 1, (12, 12))
+    payoffs = zero_sum(matrix)
+    solve = jax.jit(regret_matching_plus, static_argnames=("num_steps", "check_every"))
+    sigma, gap, steps = solve(payoffs, everyone(payoffs), tolerance=tolerance)
+    x, y = np.asarray(sigma, np.float64)
+    value, least = x @ matrix @ y, tolerance * np.abs(matrix).max()
+    gains = (matrix @ y).max() - value, value - (x @ matrix).min()
+    np.testing.assert_allclose(gap, sum(gains), atol=5e-6)
+    assert min(gains) >= -1e-6 and sum(gains) <= least + 5e-6
+    assert abs(value - zero_sum_equilibrium(matrix)[2]) <= least
+    assert 0 < int(steps) < 20_000 and int(steps) % 50 == 0
+    # 50 steps earlier the gap was still too large
+    if int(steps) > 50:
+        assert float(solve(payoffs, everyone(payoffs), num_steps=int(steps) - 50, tolerance=0.0).gap) > least
+
+
+def test_a_solution_is_a_start():
+    """A double oracle until nothing is added: starting from the last solution takes fewer steps to the same gaps."""
+    matrix, tolerance = antisymmetric(0, 20), 1e-4
+    payoffs, slots = zero_sum(matrix), jnp.arange(20)
+    solve = jax.jit(regret_matching_plus)
+    rows, columns, last, steps = [0], [0], None, {"cold": 0, "warm": 0}
+    for _ in range(20):
+        active = jnp.stack([jnp.isin(slots, jnp.asarray(chosen)) for chosen in (rows, columns)])
+        cold = solve(payoffs, active, tolerance=tolerance)
+        warm = cold if last is None else solve(payoffs, active, tolerance=tolerance, start=last)
+        for name, found in (("cold", cold), ("warm", warm)):
+            steps[name] += int(found.steps)
+            np.testing.assert_allclose(found.gap, duality_gap(payoffs, found.sigma, active), atol=1e-6)
+            assert float(found.gap) <= tolerance and not np.asarray(found.sigma)[~np.asarray(active)].any()
+        last = warm.sigma
+        rows.append(int(jnp.argmax(payoffs[0] @ last[1])))
+        columns.append(int(jnp.argmin(last[0] @ payoffs[0])))
+    again = solve(payoffs, active, tolerance=tolerance, start=last)
+    assert int(again.steps) == 0 and np.allclose(again.sigma, last)
+    assert 0 < steps["warm"] < 0.8 * steps["cold"], steps
 
 
 def test_unequal_numbers_of_strategies():
@@ -97,5 +138,7 @@ def test_bad_arguments():
         META_SOLVERS["nash_lp"](dilemma, everyone(dilemma))
     with pytest.raises(ValueError, match="num_steps=0"):
         regret_matching_plus(dilemma, everyone(dilemma), num_steps=0)
+    with pytest.raises(ValueError, match="check_every=0"):
+        regret_matching_plus(dilemma, everyone(dilemma), check_every=0)
     with pytest.raises(AssertionError):
         META_SOLVERS["nash"](dilemma[0], everyone(dilemma))

@@ -46,6 +46,7 @@ from gems_jax.explicit.store import (
     widen,
 )
 from gems_jax.explicit.warm_start import single_opponent, warm_oracle
+from gems_jax.meta import NASH_TOLERANCE
 from gems_jax.population import StackedPolicies
 from gems_jax.types import Array, Game, Profile, Solver, nbytes, num_populations, struct
 
@@ -60,6 +61,8 @@ class PsroConfig(AdvantageSettings):
         "nash", "nash_lp", "prd", "uniform", "last_k", "self_play", "alpha_rank", "cce", "omwu", "mwu"
     ] = choice("nash")
     """How the meta-game is solved: see gems_jax.META_SOLVERS."""
+    meta_tolerance: float = real(NASH_TOLERANCE, NON_NEGATIVE)
+    """Gap at which the meta-solver "nash" stops, as a fraction of the largest payoff (the others do not stop early)."""
     ties: Literal["robust", "random", "novel", "lowest"] = choice("robust")
     """Exact responses that tie: how one is chosen (see explicit/responses.py)."""
     start: Literal["fresh", "newest", "fusion", "transfer"] = choice("fresh")
@@ -120,7 +123,9 @@ def psro_solver(game: Game, config: PsroConfig, respond: Respond | None = None) 
         if before == 0:  # the first policies have not met yet
             fresh = fresh | np.asarray(wide.store.active)
         table, cost = fill(key_fill, game, config, wide.table, policies(store), np.asarray(store.active), fresh)
-        sigma, gap = solve_meta_game(game, config.meta_solver, table, store.active)
+        sigma, gap = solve_meta_game(
+            game, config.meta_solver, table, store.active, config.meta_tolerance, start=wide.sigma
+        )
         average, cost = running_mean(wide.sigma_average, sigma, before), cost.plus(response.cost)
         metrics = explicit_metrics(
             cost,

@@ -20,7 +20,7 @@ from gems_jax.evaluate.tabular import GameTree, build_tree, reach
 from gems_jax.explicit.cost import Cost
 from gems_jax.explicit.settings import ExplicitSettings
 from gems_jax.explicit.store import pad_slots
-from gems_jax.meta import META_SOLVERS, duality_gap
+from gems_jax.meta import META_SOLVERS, NASH_TOLERANCE, duality_gap, regret_matching_plus
 from gems_jax.population import StackedPolicies
 from gems_jax.rollout import play_episode, play_joint
 from gems_jax.stages import compiled
@@ -166,24 +166,52 @@ def meta_game(game: Game, table: PayoffTable, active: Array) -> tuple[Array, Arr
     return values, active[owners]
 
 
+def _solve(
+    game: Game, name: str, table: PayoffTable, active: Array, tolerance: float | Array, start: Array | None
+) -> tuple[Array, Array]:
+    """Solves one meta-game: sigma [P, K] and its gap [], from active and start [P, K]."""
+    shared = num_populations(game) < num_players(game)
+    owners = jnp.asarray(game.population_of_player)
+    payoffs, everyone = meta_game(game, table, active)
+    if name == "nash":
+        begin = None if start is None else start[owners]
+        sigma = regret_matching_plus(payoffs, everyone, tolerance=tolerance, start=begin).sigma
+    else:
+        sigma = META_SOLVERS["alpha_rank_single" if shared and name == "alpha_rank" else name](payoffs, everyone)
+    if shared:
+        sigma = sigma.mean(axis=0, keepdims=True)
+    return sigma, duality_gap(payoffs, sigma[owners], everyone)
+
+
+@functools.partial(jax.jit, static_argnames=("game", "name"))
+def solve_meta_game(
+    game: Game,
+    name: str,
+    table: PayoffTable,
+    active: Array,
+    tolerance: float | Array = NASH_TOLERANCE,
+    start: Array | None = None,
+) -> tuple[Array, Array]:
+    """Solves the meta-game of the active slots.
+
+    Args:
+      game: whose populations meet.
+      name: of a meta-solver in `META_SOLVERS`.
+      table: payoffs of all slots.
+      active: [P, K] bool.
+      tolerance: gap at which "nash" stops, as a fraction of the largest payoff; the other solvers do not stop early.
+      start: [P, K], mixtures that "nash" begins with; None for uniform ones.
+
+    Returns:
+      Mixtures sigma [P, K], and their gap [] inside the meta-game.
+    """
+    return _solve(game, name, table, active, tolerance, start)
+
+
 @functools.partial(jax.jit, static_argnames=("game", "name"))
 def solve_levels(game: Game, name: str, table: PayoffTable, active: Array) -> tuple[Array, Array]:
-    """The mixtures sigma [M, P, K] that the meta-solver `name` finds for M sets of active slots [M, P, K], and their
-    gaps [M] inside these meta-games. Solvers on the host are called back, one set after the other."""
-    shared = num_populations(game) < num_players(game)
-    solve = META_SOLVERS["alpha_rank_single" if shared and name == "alpha_rank" else name]
+    """Solves the meta-games of M sets of active slots [M, P, K]: mixtures [M, P, K], and their gaps [M].
 
-    def level(mask: Array) -> tuple[Array, Array]:
-        payoffs, everyone = meta_game(game, table, mask)
-        sigma = solve(payoffs, everyone)
-        if shared:
-            sigma = sigma.mean(axis=0, keepdims=True)
-        return sigma, duality_gap(payoffs, sigma[jnp.asarray(game.population_of_player)], everyone)
-
-    return jax.vmap(level)(active)
-
-
-def solve_meta_game(game: Game, name: str, table: PayoffTable, active: Array) -> tuple[Array, Array]:
-    """The mixtures sigma [P, K] that the meta-solver `name` finds, and their gap [] inside the meta-game."""
-    sigma, gap = solve_levels(game, name, table, active[None])
-    return sigma[0], gap[0]
+    Solvers on the host are called back, one set after the other.
+    """
+    return jax.vmap(lambda mask: _solve(game, name, table, mask, NASH_TOLERANCE, None))(active)

@@ -13,7 +13,7 @@ import difflib
 import itertools
 import warnings
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import Any
 
@@ -22,7 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from gems_jax.compiling import once
-from gems_jax.games.poker_rules import KUHN, LEDUC, Poker, bits
+from gems_jax.games.poker_rules import KUHN, LEDUC, LEDUC_WITH_SUITS, Poker, bits
 from gems_jax.types import Array, GameState, NotEnumerableError, PyTree, struct
 
 OBSERVATIONS = ("plain", "infoset")
@@ -65,6 +65,7 @@ _RULES: dict[str, _Rules] = {
     "othello": _Rules(119),  # 60 stones, at most one pass between two of them
     "backgammon": _Rules(0, (-3.0, 3.0), chance=True),
 }
+_WITH_SUITS = {"leduc_holdem": replace(_RULES["leduc_holdem"], poker=LEDUC_WITH_SUITS)}
 
 
 def _lenient() -> AbstractContextManager[None]:
@@ -139,14 +140,19 @@ class PgxGame:
         poker only, is the one-hot of the information set of the seat that is to move and zeros for the other one.
     shared: both players are drawn from one population.
     max_steps: 0 for the longest episode that the rules allow; a smaller number truncates.
+    suits: the two cards of a rank can be told apart (leduc_holdem only): 936 information sets instead of 288, and the
+        same values. A card is then rank + 3 * suit.
     """
 
     id: str
     observation: str = "plain"
     shared: bool = False
     max_steps: int = 0
+    suits: bool = False
 
     def __post_init__(self) -> None:
+        if self.suits and self.id not in _WITH_SUITS:
+            raise ValueError(f"suits=True exists for {', '.join(_WITH_SUITS)} only, not {self.id!r}.")
         env, rules = _env(self.id), self._rules
         if env.num_players != 2:
             raise ValueError(f"PgxGame needs a two-player game, got {self.id!r} with {env.num_players} players.")
@@ -161,7 +167,7 @@ class PgxGame:
 
     @property
     def _rules(self) -> _Rules:
-        return _RULES.get(self.id, _Rules(0))
+        return _WITH_SUITS[self.id] if self.suits else _RULES.get(self.id, _Rules(0))
 
     @property
     def name(self) -> str:
@@ -252,8 +258,13 @@ class PgxGame:
         if poker and poker.step:
             after = poker.step(inner.state, action)
         else:
+            before = inner.state
+            if poker and self.suits:  # pgx knows ranks only
+                before = before.replace(_cards=before._cards % poker.ranks)
             with _lenient():
-                after = _env(self.id).step(inner.state, action, key)
+                after = _env(self.id).step(before, action, key)
+            if self.suits:
+                after = after.replace(_cards=inner.state._cards)
         reward = jnp.where(inner.first == 0, after.rewards, after.rewards[::-1]).astype(jnp.float32)
         if poker:
             played = jnp.arange(poker.history_size) == poker.history_code(inner, action)

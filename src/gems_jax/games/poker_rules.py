@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import jax
@@ -28,6 +29,7 @@ class Poker:
     infoset: Callable[[Any, Array], Array]  # (inner, seat) -> information set of the seat that is to move
     observe: Callable[[Any, Array], list[tuple[int, Array]]]  # (pgx state, player id) -> what pgx shows, see `bits`
     step: Callable[[Any, Array], Any] | None = None  # (pgx state, action) -> pgx state, in place of pgx's own
+    ranks: int = 3  # a card is rank + ranks * suit, and the rank alone decides who wins
 
 
 def _of_player(values: Array, player: Array) -> Array:
@@ -77,10 +79,10 @@ def _kuhn_step(state: Any, action: Array) -> Any:
     return jax.tree.map(lambda old, new: jnp.where(over, old, new), before, after)
 
 
-def _leduc_observe(state: Any, player: Array) -> list[tuple[int, Array]]:
+def _leduc_observe(state: Any, player: Array, cards: int) -> list[tuple[int, Array]]:
     own, other = _of_player(state._chips, player), _of_player(state._chips, 1 - player)
     public = jnp.where(state._round == 1, state._cards[2], -1)
-    return [(3, _of_player(state._cards, player)), (3, public), (14, own), (14, other)]
+    return [(cards, _of_player(state._cards, player)), (cards, public), (14, own), (14, other)]
 
 
 def _kuhn_code(inner: Any, action: Array) -> Array:
@@ -100,17 +102,23 @@ def _leduc_code(inner: Any, action: Array) -> Array:
     return jnp.where(action < 2, 8 * second + 2 * played + action, -1)
 
 
-def _leduc_infoset(inner: Any, seat: Array) -> Array:
-    """Within a seat: round 1 as (raises, hand), then round 2 as (line of round 1, raises, public card, hand).
+def _leduc_infoset(inner: Any, seat: Array, cards: int) -> Array:
+    """Within a seat: round 1 as (raises, hand), then round 2 as (line of round 1, raises, public card and hand).
 
     The seat and the number of raises of the current round name the betting node: seat 0 acts after "", cr and rr, seat
     1 after c, r and crr. Round 1 closes in five lines, cc, rc, crc, rrc and crrc, numbered by (length - 2) + raises.
+    Of three ranks the hand and the public card may be equal; of six cards they differ, and 30 pairs are left.
     """
     hand, public = _of_player(inner.state._cards, inner.first ^ seat), inner.state._cards[2]
     raises = inner.state._raise_count
     line = inner.history[:8].sum() - 2 + inner.history[1:8:2].sum()
-    second = 9 + 27 * line + 9 * raises + 3 * public + hand
-    return 144 * seat + jnp.where(inner.state._round > 0, second, 3 * raises + hand)
+    if cards == 3:
+        pairs, pair = 9, 3 * public + hand
+    else:
+        pairs, pair = cards * (cards - 1), (cards - 1) * public + hand - (hand > public)
+    second = 3 * cards + pairs * (3 * line + raises) + pair
+    size = 3 * cards + 15 * pairs
+    return size * seat + jnp.where(inner.state._round > 0, second, cards * raises + hand)
 
 
 KUHN = Poker(
@@ -132,6 +140,14 @@ LEDUC = Poker(
     weights=tuple(8 if len(set(hand)) == 3 else 4 for hand in _LEDUC_HANDS),
     num_infosets=288,
     history_code=_leduc_code,
-    infoset=_leduc_infoset,
-    observe=_leduc_observe,
+    infoset=partial(_leduc_infoset, cards=3),
+    observe=partial(_leduc_observe, cards=3),
+)
+LEDUC_WITH_SUITS = replace(
+    LEDUC,
+    hands=tuple(itertools.permutations(range(6), 3)),
+    weights=(1,) * 120,
+    num_infosets=936,
+    infoset=partial(_leduc_infoset, cards=6),
+    observe=partial(_leduc_observe, cards=6),
 )

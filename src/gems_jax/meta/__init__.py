@@ -7,7 +7,7 @@ jitted and vmapped; nash_lp and the alpha-ranks then call back to the host.
 
     uniform            equal masses: fictitious play at the level of the population
     last_k, self_play  equal masses on the three newest slots, or on the newest alone
-    nash, nash_lp      equilibria of two-player zero-sum games: regret matching+ (about 1e-4), or a linear program
+    nash, nash_lp      equilibria of two-player zero-sum games: regret matching+ (gap 1e-5), or a linear program
     prd                projected replicator dynamics
     alpha_rank         marginals of the multi-population chain, eps-sweep; alpha_rank_single for symmetric games
     cce                marginals of a coarse correlated equilibrium, any number of players
@@ -29,7 +29,14 @@ from gems_jax.meta.matrix import (
     solve_self_play,
     solve_uniform,
 )
-from gems_jax.meta.nash import regret_matching_plus, solve_nash, solve_nash_lp, zero_sum_equilibrium
+from gems_jax.meta.nash import (
+    NASH_TOLERANCE,
+    Equilibrium,
+    regret_matching_plus,
+    solve_nash,
+    solve_nash_lp,
+    zero_sum_equilibrium,
+)
 from gems_jax.meta.omwu import omwu_update
 from gems_jax.meta.replicator import projected_replicator, solve_prd
 from gems_jax.meta.schedules import Schedule, step_size
@@ -53,6 +60,8 @@ META_SOLVERS: dict[str, MetaSolver] = {
 
 __all__ = [
     "META_SOLVERS",
+    "NASH_TOLERANCE",
+    "Equilibrium",
     "MetaSolver",
     "Schedule",
     "alpha_rank",

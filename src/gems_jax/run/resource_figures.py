@@ -39,7 +39,7 @@ def resources(curves: Mapping[str, Rows]) -> Any:
             draw_curve(held, iteration, kept.mean(axis=0, keepdims=True) / 1e3, style, arm)
         memory = rows["memory_mb"].mean(axis=0, keepdims=True)
         draw_curve(grown, iteration, memory - memory[:, :1], style, arm)
-    total.set_ylabel("seconds so far, per seed\n(compilation apart where it is one program)")
+    total.set_ylabel("seconds so far, per seed\n(excluding compilation)")
     each.set_ylabel("seconds of an iteration, per seed\n(moving median)")
     held.set_ylabel("kB that one seed holds: policies or generator,\npayoff table, meta-strategy (log scale)")
     grown.set_ylabel("MB resident of the process,\nabove its first iteration")

@@ -17,7 +17,7 @@ from gems_jax.games.hanabi_game import Hanabi
 from gems_jax.games.mpe_game import ParticleGame
 from gems_jax.run import board_words as boards
 from gems_jax.run import hanabi_text
-from gems_jax.types import Game, GameState
+from gems_jax.types import Array, Game, GameState
 
 CARDS = "JQK"
 
@@ -59,8 +59,12 @@ def legal_actions(state: GameState, seat: int) -> list[int]:
 # --- poker
 
 
+def _card_name(card: Array) -> str:
+    return CARDS[int(card) % len(CARDS)]  # whatever its suit
+
+
 def _card(state: GameState, seat: int) -> str:
-    return CARDS[int(state.inner.state._cards[int(state.inner.first) ^ seat])]
+    return _card_name(state.inner.state._cards[int(state.inner.first) ^ seat])
 
 
 def _kuhn_action(state: GameState, action: int) -> str:
@@ -89,7 +93,7 @@ def _leduc_open(state: GameState) -> bool:
 
 
 def _leduc_public(state: GameState) -> str:
-    return CARDS[int(state.inner.state._cards[2])] if _leduc_open(state) else "not yet"
+    return _card_name(state.inner.state._cards[2]) if _leduc_open(state) else "not yet"
 
 
 def _leduc_seen(state: GameState, seat: int) -> str:
