@@ -65,7 +65,7 @@ def respond(
         source = Source(
             views=views,
             learner=make_learner(nets, config.temperature),
-            opponents=trembling(rotate(opponents, p), config.abr_tremble),
+            opponents=trembling(rotate(opponents, p), 0.0 if game.continuous else config.abr_tremble),
             log_sigma=rotate(faced, p),
             num_opponents=config.abr_opponents,
             episodes=config.abr_episodes,

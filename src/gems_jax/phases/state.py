@@ -111,6 +111,10 @@ def init_gems(
     """
     config.validate()
     _check_game(game)
+    if game.continuous and isinstance(config.abr_tremble, (int, float)) and config.abr_tremble:
+        raise ValueError(
+            f"abr_tremble must be 0 in {game.name}, whose actions are continuous: got {config.abr_tremble!r}"
+        )
     nets, num = networks(game, config), num_populations(game)
     _check_players(config, num)
     key_generator, key_critic, key_anchors = jax.random.split(key, 3)
