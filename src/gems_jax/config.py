@@ -1,7 +1,8 @@
 """GemsConfig: every choice of the method, in one frozen struct.
 
 Sizes and names are static, real-valued knobs are leaves: a new step size compiles nothing, and a sweep over it is a
-`vmap`. The defaults are the paper's Kuhn table (tab:gems_default_params); what the paper does not print is marked so.
+`vmap`. The numbers of the defaults are the paper's Kuhn table (tab:gems_default_params); what the paper does not print
+is marked so. Where the paper allows several readings the default is ours; `paper_presets.py` has the literal ones.
 Values are checked by `validate`, not on construction, because the fields of a traced config are tracers.
 """
 
@@ -203,7 +204,7 @@ class GemsConfig(Settings):
     meta_restart: bool = choice(False)
     """Start every iteration's updates from the uniform mixture instead of the last one."""
     eta: PerPlayer = real(0.03, NON_NEGATIVE)
-    """Step size eta_0, of all players or one for each population (eq:gen_sum_omwu)."""
+    """Step size eta_0. A number for all players, or one for each population (eq:gen_sum_omwu)."""
     alpha: float = real(0.5, ABOVE_ZERO)
     """Decay of the harmonic schedule."""
     slowdown: float = real(1.0, AT_LEAST_ONE)
@@ -248,7 +249,7 @@ class GemsConfig(Settings):
     delta: float = real(0.5, CONFIDENCE)
     """delta_0."""
     lambda_jacobian: PerPlayer = real(1e-4, NON_NEGATIVE)
-    """Weight of the Jacobian penalty, of all players or one for each population (not printed in the paper)."""
+    """Weight of the Jacobian penalty (not printed in the paper). A number for all players, or one for each."""
     lambda_decay: float = real(0.0, NON_NEGATIVE)
     """Annealing: lambda_jacobian / (1 + lambda_decay t)."""
 
