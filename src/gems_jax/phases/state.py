@@ -50,7 +50,7 @@ class GemsMetrics:
     sigma: Array  # [P, K], the mixture after the update, before the newcomer
     pool: Array  # [P, C, D], the candidates
     parent: Array  # [P, C] int32, slot a candidate was mutated from, -1 for random ones
-    scores: Array  # [P, C]
+    scores: Array  # [P, C], -inf where `pool_anchors` has an empty slot
     pool_means: Array  # [P, C]
     chosen: Array  # [P] int32, the best candidate, -1 when the oracle added nothing
     slot: Array  # [P] int32, where it went, -1 likewise
