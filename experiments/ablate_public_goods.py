@@ -4,9 +4,9 @@ from gems_jax.run.ablation import levels, one_at_a_time
 from gems_jax.run.spec import Arm, Experiment
 
 FACTORS = one_at_a_time(
-    Arm("paper", preset="paper"),
+    Arm("paper", preset="paper", overrides={"capacity": 22}),  # room for two anchors a call
     {
-        "eta (paper: 0.03)": levels("eta", 0.08, 0.12),
+        "eta (paper: 0.08)": levels("eta", 0.03, 0.12),
         "eta_sched (const)": levels("schedule", "sqrt", "harmonic"),
         "ema (0)": levels("ema", 0.2, 0.5),
         "mwu_grad_cap (none)": levels("gradient_cap", 0.25, 0.05),

@@ -9,7 +9,7 @@ from typing import Any
 
 from gems_jax.run.spec import Arm, Experiment
 
-STEPS = 25_750  # env steps of an iteration of the preset `paper`, the mean over 40
+STEPS = 25_750  # env steps of an iteration; the preset `paper` takes about 25,000, the mean over 40
 BUDGETS = {"1x": STEPS, "10x": 10 * STEPS}
 
 # The preset `paper`, at the larger budget with more training; and the choices of `tuned`, which by itself plays 27

@@ -55,10 +55,22 @@ ALLOWED = {
     "baselines": {*METHOD, "explicit"},
     "evaluate": {*LEARNING, "meta", "oracle"},
     "policies": {*POPULATION, "evaluate"},
-    "presets": {*METHOD, "gems"},
+    "paper_presets": {"config"},
+    "presets": {*METHOD, "gems", "paper_presets"},
     "solvers": {*METHOD, "gems", "phases", "explicit", "baselines", "presets"},
     "testing": {*METHOD, "environments"},
-    "run": {*METHOD, "environments", "gems", "phases", "explicit", "baselines", "presets", "solvers", "testing"},
+    "run": {
+        *METHOD,
+        "environments",
+        "gems",
+        "phases",
+        "explicit",
+        "baselines",
+        "presets",
+        "paper_presets",
+        "solvers",
+        "testing",
+    },  # fmt: skip
 }
 # Siblings of these packages stand alone: what two of them need belongs below both.
 NO_SIBLINGS = {"baselines"}

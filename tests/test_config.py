@@ -2,7 +2,9 @@
 
 import dataclasses
 import math
+import tomllib
 import typing
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -18,6 +20,8 @@ from gems_jax.config import (
     OPEN_SHARE,
     SHARE,
     THIRD,
+    PerPlayer,
+    is_real,
     replace_fields,
     validate_fields,
 )
@@ -26,33 +30,9 @@ from gems_jax.presets import PRESETS
 FIELDS = {field.name: field for field in dataclasses.fields(GemsConfig)}
 HINTS = typing.get_type_hints(GemsConfig)
 
-# tab:gems_default_params, line by line.
-PRINTED = {
-    "iterations": 40,
-    "initial_anchors": 1,
-    "capacity": 32,
-    "latent_dim": 8,
-    "temperature": 1.0,
-    "num_opponents": 8,
-    "episodes": 2,
-    "mixture_samples": 128,
-    "ema": 0.0,
-    "eta": 0.03,
-    "schedule": "const",
-    "logit_cap": 50.0,
-    "oracle_opponents": 8,
-    "oracle_episodes": 2,
-    "mutations": 32,
-    "randoms": 32,
-    "mutation_scale": 0.2,
-    "delta": 0.5,
-    "abr_steps": 30,
-    "abr_anchors": 16,
-    "learning_rate": 2e-4,
-    "beta_kl": 0.05,
-    "q_new": 0.25,
-    "gradient_clip": 0.5,
-}
+# tab:gems_default_params; tests/test_paper_presets.py holds the presets against the whole file.
+KUHN_TABLE = tomllib.loads((Path(__file__).parent / "data" / "paper_tables.toml").read_text())["kuhn"]
+PRINTED = {field: entry["value"] for field, entry in KUHN_TABLE.items()}
 
 # What each real-valued knob may be, said once more by hand.
 RANGES = {
@@ -107,8 +87,12 @@ def bad_and_good(name):
         return (least - 1, -5, 2.0, 1.5, "2", None, True), (least, 7)
     if hint == tuple[int, ...]:
         return (8, [8], (0,), (8, -1), (8.0,), None), ((), (8,), (8, 16))
-    assert hint is float and not field.metadata.get("static")
-    return BAD_REALS[field.metadata["check"]] + ANY_REAL, GOOD_REALS[field.metadata["check"]]
+    assert is_real(hint) and not field.metadata.get("static")
+    bad, good = BAD_REALS[field.metadata["check"]] + ANY_REAL, GOOD_REALS[field.metadata["check"]]
+    lists = ((), (0.1, "1"), (0.1, None), [0.1, 0.2], (0.1, (0.2,)))
+    if hint is float:
+        return (*bad, (0.25, 0.25), *lists), good
+    return (*bad, *((0.25, value) for value in bad), *lists), (*good, (good[0], 0.25), (0.25, 0.25, 0.25))
 
 
 @pytest.mark.parametrize(("name", "value"), PRINTED.items())
@@ -141,7 +125,7 @@ def test_every_field_out_of_range_is_named_with_its_value(name):
 
 def test_every_real_has_the_range_that_it_should_have():
     expected = {name: within for within, names in RANGES.items() for name in names.split()}
-    assert expected == {name: field.metadata["check"] for name, field in FIELDS.items() if HINTS[name] is float}
+    assert expected == {name: field.metadata["check"] for name, field in FIELDS.items() if is_real(HINTS[name])}
 
 
 @pytest.mark.parametrize("name", FIELDS)
@@ -150,7 +134,16 @@ def test_exactly_the_real_valued_fields_are_traced(name):
     kinds = (int, bool, tuple[int, ...])
     static = HINTS[name] in kinds or typing.get_origin(HINTS[name]) is typing.Literal
     assert field.metadata.get("static", False) == static
-    assert static or HINTS[name] is float
+    assert static or is_real(HINTS[name])
+
+
+def test_settings_that_may_differ_between_players():
+    assert [name for name, hint in HINTS.items() if hint == PerPlayer] == ["eta", "lambda_jacobian"]
+    game = make_game("biased_rps")
+    with pytest.raises(ValueError, match=r"eta must be a number or have one for each of 2 populations: got \(0.1,\)"):
+        init_gems(jax.random.key(0), game, GemsConfig(eta=(0.1,)))
+    with pytest.raises(ValueError, match="lambda_jacobian must be a number or have one for each of 2 populations"):
+        init_gems(jax.random.key(0), game, GemsConfig(lambda_jacobian=jnp.zeros(3)))
 
 
 def test_close_names_are_suggested():
@@ -197,7 +190,7 @@ def test_arrays_and_tracers_pass_the_check():
 
 
 def test_reals_are_leaves_and_sizes_are_structure():
-    reals = [name for name in FIELDS if HINTS[name] is float]
+    reals = [name for name in FIELDS if is_real(HINTS[name])]
     assert len(jax.tree.leaves(GemsConfig())) == len(reals)
     traces = []
 

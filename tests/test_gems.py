@@ -28,14 +28,22 @@ def any_trail(request):
 # --- what holds whatever the settings
 
 
+ELSEWHERE = {  # choices that other files run
+    "policy": {"film", "conv", "board"},  # test_modulated.py
+    "mixture": {"bootstrap"},  # this and those below: test_readings.py
+    "ema_scope": {"both"},
+    "pool_anchors": {True},
+    "q_new_applies": {"opponents"},
+}
+
+
 def test_every_choice_of_the_config_is_run():
     for name, hint in typing.get_type_hints(GemsConfig).items():
-        choices = (True, False) if hint is bool else typing.get_args(hint) if typing.get_origin(hint) else ()
-        if typing.get_origin(hint) is tuple:
-            continue
+        choices = (True, False) if hint is bool else ()
+        if typing.get_origin(hint) is typing.Literal:
+            choices = typing.get_args(hint)
         settings = [*CONFIGS.values(), *(config for _, config in OTHER_GAMES.values())]
-        elsewhere = {"film", "conv", "board"} if name == "policy" else set()  # in test_modulated.py
-        missing = set(choices) - {getattr(config, name) for config in settings} - elsewhere
+        missing = set(choices) - {getattr(config, name) for config in settings} - ELSEWHERE.get(name, set())
         assert not missing, f"no settings of this file run {name} = {missing}"
 
 

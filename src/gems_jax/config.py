@@ -1,7 +1,8 @@
 """GemsConfig: every choice of the method, in one frozen struct.
 
 Sizes and names are static, real-valued knobs are leaves: a new step size compiles nothing, and a sweep over it is a
-`vmap`. The defaults are the paper's Kuhn table (tab:gems_default_params); what the paper does not print is marked so.
+`vmap`. The numbers of the defaults are the paper's Kuhn table (tab:gems_default_params); what the paper does not print
+is marked so. Where the paper allows several readings the default is ours; `paper_presets.py` has the literal ones.
 Values are checked by `validate`, not on construction, because the fields of a traced config are tracers.
 """
 
@@ -17,6 +18,7 @@ from typing import Any, Literal, Self
 from gems_jax.types import struct
 
 Range = tuple[Callable[[float], bool], str]  # (is it in range, how a person says so)
+PerPlayer = float | tuple[float, ...]  # one number for all players, or one for each population
 
 NON_NEGATIVE: Range = (lambda x: 0 <= x < math.inf, "a finite number, at least 0")
 ABOVE_ZERO: Range = (lambda x: 0 < x < math.inf, "a finite number above 0")
@@ -53,6 +55,11 @@ def real(default: float, within: Range) -> Any:
     return dataclasses.field(default=default, metadata={"check": within})
 
 
+def is_real(hint: Any) -> bool:
+    """Whether a field with this type hint is a real-valued leaf, which may be traced."""
+    return hint is float or hint == PerPlayer
+
+
 def validate_fields(config: Any) -> None:
     """Raise ValueError for the first field out of range; leaves that are arrays (a sweep) or tracers pass."""
     hints = typing.get_type_hints(type(config))
@@ -67,11 +74,22 @@ def validate_fields(config: Any) -> None:
         elif hints[field.name] is bool:
             if not isinstance(value, bool):
                 raise ValueError(f"{field.name} must be True or False: got {value!r}")
-        elif static or (isinstance(value, (int, float, str)) or value is None):
+        elif static or isinstance(value, (int, float, str, tuple, list)) or value is None:
             check, expected = field.metadata["check"]
-            numeric = static or (isinstance(value, (int, float)) and not isinstance(value, bool))
-            if not numeric or not check(value):
+            if hints[field.name] == PerPlayer and isinstance(value, (tuple, list)):
+                expected += ", or a tuple with one for each population"
+            each = value if hints[field.name] == PerPlayer and isinstance(value, tuple) and value else (value,)
+            if not all(_passes(one, check, static) for one in each):
                 raise ValueError(f"{field.name} must be {expected}: got {value!r}")
+
+
+def _passes(value: Any, check: Callable[[Any], bool], static: bool) -> bool:
+    """Whether a value, or a number of a tuple, is in range; arrays and tracers are not looked at."""
+    if static:
+        return check(value)
+    if isinstance(value, (int, float, str, tuple, list)) or value is None:
+        return isinstance(value, (int, float)) and not isinstance(value, bool) and check(value)
+    return True
 
 
 def replace_fields(config: Any, changes: dict[str, Any]) -> Any:
@@ -162,12 +180,17 @@ class GemsConfig(Settings):
     episodes: int = size(2)
     """m, episodes per match-up."""
     mixture_samples: int = size(128, at_least=0)
-    """B, joint samples for the mixture's value; 0 uses sigma . v-hat and plays none."""
+    """B, samples behind the mixture's value (see `mixture`); 0 uses sigma . v-hat and plays none."""
+    mixture: Literal["joint", "bootstrap"] = choice("joint")
+    """What B counts: joint profiles drawn from sigma and played (eq:mc-estimators_revised), or bootstrap resamples of
+    the anchors' own episodes (the Kuhn table's words), which play nothing. Weighted estimators always play."""
     estimator: Literal["per_anchor", "importance", "self_normalised", "exact"] = choice("per_anchor")
     """Each anchor plays for itself, or all are weighed from the B joint samples (eq:iw_estimator_main), normalised by
     the sum of their weights or not. exact: from the game's tree, for ablations and for finding faults; no preset."""
     sigma_floor: float = real(0.0, SHARE)
     """Share of the joint samples of those estimators that is drawn from all anchors alike: it bounds their weights."""
+    ema_scope: Literal["values", "both"] = choice("values")
+    """What the moving average smooths: v-hat alone, or v-hat and r-hat (the ablation on Kuhn poker)."""
     ema: float = real(0.0, SHARE)
     """Weight beta of the new estimate in a moving average of the values; 0 disables it."""
 
@@ -180,8 +203,8 @@ class GemsConfig(Settings):
     """Updates per iteration, each on fresh episodes; their average is what is played."""
     meta_restart: bool = choice(False)
     """Start every iteration's updates from the uniform mixture instead of the last one."""
-    eta: float = real(0.03, NON_NEGATIVE)
-    """Step size eta_0."""
+    eta: PerPlayer = real(0.03, NON_NEGATIVE)
+    """Step size eta_0. A number for all players, or one for each population (eq:gen_sum_omwu)."""
     alpha: float = real(0.5, ABOVE_ZERO)
     """Decay of the harmonic schedule."""
     slowdown: float = real(1.0, AT_LEAST_ONE)
@@ -212,6 +235,9 @@ class GemsConfig(Settings):
     """Candidates by mutation of the heaviest anchors."""
     randoms: int = size(32, at_least=0)
     """Candidates drawn from N(0, I)."""
+    pool_anchors: bool = choice(False)
+    """Judge the active anchors beside the candidates (the proof of the overall bound needs them in the pool). When an
+    anchor wins, the anchor set stays as it is."""
     top_anchors: int = size(8)
     """How many of the heaviest anchors are mutated (not printed in the paper)."""
     common_random_numbers: bool = choice(False)
@@ -222,8 +248,8 @@ class GemsConfig(Settings):
     """Deviation of a mutation."""
     delta: float = real(0.5, CONFIDENCE)
     """delta_0."""
-    lambda_jacobian: float = real(1e-4, NON_NEGATIVE)
-    """Weight of the Jacobian penalty (not printed in the paper)."""
+    lambda_jacobian: PerPlayer = real(1e-4, NON_NEGATIVE)
+    """Weight of the Jacobian penalty (not printed in the paper). A number for all players, or one for each."""
     lambda_decay: float = real(0.0, NON_NEGATIVE)
     """Annealing: lambda_jacobian / (1 + lambda_decay t)."""
 
@@ -244,6 +270,9 @@ class GemsConfig(Settings):
     """Opponents per anchor of a batch (not printed in the paper)."""
     abr_episodes: int = size(2)
     """Episodes per anchor and opponent (not printed in the paper)."""
+    q_new_applies: Literal["anchors", "opponents"] = choice("anchors")
+    """What `q_new` is a fraction of. anchors: of a batch's anchors, and the others follow sigma. opponents: of the
+    opponents ("New-opponent fraction"), and a batch's anchors are drawn uniformly from Z_t (Algorithm 1)."""
     kl_protects: Literal["active", "others", "batch"] = choice("active")
     """Anchors the trust region holds: every active one, all but the newest, or only the batch's (as printed)."""
     kl_opponents: int = size(8)
@@ -272,7 +301,7 @@ class GemsConfig(Settings):
     """Probability that an opponent of the training takes any legal action instead of its own: what is learned then
     covers positions that the population would not bring about, against whoever else plays. Discrete actions only."""
     q_new: float = real(0.25, SHARE)
-    """Share of a batch on the newest anchor; the rest follow sigma."""
+    """Fraction of a batch's anchors, or of its opponents (see `q_new_applies`), that are the newest anchor."""
     gradient_clip: float = real(0.5, CAP)
     """Global gradient norm."""
     discount: float = real(1.0, SHARE)
@@ -291,7 +320,13 @@ class GemsConfig(Settings):
     @property
     def joint_episodes(self) -> int:
         """Episodes of the joint samples of one estimate."""
-        return self.mixture_samples * self.episodes * (self.estimator != "exact")
+        weighed = self.estimator in ("importance", "self_normalised")
+        played = weighed or (self.estimator == "per_anchor" and self.mixture == "joint")
+        return self.mixture_samples * self.episodes * played
+
+    def pool_size(self, anchors: int | None = None) -> int:
+        """Candidates that an oracle call judges with `anchors` in each population, by default in every slot."""
+        return self.mutations + self.randoms + self.pool_anchors * (self.capacity if anchors is None else anchors)
 
     def validate(self) -> Self:
         """Raise ValueError for a field out of range or for fields that do not go together."""

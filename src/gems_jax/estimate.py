@@ -155,16 +155,31 @@ def population_values(
     mixture_samples: int,
     sampling: str = "per_anchor",
     common: bool = False,
+    mixture: str = "joint",
 ) -> Estimate:
-    """v-hat of every anchor against the others' sigma, and the mixture's own value (eq:mc-estimators_revised).
+    """Estimate v-hat of every anchor against the others' sigma, and the mixture's value (eq:mc-estimators_revised).
 
-    With mixture_samples = 0 no joint episode is played and the mixture value is sigma . v-hat, which is unbiased too
-    (its only use in eq:omwu-eta is a shift that normalisation cancels). Inactive slots are 0. key: consumed.
+    Args:
+      key: consumed.
+      game: the game that is played.
+      opponents: the policies of all anchors, [P, K, ...].
+      log_sigma: logarithms of the mixtures, [P, K].
+      active: which slots hold an anchor, [P, K].
+      num_opponents: n, opponents per anchor.
+      episodes: m, episodes per match-up.
+      mixture_samples: B. 0 plays no joint episode and takes sigma . v-hat as the mixture's value, which is unbiased
+        too (its only use in eq:omwu-eta is a shift that normalization cancels).
+      sampling, common: how opponents are drawn, see `policy_returns`.
+      mixture: what B counts, "joint" profiles or "bootstrap" resamples (see `bootstrap_mixture`).
+
+    Returns:
+      An `Estimate` that is 0 on inactive slots.
     """
     chex.assert_rank([log_sigma, active], 2)
     key_values, key_mixture = random.split(key)
+    resampled = bool(mixture_samples) and mixture == "bootstrap"
 
-    def measure(views: tuple[View, ...], p: Array | int, own_key: Array) -> tuple[Array, Array, Array]:
+    def measure(views: tuple[View, ...], p: Array | int, own_key: Array) -> tuple[Array, ...]:
         others = rotate(opponents, p)
         returns, lengths = policy_returns(
             own_key,
@@ -179,27 +194,57 @@ def population_values(
             common=common,
             wanted=active[p] if on_host(game) else None,
         )
-        return returns.mean(axis=1), sample_variance(returns), lengths.sum(axis=1)
+        found = returns.mean(axis=1), sample_variance(returns), lengths.sum(axis=1)
+        if not resampled:
+            return found
+        sigma = jnp.where(active[p], jnp.exp(log_sigma[p]), 0.0)
+        return *found, *bootstrap_mixture(random.fold_in(key_mixture, p), returns, sigma, mixture_samples)
 
-    values, variances, lengths = each_population(game, measure, random.split(key_values, num_populations(game)))
+    values, variances, lengths, *resamples = each_population(
+        game, measure, random.split(key_values, num_populations(game))
+    )
     values, variances = jnp.where(active, values, 0.0), jnp.where(active, variances, 0.0)
     places = jnp.asarray([len(players_of(game, p)) for p in range(num_populations(game))])
     played = jnp.sum(active.sum(axis=1) * places, dtype=jnp.int32) * num_opponents * episodes
     steps = jnp.sum(jnp.where(active, lengths, 0))
-    if mixture_samples:
+    if resampled:
+        mixture_value, mixture_spread = resamples
+    elif mixture_samples:
         joint, lengths = mixture_returns(
             key_mixture, game, opponents, log_sigma, samples=mixture_samples, episodes=episodes
         )
-        mixture, mixture_spread = (
+        mixture_value, mixture_spread = (
             _by_population(game, joint.mean(axis=0)),
             _by_population(game, sample_variance(joint.T)),
         )
         played, steps = played + joint.shape[0], steps + lengths.sum()
     else:
         sigma = jnp.where(active, jnp.exp(log_sigma), 0.0)
-        mixture, mixture_spread = jnp.sum(sigma * values, axis=1), jnp.sum(sigma**2 * variances, axis=1)
+        mixture_value, mixture_spread = jnp.sum(sigma * values, axis=1), jnp.sum(sigma**2 * variances, axis=1)
     count = jnp.int32(num_opponents * episodes)
-    return Estimate(values, variances, mixture, mixture_spread, count, played, steps)
+    return Estimate(values, variances, mixture_value, mixture_spread, count, played, steps)
+
+
+def bootstrap_mixture(key: Array, returns: Array, sigma: Array, resamples: int) -> tuple[Array, Array]:
+    """Estimate the mixture's value by bootstrap from the anchors' own returns.
+
+    Every resample draws as many returns of each anchor as there are, with replacement:
+    r-hat = 1/B sum_b sum_i sigma(i) mean(returns*_{b,i}), which tends to sigma . v-hat.
+
+    Args:
+      key: consumed.
+      returns: scaled returns of one population's anchors, [K, n].
+      sigma: its mixture, [K], 0 on inactive slots.
+      resamples: B.
+
+    Returns:
+      r-hat [], and n times the variance of the resamples [], so that variance / n is the error of sigma . v-hat.
+    """
+    slots, count = returns.shape
+    picked = random.randint(key, (resamples, slots, count), 0, count)
+    means = jnp.take_along_axis(returns[None], picked, axis=2).mean(axis=2)  # [B, K]
+    values = means @ sigma
+    return values.mean(), count * sample_variance(values)
 
 
 def sample_variance(returns: Array) -> Array:

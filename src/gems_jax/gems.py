@@ -55,7 +55,7 @@ def gems_step(state: GemsState, key: Array, game: Game, config: GemsConfig) -> t
         sigma=found.sigma,
         sigma_average=without(average, found.slot),
         values=found.values,
-        mixture_value=estimate.mixture_value,
+        mixture_value=solution.mixture_value,
         step=state.step + 1,
         shares=None if state.shares is None else next_shares(state.shares, errors, config),
     )

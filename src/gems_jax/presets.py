@@ -1,6 +1,6 @@
-"""Named settings per game. `paper` prints what the paper prints; `tuned` is the best this project knows.
+"""Named settings per game. `paper` is what the paper prints; `tuned` is the best this project knows.
 
-For games that have no table in the paper, `paper` is the Kuhn table with the game's own T, d_z and k_0.
+The presets called `paper`, and every departure from the printed numbers, are in `paper_presets.py`.
 """
 
 from __future__ import annotations
@@ -8,8 +8,7 @@ from __future__ import annotations
 import difflib
 
 from gems_jax.config import GemsConfig
-
-PAPER = GemsConfig()
+from gems_jax.paper_presets import PAPER
 
 # The newest anchor alone is trained, on many episodes, while the trust region holds the others. All candidates are
 # fresh codes: a mutation stands so near its parent that training the one drags the other along.
@@ -108,10 +107,6 @@ LEDUC_TUNED = KUHN_TUNED_MLP.replace(
     beta_kl=4.0,
 )
 
-# The Kuhn table with T, d_z and k_0 of tab:gems_master_suite (it prints two d_z, 8 and 16).
-DECEPTIVE_PAPER = PAPER.replace(iterations=6)
-PUBLIC_GOODS_PAPER = PAPER.replace(iterations=10, initial_anchors=2)
-
 # Whoever learns here must not settle too early: the arms' rewards are noisy, and a Receiver that has come to pull the
 # second-best arm alone learns no more. Large batches, small steps and some entropy keep it looking. The best reply is
 # the same against everybody, so the trust region may be loose.
@@ -141,8 +136,6 @@ PUBLIC_GOODS_TUNED = DECEPTIVE_TUNED.replace(
 # anchor alone is trained, against all anchors alike: a best response to the one or two that hold the mass exploits
 # them and beats nobody else. The step size of the generator's output layer is one over its number of features, so that
 # torso and head learn at one pace. Entropy keeps the games various and is annealed.
-BOARD_PAPER = PAPER.replace(iterations=200, policy="film", policy_hidden=(64, 64), generator_scale=0.1)
-CHESS_PAPER = BOARD_PAPER.replace(iterations=1000, policy="board", critic_channels=8)
 CONNECT_FOUR_TUNED = GemsConfig(
     iterations=800,
     capacity=16,
@@ -220,12 +213,8 @@ CHESS_TUNED = GO_TUNED.replace(
     abr_tremble=0.0,
 )
 
-# Particle worlds and Hanabi. `paper` is the Kuhn table with T, d_z and k_0 of tab:gems_master_suite.
-MPE_PAPER = PAPER.replace(iterations=100, policy="mlp", policy_hidden=(64,))
-HANABI_PAPER = MPE_PAPER.replace(iterations=200)
-
-# Every episode ends by the time limit, which bootstraps: without a discount the values would grow without end. Values
-# are scaled by a wide interval of returns, so the meta-strategy takes large steps.
+# Particle worlds and Hanabi. Every episode ends by the time limit, which bootstraps: without a discount the values
+# would grow without end. Values are scaled by a wide interval of returns, so the meta-strategy takes large steps.
 MPE_TUNED = CONNECT_FOUR_TUNED.replace(
     iterations=200,
     policy="mlp",
@@ -300,18 +289,18 @@ PYTHON_LEDUC_TUNED = KUHN_TUNED.replace(
 PRESETS: dict[str, dict[str, GemsConfig]] = {
     "pz:connect_four_v3": {"tuned": PYTHON_CONNECT_FOUR_TUNED},
     "openspiel:leduc_poker": {"tuned": PYTHON_LEDUC_TUNED},
-    "simple_tag": {"paper": MPE_PAPER, "tuned": TAG_TUNED},
-    "simple_spread": {"paper": MPE_PAPER, "tuned": MPE_TUNED},
-    "hanabi": {"paper": HANABI_PAPER, "tuned": HANABI_TUNED},
-    "chess": {"paper": CHESS_PAPER, "tuned": CHESS_TUNED},
-    "connect_four": {"paper": BOARD_PAPER, "tuned": CONNECT_FOUR_TUNED},
-    "go_9x9": {"paper": BOARD_PAPER, "tuned": GO_TUNED},
-    "tic_tac_toe": {"paper": BOARD_PAPER, "tuned": CONNECT_FOUR_TUNED.replace(iterations=40)},
+    "simple_tag": {"paper": PAPER["simple_tag"], "tuned": TAG_TUNED},
+    "simple_spread": {"paper": PAPER["simple_spread"], "tuned": MPE_TUNED},
+    "hanabi": {"paper": PAPER["hanabi"], "tuned": HANABI_TUNED},
+    "chess": {"paper": PAPER["chess"], "tuned": CHESS_TUNED},
+    "connect_four": {"paper": PAPER["connect_four"], "tuned": CONNECT_FOUR_TUNED},
+    "go_9x9": {"paper": PAPER["go_9x9"], "tuned": GO_TUNED},
+    "tic_tac_toe": {"paper": PAPER["tic_tac_toe"], "tuned": CONNECT_FOUR_TUNED.replace(iterations=40)},
     "biased_rps": {"tuned": RPS_TUNED},
-    "kuhn_poker": {"paper": PAPER, "tuned": KUHN_TUNED, "tuned-mlp": KUHN_TUNED_MLP},
-    "leduc_holdem": {"paper": PAPER, "tuned": LEDUC_TUNED},
-    "deceptive_messages": {"paper": DECEPTIVE_PAPER, "tuned": DECEPTIVE_TUNED},
-    "public_goods": {"paper": PUBLIC_GOODS_PAPER, "tuned": PUBLIC_GOODS_TUNED},
+    "kuhn_poker": {"paper": PAPER["kuhn_poker"], "tuned": KUHN_TUNED, "tuned-mlp": KUHN_TUNED_MLP},
+    "leduc_holdem": {"paper": PAPER["leduc_holdem"], "tuned": LEDUC_TUNED},
+    "deceptive_messages": {"paper": PAPER["deceptive_messages"], "tuned": DECEPTIVE_TUNED},
+    "public_goods": {"paper": PAPER["public_goods"], "tuned": PUBLIC_GOODS_TUNED},
 }
 
 

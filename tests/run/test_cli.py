@@ -19,7 +19,9 @@ from gems_jax.run import cli
 from gems_jax.run.commands import COMMANDS, train
 from gems_jax.run.directory import RunDirectory, open_run, read_config, read_status
 from gems_jax.run.errors import RunError
+from gems_jax.run.files import resolve
 from gems_jax.run.load import load
+from gems_jax.run.rebuild import config_of
 from gems_jax.run.training import Settings
 from gems_jax.run.why import explain, when
 from gems_jax.run.writers import read_metrics
@@ -254,7 +256,8 @@ def test_version_and_no_arguments() -> None:
         ("train kuhn_poker --eta -1", ["--eta must be a finite number, at least 0: got -1.0"]),
         ("train kuhn_poker --eta nan", ["--eta must be a finite number"]),
         ("train kuhn_poker --eta fast", ["Error parsing --eta", "'fast'"]),
-        ("train kuhn_poker --eta", ["Missing value", "--eta"]),
+        ("train kuhn_poker --alpha", ["Missing value", "--alpha"]),
+        ("train kuhn_poker --eta", ["--eta must be a finite number, at least 0, or a tuple", "got ()"]),
         ("train kuhn_poker --meta-rule owmu", ["invalid choice 'owmu'", "Did you mean 'omwu'?"]),
         ("train kuhn_poker --iterations 0", ["--iterations must be a whole number, at least 1: got 0"]),
         ("train kuhn_poker --initial-anchors 99", ["--initial-anchors must fit the capacity"]),
@@ -353,3 +356,22 @@ def test_settings_go_through_json() -> None:
     settings = Settings(chunk=3, exact=False, writers=("tensorboard",))
     assert Settings.of(json.loads(json.dumps({**dataclasses.asdict(settings), "preset": "x"}))) == settings
     assert Settings.of({}) == Settings()
+
+
+def test_settings_of_each_player_on_the_command_line_and_in_a_record() -> None:
+    words = ["kuhn_poker", "--eta", "0.1", "0.2", "--lambda-jacobian", "0.5"]
+    settings = train._parse(words, GemsConfig()).settings
+    assert settings.eta == (0.1, 0.2) and settings.lambda_jacobian == 0.5
+    record = json.loads(json.dumps(resolve(settings)))
+    assert config_of(GemsConfig, record) == settings
+
+
+def test_the_preset_paper_brings_the_options_of_its_game() -> None:
+    for words, expected in (
+        (["simple_tag", "--preset", "paper"], {"continuous": True}),
+        (["simple_tag", "--preset", "paper", "--game-option", "continuous=False"], {"continuous": False}),
+        (["simple_tag", "--preset", "tuned"], {}),
+        (["simple_tag"], {}),
+    ):
+        run = train._with_preset_options(train._parse(words, GemsConfig()).run)
+        assert train.game_options(run.game_option) == expected

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cli import Outcome, call
-from gems_jax.config import GemsConfig
+from gems_jax.config import GemsConfig, is_real
 from gems_jax.run.commands import COMMANDS, train
 from gems_jax.run.commands.parsing import flags_of
 
@@ -60,8 +60,10 @@ def of_field(name: str) -> st.SearchStrategy[list[str]]:
         return st.sampled_from([*[[flag], [f"--no-{flag[2:]}"]] * 5, [flag, "maybe"]])
     if hint is int:
         value = st.integers(1, 64).map(str)
-    elif hint is float:
+    elif is_real(hint):
         value = st.floats(0.0625, 0.9375, width=32).map(repr)
+        if hint is not float:
+            return st.lists(st.one_of(value, value, value, ODD), max_size=3).map(lambda values: [flag, *values])
     elif typing.get_origin(hint) is tuple:
         number = st.integers(1, 64).map(str)
         return st.lists(st.one_of(number, number, number, ODD), max_size=3).map(lambda values: [flag, *values])

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from cli import call
-from gems_jax.config import GemsConfig
+from gems_jax.config import GemsConfig, is_real
 from gems_jax.games import make_game
 from gems_jax.gems import gems_profile, init_gems
 from gems_jax.run.console import Console
@@ -26,7 +26,7 @@ from gems_jax.run.writers import read_metrics
 from gems_jax.solvers import make_solver
 
 ETAS = [round(0.05 * number, 2) for number in range(1, 17)]
-FIELDS = [name for name, hint in typing.get_type_hints(GemsConfig).items() if hint is float and name != "eta"]
+FIELDS = [name for name, hint in typing.get_type_hints(GemsConfig).items() if is_real(hint) and name != "eta"]
 SIZES = {  # those of the fixture `kuhn_gems`
     "capacity": 4, "generator_widths": [16], "critic_hidden": [8], "num_opponents": 4, "mixture_samples": 8,
     "mutations": 4, "randoms": 4, "oracle_opponents": 4, "abr_steps": 2, "abr_anchors": 4, "kl_opponents": 2,

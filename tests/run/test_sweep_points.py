@@ -48,6 +48,12 @@ def test_random_draws_are_in_range_and_do_not_depend_on_each_other() -> None:
     assert plan(random={"samples": 60, "seed": 4, "eta": eta}).changes[0] != one.changes[0]
 
 
+def test_numbers_of_each_player_have_a_program_of_their_own() -> None:
+    found = plan(grid={"eta": [0.1, [0.1, 0.2]], "delta": [0.1, 0.2]})
+    assert [config.eta for config in found.configs[1:3]] == [0.1, (0.1, 0.2)]
+    assert found.traced == ("delta",) and [cell.points for cell in found.cells] == [(0, 1), (2, 3)]
+
+
 def test_a_method_that_leaves_the_device_has_a_cell_per_point() -> None:
     found = plan(method="psro", grid={"learning_rate": [1e-3, 1e-2]})
     assert found.traced == () and len(found.cells) == 2
@@ -69,7 +75,7 @@ MISTAKES = {
     "unknown key": ('game = "kuhn_poker"\nsede = 3\n[grid]\neta = [1]', "'sede'; did you mean seeds?"),
     "unknown field": ('game = "kuhn_poker"\n[grid]\netta = [1]', "unknown field 'etta'; did you mean eta?"),
     "unknown fixed": ('game = "kuhn_poker"\n[config]\ncapacty = 3\n[grid]\neta = [1]', "did you mean capacity?"),
-    "wrong type": ('game = "kuhn_poker"\n[grid]\neta = [0.1, "fast"]', "grid.eta takes numbers: got 'fast'"),
+    "wrong type": ('game = "kuhn_poker"\n[grid]\neta = [0.1, "fast"]', "or lists with one for each player: got 'fast'"),
     "wrong size": ('game = "kuhn_poker"\n[grid]\ncapacity = [8.5]', "grid.capacity takes whole numbers: got 8.5"),
     "wrong name": ('game = "kuhn_poker"\n[grid]\nindex = ["ucb2"]', "did you mean 'ucb1'?"),
     "out of range": ('game = "kuhn_poker"\n[grid]\neta = [-1.0]', "eta must be"),

@@ -12,12 +12,19 @@ from gems_jax.types import Array
 Schedule = Literal["const", "sqrt", "harmonic"]
 
 
-def step_size(schedule: Schedule, eta: ArrayLike, alpha: ArrayLike, t: ArrayLike, slowdown: ArrayLike = 1.0) -> Array:
+def step_size(
+    schedule: Schedule,
+    eta: ArrayLike | tuple[ArrayLike, ...],
+    alpha: ArrayLike,
+    t: ArrayLike,
+    slowdown: ArrayLike = 1.0,
+) -> Array:
     """eta_t of eq:eta-schedules, with eta_0 = eta / slowdown.
 
         const: eta_0        sqrt: eta_0 / sqrt(t)        harmonic: eta_0 / (1 + alpha t)
 
-    `t` counts iterations from 1. `schedule` is static; the others may be traced, and broadcast like scalars.
+    `t` counts iterations from 1. `schedule` is static; the others may be traced, and broadcast like scalars. An eta of
+    one number per player, a tuple or [P], gives [P].
     """
     eta_0 = jnp.asarray(eta, jnp.float32) / jnp.asarray(slowdown, jnp.float32)
     t = jnp.asarray(t, jnp.float32)

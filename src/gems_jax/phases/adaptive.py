@@ -50,7 +50,7 @@ def costs(game: Game, config: GemsConfig, active: Array) -> Array:
         places = jnp.asarray(game.population_of_player)
         held = active.sum(axis=1)[places].sum()
         joint = joint + held * config.num_opponents * config.episodes
-    pool = config.mutations + config.randoms
+    pool = config.pool_size()
     share = config.oracle_opponents // config.oracle_rounds
     judging = num_players(game) * pool * share * config.oracle_episodes
     training = num_players(game) * config.abr_anchors * config.abr_opponents * config.abr_episodes

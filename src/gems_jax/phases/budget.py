@@ -31,7 +31,7 @@ def episodes_of(game: Game, config: GemsConfig, anchors: int, oracle: bool = Tru
     joint = config.joint_episodes
     apart = players * anchors * config.num_opponents * config.episodes * (config.estimator == "per_anchor")
     estimating = config.meta_steps * (apart + joint)
-    judging = players * (config.mutations + config.randoms) * config.oracle_opponents * config.oracle_episodes
+    judging = players * config.pool_size(anchors) * config.oracle_opponents * config.oracle_episodes
     protecting = players * config.capacity * config.kl_opponents
     each = players * config.abr_anchors * config.abr_opponents * config.abr_episodes
     return Played(estimating + judging * oracle + protecting, each)

@@ -16,6 +16,7 @@ from gems_jax.phases.meta_game import MetaSolution
 from gems_jax.phases.state import GemsState, jacobian_weight
 from gems_jax.population import Anchors, StackedPolicies, choose_slot
 from gems_jax.roles import View, at, each_population, rotate
+from gems_jax.stages import on_host
 from gems_jax.types import Array, Game, num_populations, stack_policies, take_slot
 
 
@@ -51,6 +52,7 @@ def expand(
 ) -> Expansion:
     """Phase 3: candidates by mutation and at random, the best by EB-UCB against sigma' joins. key: consumed.
 
+    With `pool_anchors` the pool ends with the anchors [K] themselves: Z_t u {z*} = Z_t when one of them is the best.
     later_rounds: of the oracle, where their number is traced.
     """
     log_played = jnp.log(solution.sigma)
@@ -67,6 +69,14 @@ def expand(
             mutation_scale=config.mutation_scale,
             top_anchors=config.top_anchors,
         )
+        fresh = len(pool)  # candidates that are not anchors yet
+        valid = jnp.ones(fresh, bool)
+        if config.pool_anchors:
+            own, held = state.anchors[p], state.active[p]
+            # Empty slots repeat an anchor, so that every row of the pool is a candidate that could be played.
+            pool = jnp.concatenate([pool, jnp.where(held[:, None], own, own[jnp.argmax(held)][None])])
+            parent = jnp.concatenate([parent, jnp.arange(config.capacity, dtype=jnp.int32)])
+            valid = jnp.concatenate([valid, held])
         base = Expansion(
             anchors=state.anchors[p],
             active=state.active[p],
@@ -87,39 +97,58 @@ def expand(
         if len(pool) == 0:  # an ablation of the paper: the oracle adds nothing
             return base
         verdict = judge_pool(
-            key_oracle, views, pool, at(rotate(frozen, p), 0), rotate(opponents, p), rotate(log_played, p),
-            state.step + 1, config, later_rounds,
+            key_oracle, views, pool, valid, at(rotate(frozen, p), 0), rotate(opponents, p), rotate(log_played, p),
+            Moment(state.step + 1, p), config, later_rounds,
         )  # fmt: skip
         grown = base._replace(
             scores=verdict.scores,
             pool_means=verdict.stats.mean,
             chosen=verdict.selected[0],
             error=selection_loss(verdict.stats, verdict.selected[0], solution.best[p]),
-            episodes=verdict.episodes,
+            episodes=jnp.sum(jnp.where(valid, verdict.stats.count, 0)) if config.pool_anchors else verdict.episodes,
             env_steps=verdict.env_steps,
         )
         for rank in range(config.anchors_per_call):
             best = verdict.selected[rank]
-            grown = insert(grown, rank, pool[best], verdict.stats.mean[best], config)
+            added = insert(grown, rank, pool[best], verdict.stats.mean[best], config)
+            grown = keep_unless(best < fresh, added, grown) if config.pool_anchors else added
+        if config.pool_anchors:
+            grown = grown._replace(chosen=jnp.where(verdict.selected[0] < fresh, grown.chosen, -1))
         due = state.step % config.oracle_period == 0
-        return grown if config.oracle_period == 1 else jax.tree.map(lambda n, o: jnp.where(due, n, o), grown, base)
+        return grown if config.oracle_period == 1 else keep_unless(due, grown, base)
 
     merged = each_population(game, one, jax.random.split(key, num_populations(game)))
     return merged._replace(episodes=merged.episodes.sum(), env_steps=merged.env_steps.sum())
+
+
+def keep_unless(condition: Array, changed: Expansion, unchanged: Expansion) -> Expansion:
+    """`changed` where the condition [] holds, else `unchanged`."""
+    return jax.tree.map(lambda new, old: jnp.where(condition, new, old), changed, unchanged)
+
+
+class Moment(NamedTuple):
+    """When the oracle is called, and for whom."""
+
+    time: Array  # [] int32, the iteration, counted from 1
+    population: Array | int
 
 
 def judge_pool(
     key: Array,
     views: tuple[View, ...],
     pool: Array,
+    valid: Array,
     frozen: Anchors,
     opponents: StackedPolicies,
     log_sigma: Array,
-    time: Array,
+    moment: Moment,
     config: GemsConfig,
     later_rounds: Array | None = None,
 ) -> oracle.OracleResult:
-    """Play every candidate of one population against sigma' and score it (eq:ucb-jac). key: consumed."""
+    """Play every candidate of one population against sigma' and score it (eq:ucb-jac). key: consumed.
+
+    valid [C]: candidates that exist. The others (slots without an anchor) score -inf, and their play is not counted.
+    """
     key_play, key_jacobian = jax.random.split(key)
     candidates = stack_policies(frozen.generate, pool)
 
@@ -135,7 +164,10 @@ def judge_pool(
             episodes=config.oracle_episodes,
             sampling=config.opponents,
             common=config.common_random_numbers,
+            wanted=valid[indices] if config.pool_anchors and on_host(views[0]) else None,
         )
+        if config.pool_anchors:
+            lengths = jnp.where(valid[indices][:, None], lengths, 0)
         return returns, lengths.sum()
 
     if config.jacobian == "none":
@@ -145,16 +177,17 @@ def judge_pool(
         norms = jax.vmap(lambda z, k: jacobian_norm(frozen.generator, frozen.theta, z, config.jacobian, k))(pool, keys)
 
     def score(score_key: Array, stats: oracle.Pulls) -> Array:
-        return oracle.index_scores(
+        scores = oracle.index_scores(
             config.index,
             score_key,
             stats,
             t=jnp.sum(stats.count),
-            delta=oracle.delta_at(config.delta_rule, config.delta, time),
+            delta=oracle.delta_at(config.delta_rule, config.delta, moment.time),
             jacobian=norms,
-            lambda_jacobian=jacobian_weight(config, time),
+            lambda_jacobian=jacobian_weight(config, *moment),
             range_term=config.range_term,
         )
+        return jnp.where(valid, scores, -jnp.inf) if config.pool_anchors else scores
 
     return oracle.run_oracle(
         key_play,

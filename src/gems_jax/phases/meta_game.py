@@ -26,6 +26,7 @@ class MetaSolution(NamedTuple):
     sigma: Array  # [P, K], the average of the iterates
     measured_sigma: Array  # [P, K]
     values: Array  # [P, K], after the moving average
+    mixture_value: Array  # [P], likewise
     estimate: Estimate
     best: Array  # [P], what the best anchor was measured to earn, the average over the rounds
     regret: Array  # [P], how much more that is than what the iterates earned
@@ -63,6 +64,7 @@ def estimate_values(
             mixture_samples=config.mixture_samples,
             sampling=config.opponents,
             common=config.common_random_numbers,
+            mixture=config.mixture,
         )
     return shared_values(
         key,
@@ -92,40 +94,44 @@ def solve_meta_game(
     """
     steps = config.meta_steps if steps is None else steps
 
-    def update(carry: tuple[Array, Array, Array], inputs: tuple[Array, Array]) -> tuple[tuple, tuple]:
-        log_sigma, previous, number = carry
+    def update(carry: tuple[Array, ...], inputs: tuple[Array, Array]) -> tuple[tuple, tuple]:
+        log_sigma, previous, previous_mixture, number = carry
         round_key, first = inputs
         estimate = estimate_values(round_key, game, opponents, log_sigma, state.active, config)
         # Nothing has been measured before the very first round: 0 as printed, or no hint at all.
         unknown = first & (state.step == 0) & (config.new_value == "oracle_mean")
         previous = jnp.where(unknown, estimate.values, previous)
-        weight = jnp.where((config.ema == 0.0) | (first & (state.step == 0)), 1.0, config.ema)
+        weight = jnp.where((config.ema == 0.0) | unknown, 1.0, config.ema)
         values = weight * estimate.values + (1.0 - weight) * previous
+        mixture_value = estimate.mixture_value
+        if config.ema_scope == "both":
+            mixture_value = weight * mixture_value + (1.0 - weight) * previous_mixture
         eta = step_size(config.schedule, config.eta, config.alpha, number, config.slowdown)
         rule = functools.partial(
             omwu_update,
-            step_size=eta,
             optimistic=config.meta_rule == "omwu",
             gradient_cap=config.gradient_cap,
             logit_cap=config.logit_cap,
         )
-        following = jax.vmap(lambda ls, v, pv, r, a: rule(ls, v, pv, r, active=a))(
-            log_sigma, values, previous, estimate.mixture_value, state.active
-        )
-        return (following, values, number + 1), (log_sigma, following, estimate)
+        following = jax.vmap(
+            lambda ls, v, pv, r, a, e: rule(ls, v, pv, r, step_size=e, active=a),
+            in_axes=(0, 0, 0, 0, 0, 0 if eta.ndim else None),
+        )(log_sigma, values, previous, mixture_value, state.active, eta)
+        return (following, values, mixture_value, number + 1), (log_sigma, following, estimate)
 
     start = jnp.log(jax.vmap(simplex.masked_uniform)(state.active)) if config.meta_restart else state.log_sigma
-    carry = (start, state.values, state.step * config.meta_steps + 1)
+    carry = (start, state.values, state.mixture_value, state.step * config.meta_steps + 1)
     if isinstance(steps, int):
-        (log_sigma, values, _), totals = _this_many(update, carry, key, steps)
+        (log_sigma, values, mixture_value, _), totals = _this_many(update, carry, key, steps)
     else:
-        (log_sigma, values, _), totals = _any_number(update, carry, key, steps)
+        (log_sigma, values, mixture_value, _), totals = _any_number(update, carry, key, steps)
     best = jnp.max(jnp.where(state.active, totals.offered, -jnp.inf), axis=1) / steps
     return MetaSolution(
         log_sigma=log_sigma,
         sigma=totals.iterates / steps,
         measured_sigma=jnp.exp(totals.measured),
         values=values,
+        mixture_value=mixture_value,
         estimate=totals.estimate,
         best=best,
         regret=best - totals.earned / steps,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from functools import partial
 from typing import NamedTuple
 
@@ -16,8 +17,8 @@ from gems_jax.experience import Experience, Lanes, Learner, Source, decision_sha
 from gems_jax.minibatches import decisions
 from gems_jax.nets import jacobian_norm
 from gems_jax.phases.expansion import Expansion
-from gems_jax.phases.state import GemsState, Networks, fresh_optimizer, jacobian_weight, networks
-from gems_jax.population import StackedPolicies
+from gems_jax.phases.state import GemsState, Networks, fresh_optimizer, jacobian_weight, networks, population_of
+from gems_jax.population import StackedPolicies, materialise
 from gems_jax.roles import View, each_population, rotate
 from gems_jax.tallies import tally
 from gems_jax.types import Array, Game, PolicyOutput, PyTree, num_populations
@@ -51,6 +52,12 @@ def respond(
     params = {"generator": state.generator, "critic": state.critic}
     opt_state = fresh_optimizer(params, config) if config.reset_optimizer else state.opt_state
     faced = faced_mixture(found.sigma, found.active, config.abr_floor)
+    newest = jnp.argmax(found.anchor_id, axis=1)  # [P]
+    if config.q_new_applies == "opponents":
+        faced = with_newest(faced, newest, config.q_new)
+        opponents = materialise(
+            population_of(dataclasses.replace(state, anchors=found.anchors), game, config), config.capacity
+        )
 
     def one(views: tuple[View, ...], p: Array | int, own_key: Array) -> Response:
         own_params, own_opt_state = jax.tree.map(lambda leaf: leaf[p], (params, opt_state))
@@ -58,7 +65,7 @@ def respond(
         source = Source(
             views=views,
             learner=make_learner(nets, config.temperature),
-            opponents=trembling(rotate(opponents, p), config.abr_tremble),
+            opponents=trembling(rotate(opponents, p), 0.0 if game.continuous else config.abr_tremble),
             log_sigma=rotate(faced, p),
             num_opponents=config.abr_opponents,
             episodes=config.abr_episodes,
@@ -67,8 +74,11 @@ def respond(
             decay=config.gae_lambda,
             stratified=config.opponents == "stratified",
         )
-        newest, log_sigma = jnp.argmax(found.anchor_id[p]), jnp.log(found.sigma[p])
-        task = _Task(source, nets, found.anchors[p], newest, log_sigma, config)
+        log_codes = jnp.log(found.sigma[p])
+        if config.q_new_applies == "opponents":
+            log_codes = jnp.log(simplex.masked_uniform(found.active[p]))
+        weight = jacobian_weight(config, state.step + 1, p)
+        task = _Task(source, nets, found.anchors[p], newest[p], log_codes, weight, config)
         return _respond_one(own_key, task, own_params, own_opt_state, found.active[p], state.step + 1, steps)
 
     merged = each_population(game, one, jax.random.split(key, num_populations(game)))
@@ -82,6 +92,12 @@ def faced_mixture(sigma: Array, active: Array, floor: Array | float) -> Array:
     """
     alike = jax.vmap(simplex.masked_uniform)(active & (sigma > 0.0))
     return jnp.log((1.0 - floor) * sigma + floor * alike)
+
+
+def with_newest(log_sigma: Array, newest: Array, fraction: ArrayLike) -> Array:
+    """log of the mixtures [P, K] that give the newest anchor [P] of each population a `fraction` of the mass."""
+    new = jnp.arange(log_sigma.shape[1])[None, :] == newest[:, None]
+    return jnp.log((1.0 - fraction) * jnp.exp(log_sigma) + fraction * new)
 
 
 def trembling(policies: StackedPolicies, share: ArrayLike) -> StackedPolicies:
@@ -114,17 +130,23 @@ class _Task(NamedTuple):
     nets: Networks
     codes: Array  # [K, D]
     newest: Array  # [] int32, the slot of the newest anchor
-    log_sigma: Array  # [K], the population's own
+    log_codes: Array  # [K], of the distribution that a batch's anchors are drawn from
+    jacobian_weight: ArrayLike  # lambda_J
     config: GemsConfig
 
 
 def one_round(key: Array, params: PyTree, lanes: list[Lanes], task: _Task) -> tuple[list[Experience], list[Lanes]]:
-    """Experience of the newest anchor and of others that sigma draws, and where the games stand. key: consumed."""
+    """Experience of a batch of anchors, and where the games stand. key: consumed.
+
+    The batch is the newest anchor and others that sigma draws, or uniform draws of Z_t (see `q_new_applies`).
+    """
     config = task.config
     key_code, key_play = jax.random.split(key)
-    drawn = simplex.sample(key_code, task.log_sigma, (config.abr_anchors,))
-    is_new = (jnp.arange(config.abr_anchors) + 0.5) / config.abr_anchors < config.q_new
-    codes = task.codes[jnp.where(is_new, task.newest, drawn)]
+    drawn = simplex.sample(key_code, task.log_codes, (config.abr_anchors,))
+    if config.q_new_applies == "anchors":
+        is_new = (jnp.arange(config.abr_anchors) + 0.5) / config.abr_anchors < config.q_new
+        drawn = jnp.where(is_new, task.newest, drawn)
+    codes = task.codes[drawn]
     return task.source.one_round(key_play, params, codes, lanes)
 
 
@@ -162,7 +184,6 @@ def trust_region(
     task: _Task,
     kept: _Protection,
     frozen: PyTree,
-    time: Array,
 ) -> Array:
     """beta KL + lambda_J ||J G(z)||_F^2 of eq:abr-tr_revised, []. key: consumed."""
     config, learner = task.config, task.source.learner
@@ -179,7 +200,7 @@ def trust_region(
     norms = jax.vmap(lambda z, k: jacobian_norm(generator, theta, z, config.jacobian, k))(
         codes, jax.random.split(key, len(codes))
     )
-    return loss + jacobian_weight(config, time) * norms.mean()
+    return loss + task.jacobian_weight * norms.mean()
 
 
 def _respond_one(
@@ -203,7 +224,7 @@ def _respond_one(
         experience=partial(one_round, task=task),
         learner=learner,
         surrogate=best_response.SURROGATES[config.surrogate],
-        penalty=partial(trust_region, task=task, kept=kept, frozen=params, time=time),
+        penalty=partial(trust_region, task=task, kept=kept, frozen=params),
         steps=steps,
         epochs=config.abr_epochs,
         learning_rate={

@@ -56,7 +56,7 @@ def env_steps(game: Game, config: GemsConfig, lengths: Lengths, anchors: int) ->
     players, share = num_players(game), lengths.mean
     per_anchor = config.estimator == "per_anchor"
     apart = players * anchors * config.num_opponents * config.episodes * per_anchor
-    judged = players * (config.mutations + config.randoms) * config.oracle_opponents * config.oracle_episodes
+    judged = players * config.pool_size(anchors) * config.oracle_opponents * config.oracle_episodes
     protected = players * config.capacity * config.kl_opponents
     whole = config.meta_steps * (apart + config.joint_episodes) + judged + protected
     return whole * share + config.abr_steps * _lanes(game, config) * (config.abr_segment or share)
@@ -73,7 +73,7 @@ def meta_work(game: Game, config: GemsConfig, lengths: Lengths) -> Work:
 
 def oracle_work(game: Game, config: GemsConfig, lengths: Lengths) -> Work:
     """Phase 3."""
-    judged = num_players(game) * (config.mutations + config.randoms) * config.oracle_opponents * config.oracle_episodes
+    judged = num_players(game) * config.pool_size() * config.oracle_opponents * config.oracle_episodes
     turns = lengths.longest * _loops(game) * config.oracle_rounds * (judged > 0)
     return Work(turns=turns, played=judged * lengths.longest)
 
@@ -193,7 +193,7 @@ def peak_bytes(game: Game, config: GemsConfig) -> float:
     lane = 2.0 * one.position + 4.0 * game.max_steps * game.num_seats  # with the noise of its actions
     meta = players * config.capacity * config.num_opponents * config.episodes * (config.estimator == "per_anchor")
     meta += config.joint_episodes
-    pool = config.mutations + config.randoms
+    pool = config.pool_size()
     judged = players * pool * config.oracle_opponents * config.oracle_episodes
     playing = max(meta * lane, judged * lane + players * pool * one.policy)
     rows = _lanes(game, config) * (config.abr_segment or game.max_steps) * seats

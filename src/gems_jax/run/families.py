@@ -9,13 +9,15 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from gems_jax.config import GemsConfig
+from gems_jax.config import GemsConfig, is_real
 from gems_jax.run.engine import Family, Parts
 from gems_jax.types import PyTree, Solver
 
 
 def traced_fields(config: Any, solver: Solver) -> tuple[str, ...]:
-    """The fields that may be tracers: all `float` fields of GEMS, where a step is one compiled program.
+    """The fields that may be tracers: all real-valued fields of GEMS, where a step is one compiled program.
+
+    Numbers for each player (a tuple) stay as they are: arms that differ in them have programs of their own.
 
     Step sizes, weights, shares, caps and scales alike: no phase branches in Python on any of them
     (`tests/run/test_sweep_cells.py` runs with all of them traced). The other methods look at some of theirs.
@@ -23,7 +25,7 @@ def traced_fields(config: Any, solver: Solver) -> tuple[str, ...]:
     if not solver.jittable or not isinstance(config, GemsConfig):
         return ()
     hints = typing.get_type_hints(type(config))
-    return tuple(name for name, hint in hints.items() if hint is float)
+    return tuple(name for name, hint in hints.items() if is_real(hint) and not isinstance(getattr(config, name), tuple))
 
 
 def static_part(config: Any, traced: Sequence[str]) -> Any:

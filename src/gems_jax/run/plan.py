@@ -62,10 +62,10 @@ def measure_rates(game: Game, config: GemsConfig, seconds: float) -> Rates:
 def iteration_seconds(rates: Rates, measured: GemsConfig, config: GemsConfig) -> float:
     """Of an iteration with other settings than those measured: each phase costs in proportion to what it plays."""
     apart = measured.num_opponents * measured.capacity * measured.episodes
-    joint = measured.mixture_samples * measured.episodes
-    now = config.num_opponents * config.capacity * config.episodes + config.mixture_samples * config.episodes
-    pool = max((measured.mutations + measured.randoms) * measured.oracle_opponents, 1)
-    judged = (config.mutations + config.randoms) * config.oracle_opponents
+    joint = measured.joint_episodes
+    now = config.num_opponents * config.capacity * config.episodes + config.joint_episodes
+    pool = max(measured.pool_size() * measured.oracle_opponents, 1)
+    judged = config.pool_size() * config.oracle_opponents
     estimating = config.meta_steps * rates.estimate * now / (apart + joint)
     judging = rates.oracle * judged / pool / config.oracle_period
     return estimating + judging + rates.protect + config.abr_steps * rates.step

@@ -12,7 +12,7 @@ import typing
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from gems_jax.config import GemsConfig
+from gems_jax.config import GemsConfig, is_real
 from gems_jax.games import NotAGameError, is_own, make_game
 from gems_jax.run.errors import RunError, UntrustedGameError
 from gems_jax.types import Game, Solver
@@ -139,6 +139,6 @@ def config_of(kind: type, record: Mapping[str, Any]) -> Any:
 
 def _value(hint: Any, value: Any) -> Any:
     """JSON has no infinity, which is written as a string, and no tuples."""
-    if hint is float:
-        return float(value)
+    if is_real(hint):
+        return tuple(float(one) for one in value) if isinstance(value, list) else float(value)
     return tuple(value) if isinstance(value, list) else value

@@ -9,6 +9,7 @@ from collections.abc import Hashable, Mapping
 from typing import Any
 
 from gems_jax.games import make_game
+from gems_jax.paper_presets import paper_game_options
 from gems_jax.presets import preset
 from gems_jax.run.directory import slug
 from gems_jax.run.families import static_part, traced_fields
@@ -129,8 +130,9 @@ class Plan:
 
 
 def game_options(spec: Experiment, arm: Arm) -> dict[str, Any]:
-    """What the arm's game is made with."""
-    return {**({} if arm.game else spec.options), **arm.options}
+    """What the arm's game is made with: options of the preset `paper`, then the experiment's, then the arm's."""
+    own = paper_game_options(arm.game or spec.game, arm.preset)
+    return {**own, **({} if arm.game else spec.options), **arm.options}
 
 
 def make_plan(spec: Experiment, quick: bool = False) -> Plan:

@@ -95,7 +95,7 @@ def main(argv: Sequence[str]) -> int:
     if any(word in HELP for word in argv):
         return _help(argv, default)
     first = _parse(argv, default)
-    run = first.run
+    run = _with_preset_options(first.run)
     _validated(first.settings)
     if run.distributed:
         from gems_jax.run.distributed import join
@@ -106,6 +106,14 @@ def main(argv: Sequence[str]) -> int:
     base, name = _base_settings(run, game)
     config = _validated(_parse(argv, base).settings) if base != default else first.settings
     return _train(run, game, config, name)
+
+
+def _with_preset_options(run: Train) -> Train:
+    """The options with those of the game that the preset `paper` is for, before the user's own."""
+    from gems_jax.paper_presets import paper_game_options
+
+    pairs = tuple(f"{name}={value!r}" for name, value in paper_game_options(run.game, run.preset).items())
+    return dataclasses.replace(run, game_option=(*pairs, *run.game_option))
 
 
 def _parse(argv: Sequence[str], base: Any) -> Any:

@@ -15,6 +15,7 @@ import typing
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from gems_jax.config import is_real
 from gems_jax.run.families import traced_fields
 from gems_jax.run.rebuild import make_stored_game, starting_settings
 from gems_jax.run.sweep.file import MAX_POINTS, SweepError, SweepFile, check_names
@@ -60,7 +61,8 @@ def make_plan(file: SweepFile, trust: bool = False) -> SweepPlan:
     except (ValueError, TypeError, ImportError) as error:
         raise SweepError(f"{file.name}: {error}") from None
     axes = tuple(changes[0])
-    traced = tuple(name for name in axes if name in traced_fields(base, solver))
+    alone = {name for change in changes for name, value in change.items() if isinstance(value, tuple)}
+    traced = tuple(name for name in axes if name in traced_fields(base, solver) and name not in alone)
     return SweepPlan(file, game, configs, changes, axes, traced, cells_of(changes, traced), trust)
 
 
@@ -164,8 +166,10 @@ def _column(file: SweepFile, base: Any, part: str, name: str, values: Any) -> li
 
 
 def _typed(where: str, hint: Any, value: Any) -> Any:
-    if hint is float:
-        fits, words = isinstance(value, int | float) and not isinstance(value, bool), "numbers"
+    if is_real(hint):
+        each = value if hint is not float and isinstance(value, list) and value else [value]
+        fits = all(isinstance(one, int | float) and not isinstance(one, bool) for one in each)
+        words = "numbers" if hint is float else "numbers, or lists with one for each player"
     elif hint is int:
         fits, words = type(value) is int, "whole numbers"
     elif hint is bool:
@@ -176,7 +180,9 @@ def _typed(where: str, hint: Any, value: Any) -> Any:
         fits, words = isinstance(value, str), "names"
     if not fits:
         raise SweepError(f"{where} takes {words}: got {value!r}")
-    return float(value) if hint is float else _frozen(value)
+    if is_real(hint):
+        return tuple(map(float, value)) if isinstance(value, list) else float(value)
+    return _frozen(value)
 
 
 def _base(file: SweepFile, game: Game) -> Any:
