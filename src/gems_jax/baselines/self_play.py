@@ -73,11 +73,12 @@ class SelfPlayConfig(Budgeted):
     """Annealing of both step sizes: learning_rate / sqrt(1 + learning_rate_decay * t) after t updates."""
 
 
-SELF_PLAY = SelfPlayConfig(entropy_weight=0.03, learning_rate_decay=0.01)
+# Chosen on Kuhn poker with tables of logits; rates of 0 are the defaults of tables and of networks (see `Learning`).
+SELF_PLAY = SelfPlayConfig(entropy_weight=0.02, learning_rate_decay=0.1)
 MMD = SelfPlayConfig(
-    magnet="moving", magnet_weight=0.05, magnet_decay=0.002, magnet_rate=0.003, learning_rate_decay=0.01
+    magnet="moving", magnet_weight=0.1, magnet_decay=0.002, magnet_rate=0.003, learning_rate_decay=0.015
 )
-NASH_PG = SelfPlayConfig(magnet="copied", magnet_weight=0.05, magnet_period=400, learning_rate_decay=0.01)
+NASH_PG = SelfPlayConfig(magnet="copied", magnet_weight=0.05, magnet_period=400, learning_rate_decay=0.015)
 
 
 @struct
