@@ -142,9 +142,9 @@ def _parts_of_tally(params: PyTree, batch: Tally, learner: Learner, surrogate: S
     return LossParts(jnp.sum(gained + lost) / count, squares / count, spread / count)
 
 
-def make_optimizer(gradient_clip: ArrayLike) -> optax.GradientTransformation:
-    """Global-norm clipping and Adam; the learning rate is applied by `train`, where it may be traced."""
-    return optax.chain(optax.clip_by_global_norm(gradient_clip), optax.scale_by_adam())
+def make_optimizer(gradient_clip: ArrayLike, momentum: ArrayLike = 0.9) -> optax.GradientTransformation:
+    """Global-norm clipping and Adam with b1 = momentum; `train` applies the learning rate, which may be traced."""
+    return optax.chain(optax.clip_by_global_norm(gradient_clip), optax.scale_by_adam(b1=momentum))
 
 
 def fresh_optimizers(params: dict[str, PyTree], gradient_clip: ArrayLike) -> dict[str, PyTree]:
@@ -194,6 +194,7 @@ def train(
     normalise: bool = False,
     minibatches: int = 1,
     kept: float = 1.0,
+    momentum: ArrayLike = 0.9,
     carry: PyTree = (),
     tallied: bool = True,
 ) -> tuple[dict[str, PyTree], dict[str, PyTree], TrainMetrics]:
@@ -208,7 +209,7 @@ def train(
     says how many a pass takes. tallied: a table's gradient steps are taken on tallies of the experience where that is
     less work, for which `params` themselves have to play and `penalty` has to know tallies.
     """
-    optimizer = make_optimizer(gradient_clip)
+    optimizer = make_optimizer(gradient_clip, momentum)
 
     def loss(params: PyTree, batches: Sequence[Batch], penalty_key: Array) -> tuple[Array, tuple[LossParts, Array]]:
         parts = [

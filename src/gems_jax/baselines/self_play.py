@@ -20,9 +20,9 @@ updates of the run; t is part of the state.
 PPO's surrogate takes the place of MMD's proximal step (mirror descent's KL to the last policy): with one gradient step
 per round both follow the same gradient.
 
-Besides the policy that plays now the state holds a sample of the policies of past iterations, whose uniform mixture is
-the profile `average`: every past iteration is equally likely to be in it (reservoir sampling), and the size of the
-state never changes.
+Besides the policy that plays now the state holds a sample of the policies of past updates, whose uniform mixture is the
+profile `average`: every past update is equally likely to be in it (reservoir sampling), and the size of the state never
+changes. A mixture is drawn from once per episode, so it is the reach-weighted average of its policies.
 """
 
 from __future__ import annotations
@@ -54,13 +54,15 @@ from gems_jax.types import Array, Game, Profile, PyTree, Solver, nbytes, num_pop
 class SelfPlayConfig(Budgeted):
     """Settings of self-play, MMD and NashPG."""
 
-    snapshots: int = size(16)
-    """Policies of past iterations that are kept, for the average."""
+    snapshots: int = size(0, at_least=0)
+    """Policies of past updates that are kept, for the average; 0: 128 tables of logits, or 16 networks."""
     magnet: Literal["none", "uniform", "moving", "copied"] = choice("none")
     """Policy that the loss pulls towards: none; uniform play; one that moves by `magnet_rate` in every update; a copy
     of the policy itself, renewed every `magnet_period` updates."""
     magnet_period: int = size(100)
     """Updates between two copies of the magnet copied."""
+    momentum: float = real(0.0, (lambda x: 0 <= x < 1, "at least 0 and below 1"))
+    """b1 of Adam. Momentum lags behind opponents that learn too and widens the cycles of self-play."""
     magnet_weight: float = real(0.0, NON_NEGATIVE)
     """alpha, weight of KL(policy || magnet) in the loss, whose returns are scaled to [0, 1]."""
     magnet_rate: float = real(0.01, SHARE)
@@ -74,7 +76,7 @@ class SelfPlayConfig(Budgeted):
 
 
 # Chosen on Kuhn poker with tables of logits; rates of 0 are the defaults of tables and of networks (see `Learning`).
-SELF_PLAY = SelfPlayConfig(entropy_weight=0.02, learning_rate_decay=0.1)
+SELF_PLAY = SelfPlayConfig(entropy_weight=0.1, entropy_decay=0.01, learning_rate_decay=0.03)
 MMD = SelfPlayConfig(
     magnet="moving", magnet_weight=0.1, magnet_decay=0.002, magnet_rate=0.003, learning_rate_decay=0.015
 )
@@ -87,13 +89,13 @@ class Trainee:
 
     student: Student  # [P, ...]; its optimizers are those of all populations together
     magnet: PyTree  # [P, ...], parameters of the magnet; () where there are none
+    past: PyTree  # [P, S, ...], policies of past updates
     updates: Array  # [] int32, updates of the run so far
 
 
 @struct
 class SelfPlayState:
     trainee: Trainee
-    past: PyTree  # [P, S, ...], policies of past iterations
     pace: Pace
     step: Array  # [] int32
 
@@ -191,19 +193,22 @@ def practise(
 
     def update(carry: tuple[Trainee, PyTree], k: Array) -> tuple[tuple[Trainee, PyTree], TrainMetrics]:
         now, lanes = carry
+        key_train, key_keep = jax.random.split(k)
         params, opt_state, metrics = best_response.train(
-            k,
+            key_train,
             now.student.params,
             now.student.opt_state,
             experience=experience,
             learner=learner,
             penalty=magnet_penalty(config, learner, now.magnet, now.updates),
             steps=1,
+            momentum=config.momentum,
             carry=lanes,
             **train_options(places[0][0], annealed(config, learning, now.updates)),
         )
         magnet = move_magnet(config, now.magnet, params["policy"], now.updates + 1)
-        after = Trainee(Student(params, opt_state), magnet, now.updates + 1)
+        past = remembered(key_keep, now.past, params["policy"], now.updates)
+        after = Trainee(Student(params, opt_state), magnet, past, now.updates + 1)
         return (after, metrics.carry), metrics._replace(carry=())
 
     key_train, key_lanes = jax.random.split(stream(key))
@@ -213,48 +218,49 @@ def practise(
     return trainee, metrics
 
 
-def remembered(key: Array, past: PyTree, policy: PyTree, step: Array, slots: int) -> PyTree:
-    """A uniform sample [P, S, ...] of the policies up to iteration step + 1, whose own is `policy`. key: consumed."""
-    drawn = jax.random.randint(key, (), 0, step + 1)
-    slot = jnp.where(step < slots, step, drawn)  # beyond the slots: not kept
+def remembered(key: Array, past: PyTree, policy: PyTree, updates: Array) -> PyTree:
+    """A uniform sample [P, S, ...] of the policies up to update `updates` + 1, whose own is `policy`. key: consumed."""
+    slots = jax.tree.leaves(past)[0].shape[1]
+    drawn = jax.random.randint(key, (), 0, updates + 1)
+    slot = jnp.where(updates < slots, updates, drawn)  # beyond the slots: not kept
     return jax.tree.map(lambda held, new: held.at[:, slot].set(new, mode="drop"), past, policy)
 
 
 def self_play_solver(game: Game, config: SelfPlayConfig) -> Solver:
     """Self-play (or independent PPO), MMD or NashPG, by `config.magnet`."""
-    learning, slots = learning_of(config, game), config.snapshots
+    learning = learning_of(config, game)
     network = networks(game, learning).policy
+    slots = config.snapshots or (128 if learning.policy == "tabular" else 16)
 
     def init(key: Array) -> SelfPlayState:
         student = new_student(key, game, learning)
         joint = best_response.fresh_optimizers(student.params, learning.gradient_clip)
         policy = student.params["policy"]
         past = jax.tree.map(lambda leaf: jnp.repeat(leaf[:, None], slots, axis=1), policy)
-        trainee = Trainee(Student(student.params, joint), first_magnet(config, policy), jnp.int32(0))
-        return SelfPlayState(trainee, past, new_pace(game, config), jnp.int32(0))
+        trainee = Trainee(Student(student.params, joint), first_magnet(config, policy), past, jnp.int32(0))
+        return SelfPlayState(trainee, new_pace(game, config), jnp.int32(0))
 
     def step(state: SelfPlayState, key: Array) -> tuple[SelfPlayState, ExplicitMetrics]:
-        key_train, key_keep = jax.random.split(key)
         rounds = rounds_of(state.pace, config)
-        trainee, trained = practise(key_train, game, config, rounds, state.trainee)
-        past = remembered(key_keep, state.past, trainee.student.params["policy"], state.step, slots)
+        trainee, trained = practise(key, game, config, rounds, state.trainee)
         pace = settle(state.pace, config, rounds, trained.env_steps, trained.env_steps)
         metrics = explicit_metrics(
             Cost(trained.episodes, trained.env_steps, rounds * learning.epochs * learning.minibatches),
             jnp.ones((num_populations(game), 1), bool),
-            parameter_bytes=nbytes((trainee, past)),
+            parameter_bytes=nbytes(trainee),
         )
-        return SelfPlayState(trainee, past, pace, state.step + 1), metrics
+        return SelfPlayState(trainee, pace, state.step + 1), metrics
 
     def profile(state: SelfPlayState, which: str = "iterate") -> Profile:
         """Slot 0 plays now, the others are the past."""
+        trainee = state.trainee
         params = jax.tree.map(
             lambda now, past: jnp.concatenate([now[:, None], past], axis=1),
-            state.trainee.student.params["policy"],
-            state.past,
+            trainee.student.params["policy"],
+            trainee.past,
         )
         newest = jnp.arange(slots + 1) == 0
-        kept = ~newest & (jnp.arange(slots + 1) <= jnp.maximum(state.step, 1))
+        kept = ~newest & (jnp.arange(slots + 1) <= jnp.maximum(trainee.updates, 1))
         masses = [mask / mask.sum() for mask in (newest, kept)]
         sigma = chosen_mixture(which, *(jnp.tile(mass[None], (num_populations(game), 1)) for mass in masses))
         return Profile(StackedPolicies(params, network), sigma)
