@@ -247,7 +247,10 @@ def train(
         return (learned, carry), metrics._replace(improvement=_per_episode(batches))
 
     start = ((params, opt_state), carry)
-    final, last = (_this_many if isinstance(steps, int) else repeat)(step, start, key, steps)
+    if isinstance(steps, int):
+        final, last = _this_many(step, start, key, steps)
+    else:
+        final, last = repeat(step, start, key, steps)
     (params, opt_state), carry = final
     return params, opt_state, last._replace(carry=carry)
 
