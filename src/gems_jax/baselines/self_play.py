@@ -76,9 +76,9 @@ class SelfPlayConfig(Budgeted):
 
 
 # Chosen on Kuhn poker with tables of logits; rates of 0 are the defaults of tables and of networks (see `Learning`).
-SELF_PLAY = SelfPlayConfig(entropy_weight=0.02, learning_rate_decay=0.03)
+SELF_PLAY = SelfPlayConfig(entropy_weight=0.01, learning_rate_decay=0.1)
 MMD = SelfPlayConfig(
-    magnet="moving", magnet_weight=0.06, magnet_decay=0.0005, magnet_rate=0.003, learning_rate_decay=0.05
+    magnet="moving", magnet_weight=0.05, magnet_decay=0.0005, magnet_rate=0.003, learning_rate_decay=0.05
 )
 NASH_PG = SelfPlayConfig(magnet="copied", magnet_weight=0.05, magnet_period=400, learning_rate_decay=0.05)
 
