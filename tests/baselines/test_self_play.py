@@ -73,19 +73,19 @@ def test_the_pull_by_hand():
             np.testing.assert_allclose(pull, weight * divergence, rtol=1e-5)
 
 
-@pytest.mark.parametrize("magnet", MAGNETS)
-def test_no_weight_is_no_magnet(magnet):
+def test_no_weight_is_no_magnet():
     """To the bit."""
 
     def after(config):
         solver = make_solver("self_play", BIASED, config)
         keys = jax.random.split(jax.random.key(1), 2)
-        return jax.jit(lambda key: jax.lax.scan(solver.step, solver.init(key), keys)[0])(jax.random.key(0))
+        return jax.jit(lambda key: jax.lax.scan(solver.step, solver.init(key), keys)[0])(jax.random.key(0)).trainee
 
-    plain, pulled = after(SMALL), after(SMALL.replace(magnet=magnet, magnet_period=3))
-    assert int(plain.trainee.updates) == int(pulled.trainee.updates) == 8
-    without, found = plain.trainee, pulled.trainee.replace(magnet=())
-    jax.tree.map(np.testing.assert_array_equal, without, found)
+    plain = after(SMALL)
+    assert int(plain.updates) == 8
+    for magnet in MAGNETS:
+        pulled = after(SMALL.replace(magnet=magnet, magnet_period=3))
+        jax.tree.map(np.testing.assert_array_equal, plain, pulled.replace(magnet=()))
 
 
 def test_magnets_by_hand():
@@ -133,14 +133,11 @@ def random_game(seed):
 BARS = [(RPS, 0.15), (BIASED, 0.15), *((random_game(seed), 0.2) for seed in range(5))]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["self_play", "mmd", "nash_pg"])
-@pytest.mark.parametrize(
-    ("game", "bar"),
-    [pytest.param(*case, marks=[pytest.mark.slow] if number > 1 else []) for number, case in enumerate(BARS)],
-    ids=["rps", "biased_rps", *(f"random_{seed}" for seed in range(5))],
-)
+@pytest.mark.parametrize(("game", "bar"), BARS, ids=["rps", "biased_rps", *(f"random_{seed}" for seed in range(5))])
 def test_small_games_are_solved(method, game, bar):
-    """NashConv of the last iterate and of the average, seeds 0 to 4, after 20 iterations of 100 rounds x 128 games."""
+    """NashConv of the average, the better profile of all three, on seeds 0 to 4 after 20 iterations of 100 rounds x 128 games."""
     solver = make_solver(method, game, DEFAULTS[method].replace(rounds=100, opponents=128))
 
     def after(seed):
