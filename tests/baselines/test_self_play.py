@@ -137,7 +137,7 @@ BARS = [(RPS, 0.15), (BIASED, 0.15), *((random_game(seed), 0.2) for seed in rang
 @pytest.mark.parametrize("method", ["self_play", "mmd", "nash_pg"])
 @pytest.mark.parametrize(("game", "bar"), BARS, ids=["rps", "biased_rps", *(f"random_{seed}" for seed in range(5))])
 def test_small_games_are_solved(method, game, bar):
-    """NashConv of `average`, the better profile of all three, on seeds 0-4 after 20 iterations of 100 rounds x 128."""
+    """NashConv of the profile `average` on seeds 0-4 after 20 iterations of 100 rounds x 128 games."""
     solver = make_solver(method, game, DEFAULTS[method].replace(rounds=100, opponents=128))
 
     def after(seed):
