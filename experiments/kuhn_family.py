@@ -1,4 +1,4 @@
-"""The wider family on Kuhn poker at an equal budget, beside GEMS, the paper's eight baselines and self-play.
+"""The wider family on Kuhn poker at an equal budget, beside GEMS, the paper's eight baselines and forms of self-play.
 
 The budget is what an iteration of the preset `paper` takes. Every method pays for what it plays, be it for learning,
 for measuring payoffs or for distillation.
@@ -46,7 +46,7 @@ EXPERIMENT = dataclasses.replace(
     title="The wider family on Kuhn poker at an equal budget",
     arms=(*EIGHT, *WIDER),
     groups=(
-        ("GEMS, the eight of the paper and self-play", tuple(arm.label for arm in EIGHT)),
+        ("GEMS, the eight of the paper, self-play, MMD and NashPG", tuple(arm.label for arm in EIGHT)),
         ("the wider family", tuple(arm.label for arm in WIDER if arm.label not in ON_THE_TREE)),
         ("restricted games on the tree", ON_THE_TREE),
     ),

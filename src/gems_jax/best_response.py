@@ -90,6 +90,15 @@ def kl_per_code(batch: Batch, left: PyTree, right: PyTree) -> Array:
     return jax.vmap(masked_mean)(over_rows(distributions.kl)(left, right), batch.acted)
 
 
+def uniform_on(learner: Learner, batch: Batch, behaviour: PyTree) -> PyTree:
+    """Uniform play on a batch, in the form of `behaviour`, what some policy of `learner` does there."""
+    if isinstance(batch, Tally):
+        assert isinstance(learner.apply, TabularPolicy)
+        logits = jnp.zeros(learner.apply.legal.shape)
+        return tallies.log_probs(learner._replace(policy=lambda params, code: logits), None, batch.code)
+    return over_rows(distributions.uniform_like)(behaviour, batch.legal)
+
+
 def policy_gradient_loss(
     params: PyTree,
     batch: Batch,
@@ -133,9 +142,9 @@ def _parts_of_tally(params: PyTree, batch: Tally, learner: Learner, surrogate: S
     return LossParts(jnp.sum(gained + lost) / count, squares / count, spread / count)
 
 
-def make_optimizer(gradient_clip: ArrayLike) -> optax.GradientTransformation:
-    """Global-norm clipping and Adam; the learning rate is applied by `train`, where it may be traced."""
-    return optax.chain(optax.clip_by_global_norm(gradient_clip), optax.scale_by_adam())
+def make_optimizer(gradient_clip: ArrayLike, momentum: ArrayLike = 0.9) -> optax.GradientTransformation:
+    """Global-norm clipping and Adam with b1 = momentum; `train` applies the learning rate, which may be traced."""
+    return optax.chain(optax.clip_by_global_norm(gradient_clip), optax.scale_by_adam(b1=momentum))
 
 
 def fresh_optimizers(params: dict[str, PyTree], gradient_clip: ArrayLike) -> dict[str, PyTree]:
@@ -185,6 +194,7 @@ def train(
     normalise: bool = False,
     minibatches: int = 1,
     kept: float = 1.0,
+    momentum: ArrayLike = 0.9,
     carry: PyTree = (),
     tallied: bool = True,
 ) -> tuple[dict[str, PyTree], dict[str, PyTree], TrainMetrics]:
@@ -199,7 +209,7 @@ def train(
     says how many a pass takes. tallied: a table's gradient steps are taken on tallies of the experience where that is
     less work, for which `params` themselves have to play and `penalty` has to know tallies.
     """
-    optimizer = make_optimizer(gradient_clip)
+    optimizer = make_optimizer(gradient_clip, momentum)
 
     def loss(params: PyTree, batches: Sequence[Batch], penalty_key: Array) -> tuple[Array, tuple[LossParts, Array]]:
         parts = [
@@ -236,12 +246,11 @@ def train(
         metrics = TrainMetrics(parts.objective, parts.value_loss, parts.entropy, extra, norm, played, taken)
         return (learned, carry), metrics._replace(improvement=_per_episode(batches))
 
-    start, zero = ((params, opt_state), carry), jnp.float32(0.0)
-    none = TrainMetrics(zero, zero, zero, zero, zero, jnp.int32(0), jnp.int32(0), zero)
+    start = ((params, opt_state), carry)
     if isinstance(steps, int):
-        final, last = _this_many(step, start, none, key, steps)
+        final, last = _this_many(step, start, key, steps)
     else:
-        final, last = _any_number(step, start, none, key, steps)
+        final, last = repeat(step, start, key, steps)
     (params, opt_state), carry = final
     return params, opt_state, last._replace(carry=carry)
 
@@ -266,18 +275,34 @@ def _in_minibatches(
     return carry, jax.tree.map(lambda leaf: leaf[-1], seen)
 
 
-def _this_many(step: Round, start: tuple, none: TrainMetrics, key: Array, count: int) -> tuple[tuple, TrainMetrics]:
+def no_metrics() -> TrainMetrics:
+    """Metrics of no training at all."""
+    zero = jnp.float32(0.0)
+    return TrainMetrics(zero, zero, zero, zero, zero, jnp.int32(0), jnp.int32(0), zero)
+
+
+def _this_many(step: Round, start: tuple, key: Array, count: int) -> tuple[tuple, TrainMetrics]:
     """`count` steps, and the metrics of all. key: consumed."""
     if count == 0:
-        return start, none
+        return start, no_metrics()
     final, rows = jax.lax.scan(step, start, jax.random.split(key, count))
     improvement = jnp.sum(_third(jnp.arange(count), count) * rows.improvement)
     last = jax.tree.map(lambda leaf: leaf[-1], rows)
     return final, last._replace(episodes=rows.episodes.sum(), env_steps=rows.env_steps.sum(), improvement=improvement)
 
 
-def _any_number(step: Round, start: tuple, none: TrainMetrics, key: Array, count: Array) -> tuple[tuple, TrainMetrics]:
-    """The same with a traced number of steps. key: consumed."""
+def repeat(step: Round, start: tuple, key: Array, count: Array) -> tuple[tuple, TrainMetrics]:
+    """Runs `count` rounds of training.
+
+    Args:
+      step: one round, (state, key) -> (state, metrics).
+      start: the state that the first round begins with.
+      key: typed PRNG key; consumed.
+      count: [] int32, may be traced.
+
+    Returns:
+      The state after the last round, and its metrics with the episodes and env steps of all rounds.
+    """
 
     def body(n: Array, loop: tuple[tuple, TrainMetrics]) -> tuple[tuple, TrainMetrics]:
         state, metrics = step(loop[0], jax.random.fold_in(key, n))
@@ -287,7 +312,7 @@ def _any_number(step: Round, start: tuple, none: TrainMetrics, key: Array, count
             improvement=loop[1].improvement + _third(n, count) * metrics.improvement,
         )
 
-    return jax.lax.fori_loop(0, count, body, (start, none))
+    return jax.lax.fori_loop(0, count, body, (start, no_metrics()))
 
 
 def _third(number: ArrayLike, count: ArrayLike) -> Array:

@@ -9,6 +9,8 @@ Every function is written for one action; callers vmap.
 
 from __future__ import annotations
 
+import math
+
 import chex
 import distrax
 import jax
@@ -20,6 +22,7 @@ from gems_jax.types import Array, PolicyOutput
 ILLEGAL = -1e9  # finite, so that gradients and 0 * log 0 stay finite; exp(ILLEGAL) is exactly 0 in float32
 _EDGE = 1.0 - 1e-6  # a squashed action is kept off the box's edge, where atanh is infinite
 _NEVER = -80.0  # this far below the highest logit an action is not sampled: well before exp fades out to zero
+_UNIFORM_LOG_STD = 0.5 * math.log(math.pi**2 / 12)
 _BLOCK = 8  # actions sampled among at a time; measured
 
 
@@ -133,6 +136,18 @@ def tremble(output: PolicyOutput, legal: Array, share: ArrayLike) -> PolicyOutpu
     alike = legal / jnp.maximum(jnp.sum(legal), 1)
     mixed = (1.0 - share) * jax.nn.softmax(output.logits) + share * alike
     return PolicyOutput(logits=mask_logits(jnp.log(jnp.maximum(mixed, 1e-30)), legal))
+
+
+def uniform_like(output: PolicyOutput, legal: Array) -> PolicyOutput:
+    """Uniform play over the legal actions [A], in the form of `output`.
+
+    A squashed Gaussian cannot be uniform. Its base gets the mean and the variance of the logistic variable whose tanh
+    is uniform on (-1, 1): 0 and pi^2 / 12.
+    """
+    if output.logits is None:
+        assert output.mean is not None
+        return PolicyOutput(mean=jnp.zeros_like(output.mean), log_std=jnp.full_like(output.mean, _UNIFORM_LOG_STD))
+    return PolicyOutput(logits=mask_logits(jnp.zeros_like(output.logits), legal))
 
 
 def log_prob(output: PolicyOutput, action: Array) -> Array:

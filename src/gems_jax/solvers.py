@@ -18,7 +18,7 @@ from gems_jax.baselines.neupl import SIMPLEX_NEUPL, NeuplConfig, neupl_solver
 from gems_jax.baselines.p2sro import P2sroConfig, p2sro_solver
 from gems_jax.baselines.psro import A_PSRO, ALPHA_PSRO, DOUBLE_ORACLE, FUSION_PSRO, PsroConfig, psro_solver
 from gems_jax.baselines.random_play import RandomConfig, random_solver
-from gems_jax.baselines.self_play import SelfPlayConfig, self_play_solver
+from gems_jax.baselines.self_play import MMD, NASH_PG, SELF_PLAY, self_play_solver
 from gems_jax.baselines.sp_psro import SP_PSRO, sp_psro_solver
 from gems_jax.baselines.xdo import EDO, PDO, XDO, xdo_solver
 from gems_jax.config import GemsConfig
@@ -59,7 +59,9 @@ DEFAULTS: dict[str, Any] = {
     "pdo": PDO,
     "edo": EDO,
     "fxp": FxpConfig(),
-    "self_play": SelfPlayConfig(),
+    "self_play": SELF_PLAY,
+    "mmd": MMD,
+    "nash_pg": NASH_PG,
     "cfr": TabularConfig(),
     "cfr_plus": TabularConfig(),
     "xfp": TabularConfig(),
@@ -102,6 +104,8 @@ _MAKE: dict[str, Callable[[Game, Any], Solver]] = {
     "edo": xdo_solver,
     "fxp": fxp_solver,
     "self_play": self_play_solver,
+    "mmd": self_play_solver,
+    "nash_pg": self_play_solver,
     "cfr": functools.partial(cfr_solver, plus=False),
     "cfr_plus": functools.partial(cfr_solver, plus=True),
     "xfp": xfp_solver,

@@ -89,10 +89,10 @@ def test_psro_learns_the_cycle():
 def test_self_play_keeps_the_past(runs):
     """Two of four past policies, in slots behind the one that plays now; their number does not grow."""
     solver, state, rows = runs["self_play"]
-    assert state.past.shape[:2] == (2, 2) and len({float(metrics.parameter_bytes) for metrics in rows}) == 1
+    assert state.trainee.past.shape[:2] == (2, 2) and len({float(metrics.parameter_bytes) for metrics in rows}) == 1
     np.testing.assert_array_equal(solver.profile(state).sigma, [[1, 0, 0]] * 2)
     np.testing.assert_array_equal(solver.profile(state, "average").sigma, [[0, 0.5, 0.5]] * 2)
-    once = state.replace(step=jnp.int32(1))
+    once = state.replace(trainee=state.trainee.replace(updates=jnp.int32(1)))
     np.testing.assert_array_equal(solver.profile(once, "average").sigma, [[0, 1, 0]] * 2)
 
 
@@ -111,7 +111,7 @@ def test_every_past_policy_is_equally_likely_to_be_kept():
     def kept(key):
         past = jnp.zeros((1, 2))
         for step, k in enumerate(jax.random.split(key, 4)):
-            past = remembered(k, past, jnp.array([step + 1.0]), jnp.int32(step), 2)
+            past = remembered(k, past, jnp.array([step + 1.0]), jnp.int32(step))
         return past[0]
 
     found = jax.jit(jax.vmap(kept))(jax.random.split(jax.random.key(0), 4000))

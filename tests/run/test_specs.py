@@ -41,14 +41,15 @@ def test_kuhn_is_a_thin_spec() -> None:
 
 
 def test_kuhn_compare_gives_everybody_the_same() -> None:
-    """Eight baselines, self-play and GEMS in each of two groups, learned responses, equal env steps."""
+    """Eight baselines, three forms of self-play and GEMS in each of two groups, learned responses, equal env steps."""
     spec = entry.load("kuhn_compare")
     assert spec.iterations == 40 and len(spec.seeds) == 5 and len(spec.groups) == 3
     plan = make_plan(entry.keep_arms(spec, [arm.label for arm in spec.arms if arm.method != "gems"]))
     for steps, (_, labels) in zip((25_750, 257_500), spec.groups[:2], strict=True):
         here = {arm.method: config for arm, config, _ in plan.arms if arm.label in labels}
         assert set(here) == {
-            "psro", "double_oracle", "alpha_psro", "a_psro", "apsro", "epsro", "p2sro", "neupl", "self_play"
+            "psro", "double_oracle", "alpha_psro", "a_psro", "apsro", "epsro", "p2sro", "neupl", "self_play", "mmd",
+            "nash_pg",
         }  # fmt: skip
         assert all(config.env_steps == steps for config in here.values())
         assert all(getattr(config, "oracle", "ppo") == "ppo" for config in here.values())

@@ -5,6 +5,9 @@ from __future__ import annotations
 import dataclasses
 from typing import Literal, Self
 
+import jax.numpy as jnp
+from jax.typing import ArrayLike
+
 from gems_jax.config import (
     CAP,
     NON_NEGATIVE,
@@ -130,6 +133,13 @@ def learning_of(config: Learning, game: Game) -> Learning:
     actor, critic = (0.05, 0.02) if policy == "tabular" else (0.001, 0.001)
     return part.replace(
         policy=policy,
-        learning_rate=part.learning_rate or actor,
-        critic_learning_rate=part.critic_learning_rate or critic,
+        learning_rate=_or_default(part.learning_rate, actor),
+        critic_learning_rate=_or_default(part.critic_learning_rate, critic),
     )
+
+
+def _or_default(rate: ArrayLike, default: float) -> ArrayLike:
+    """`rate`, or `default` where it is 0. Rates of a sweep may be traced."""
+    if isinstance(rate, (int, float)):
+        return rate or default
+    return jnp.where(jnp.asarray(rate) == 0.0, default, rate)
