@@ -68,8 +68,8 @@ def arms(budget: str) -> tuple[Arm, ...]:
 
 
 SECONDS = (
-    "`seconds` are of all seeds one after the other for the methods that store policies, and of all seeds at once for "
-    "GEMS, self-play, MMD and NashPG; what the former compile inside their steps is in them."
+    "Seconds are of all seeds: one after the other for the methods that store policies, in one program for the others. "
+    "The column `s` includes compilation for all methods, `seconds` in the JSON excludes it for all."
 )
 ARMS = {budget: arms(budget) for budget in BUDGETS}
 DIMENSIONS = (2, 4, 8)  # d_z; 8 is the preset's

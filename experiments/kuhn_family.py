@@ -28,6 +28,12 @@ FAMILY: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "neupl_jpsro": ("neupl_jpsro", {"capacity": 8}),
     "fxp": ("fxp", {"capacity": 8}),
 }
+# Tabular references without a network: no learned response, no payoff table.
+SAMPLED = {
+    f"{method}{', baseline' * (baseline == 'learned')}": (method, {"baseline": baseline})
+    for method in ("os_mccfr", "es_mccfr")
+    for baseline in ("none", "learned")
+}
 ON_THE_TREE = ("xdo", "pdo", "edo-like")  # their restricted games are solved there, at no cost in steps
 EIGHT = tuple(dataclasses.replace(arm, label=arm.label.removesuffix(f" {BUDGET}")) for arm in ARMS[BUDGET])
 WIDER = tuple(
@@ -39,15 +45,20 @@ WIDER = tuple(
     )
     for label, (method, own) in FAMILY.items()
 )
+REFERENCES = tuple(
+    Arm(label, method=method, overrides=own, budget=BUDGETS[BUDGET]) for label, (method, own) in SAMPLED.items()
+)
 
 EXPERIMENT = dataclasses.replace(
     KUHN_COMPARE,
     name="kuhn_family",
     title="The wider family on Kuhn poker at an equal budget",
-    arms=(*EIGHT, *WIDER),
+    arms=(*EIGHT, *WIDER, *REFERENCES),
+    seeds=tuple(range(10)),
     groups=(
         ("GEMS, the eight of the paper, self-play, MMD and NashPG", tuple(arm.label for arm in EIGHT)),
         ("the wider family", tuple(arm.label for arm in WIDER if arm.label not in ON_THE_TREE)),
+        ("Monte-Carlo CFR on tables", tuple(SAMPLED)),
         ("restricted games on the tree", ON_THE_TREE),
     ),
     notes=(
@@ -65,7 +76,7 @@ EXPERIMENT = dataclasses.replace(
         "iterations": 2,
         "seeds": (0,),
         "report": (2,),
-        "arms": WIDER,
-        "groups": (("the wider family", tuple(arm.label for arm in WIDER)),),
+        "arms": (*WIDER, *REFERENCES),
+        "groups": (("the wider family", tuple(arm.label for arm in (*WIDER, *REFERENCES))),),
     },
 )

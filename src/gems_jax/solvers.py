@@ -116,6 +116,16 @@ _MAKE: dict[str, Callable[[Game, Any], Solver]] = {
 METHODS: dict[str, Callable[[Game, Any], Solver]] = {name: _method(name, make) for name, make in _MAKE.items()}
 
 
+# The profile that a method is judged by, where it is not the last mixture: the average is the published output of
+# Monte-Carlo CFR, and what self-play has a guarantee for.
+PUT_FORWARD: dict[str, str] = dict.fromkeys(("self_play", "mmd", "nash_pg", "os_mccfr", "es_mccfr"), "average")
+
+
+def put_forward(name: str) -> str:
+    """The profile by which tables rank the method `name`: "iterate" or "average"."""
+    return PUT_FORWARD.get(name, "iterate")
+
+
 def with_budget(name: str, game: Game, config: Any, env_steps: int) -> Any:
     """The settings of the method `name` with which an iteration takes `env_steps` environment steps.
 

@@ -1,5 +1,6 @@
 """What arms come to: tables by hand, of one seed, ranked by groups, and a panel for each group."""
 
+import dataclasses
 from pathlib import Path
 
 import numpy as np
@@ -69,6 +70,19 @@ def test_a_ranking_by_hand() -> None:
     assert table.rows[4][1] == "1"
     each = ranking([small, big], ["exploitability"], [1], groups[:1], each=True)
     assert each.header[6] == "ms" and each.rows[1][6] == "1.75e+03"  # 7 s of two iterations of two seeds
+
+
+def test_an_arm_is_ranked_by_the_profile_that_its_method_puts_forward() -> None:
+    """0.3 and 0.1 in the average against 0.2: first by its average, which has the interval then."""
+    last, average = arm("last", 0.2, exploitability_average=0.4, seconds=1), arm("average", 0.3, seconds=1)
+    average.rows["exploitability_average"] = np.array([[1.0, 0.1], [1.0, 0.1]])
+    metrics, groups = ["exploitability", "exploitability_average"], [("A", ["last", "average"])]
+    table = ranking([last, dataclasses.replace(average, profile="average")], metrics, [2], groups)
+    assert [row[:4] for row in table.rows[1:]] == [
+        ("  average", "1", "0.3000", "0.1000 ± 0.0000"),
+        ("  last", "2", "0.2000 ± 0.0000", "0.4000"),
+    ]
+    assert "of the profile that ranks an arm" in table.caption
 
 
 def test_a_panel_for_each_group(tmp_path: Path) -> None:

@@ -36,7 +36,7 @@ from gems_jax.run.measuring import Monitor, make_monitor
 from gems_jax.run.pictures import draw_pictures
 from gems_jax.run.spec import Arm, Check, Experiment, Plan, make_plan
 from gems_jax.run.summary import ArmResult
-from gems_jax.solvers import make_solver
+from gems_jax.solvers import make_solver, put_forward
 from gems_jax.types import Solver
 
 SCHEMA = 1
@@ -77,7 +77,7 @@ def run_experiment(
             done = _run_arm(plan, arm, config, solver, folder, console)
             if done.stopped_by:
                 return ExperimentResult(folder, tuple(results), (), False, done.exit_code)
-            results.append(ArmResult(arm.label, done.rows, done.compile_seconds))
+            results.append(ArmResult(arm.label, done.rows, done.compile_seconds, put_forward(arm.method)))
         failures = _finish(plan, folder, results, console)
     return ExperimentResult(folder, tuple(results), failures, True, 1 if failures else 0)
 

@@ -28,6 +28,12 @@ class ArmResult:
     label: str
     rows: Rows
     compile_seconds: float
+    profile: str = "iterate"  # of the two, the one that the method puts forward (`solvers.PUT_FORWARD`)
+
+    def judged_by(self, metric: str) -> str:
+        """The column of `metric` for the profile that the method puts forward."""
+        average = f"{metric}_average"
+        return average if self.profile == "average" and average in self.rows else metric
 
     @property
     def seeds(self) -> int:
@@ -126,8 +132,9 @@ def ranking(
     each: bool = False,
 ) -> Table:
     """One line per arm, the best of each group first: the first metric at the reported iterations, the others and what
-    it all cost at the last. Intervals are of the number that ranks: more would not fit a terminal. each: time is of one
-    iteration and seed, compilation apart, for arms that share programs."""
+    it all cost at the last. Arms are ranked by the first metric of the profile that their method puts forward.
+    Intervals are of the number that ranks: more would not fit a terminal. each: time is of one iteration and seed,
+    excluding compilation, for arms that share programs."""
     by_label = {result.label: result for result in results}
     headline, others = metrics[0], metrics[1:]
     shown = marks(report, max(result.iterations for result in results))
@@ -139,11 +146,14 @@ def ranking(
     for title, members in groups:
         here = [by_label[label] for label in members if label in by_label]
         body.append((title, *[""] * (len(header) - 1)))
-        ranked = sorted(here, key=lambda result: _mean(result, headline))
+        ranked = sorted(here, key=lambda result: _mean(result, result.judged_by(headline)))
         for place, result in enumerate(ranked, 1):
-            last = result.iterations
-            cells = [_interval_text(result.at(headline, mark), alone=mark != shown[-1]) for mark in shown]
-            cells += [_interval_text(result.at(metric, last), alone=True) for metric in others]
+            last, ranks_by = result.iterations, result.judged_by(headline)
+            cells = [
+                _interval_text(result.at(headline, mark), alone=mark != shown[-1] or ranks_by != headline)
+                for mark in shown
+            ]
+            cells += [_interval_text(result.at(metric, last), alone=metric != ranks_by) for metric in others]
             for column in ("env_steps", "gradient_steps"):
                 cells.append(short_number(result.rows[column].mean()) if column in result.rows else "")
             seconds = _mean(result, "seconds")
@@ -155,7 +165,8 @@ def ranking(
         sections.append(len(body) - 1)
     seeds = results[0].seeds
     interval = "; mean ± half of the 95 % interval (Student t)" * (seeds > 1)
-    time = "ms: of one iteration and seed" if each else "s: seconds of all seeds with compilation"
+    interval += " of the profile that ranks an arm" * any(result.profile != "iterate" for result in results)
+    time = "ms: of one iteration and seed" if each else "s: seconds of all seeds, including compilation"
     caption = (
         f"{seeds} seed{'s' * (seeds > 1)}{interval}; average: of the run's average mixture; steps of the environment "
         f"and gradient updates per iteration; {time}; kB: all that one seed carries along, at the end, of which payoff "
