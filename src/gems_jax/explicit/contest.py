@@ -45,13 +45,13 @@ class ContestSettings(ExplicitSettings):
 
     inherit: bool = choice(False)
     """Learners continue from iteration to iteration instead of starting afresh."""
-    weight_step: float = real(2.0, ABOVE_ZERO)
+    weight_step: float = real(4.0, ABOVE_ZERO)
     """Step size of multiplicative weights in the first iteration, for returns scaled to [0, 1] (learned form)."""
     anneal: float = real(0.5, NON_NEGATIVE)
     """Exponent by which the step sizes of learner and weights fall with the iteration (learned form)."""
     warm_start: float = real(0.9, SHARE)
     """Fraction of the first mixture of an iteration that is the last average; the rest is uniform (learned form)."""
-    retained: float = real(0.8, SHARE)
+    retained: float = real(0.9, SHARE)
     """Fraction of its age that the averaged mixture keeps from one iteration to the next (learned form)."""
     floor: float = real(0.1, SHARE)
     """Fraction of a learner's opponents that are drawn uniformly from all policies."""
@@ -80,7 +80,7 @@ def initial_weights(active: Array) -> Weights:
 
 
 def carry_weights(
-    weights: Weights, active: Array, warm_start: Array | float = 0.9, retained: Array | float = 0.8
+    weights: Weights, active: Array, warm_start: Array | float = 0.9, retained: Array | float = 0.9
 ) -> Weights:
     """Start the weights of the next iteration from those of the last.
 
