@@ -82,9 +82,8 @@ class AnytimeConfig(ContestSettings):
     """Exact responses that tie: how one is chosen (see explicit/responses.py)."""
 
 
-# Learned form: APSRO's restricted games have three quarters of the rounds, hence an average that lasts longer.
 APSRO = AnytimeConfig(inherit=True, entropy_weight=0.02, retained=0.93)
-EPSRO = AnytimeConfig(newcomer="unrestricted", inner="mwu", inherit=True, entropy_weight=0.02)
+EPSRO = APSRO.replace(newcomer="unrestricted", inner="mwu", weight_step=8.0)
 
 
 @struct
