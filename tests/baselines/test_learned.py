@@ -10,7 +10,6 @@ from gems_jax.baselines.self_play import remembered
 from gems_jax.evaluate.infosets import tables_of
 from gems_jax.evaluate.tabular import build_tree, uniform_table, values_against
 from gems_jax.explicit.advantage import worst_cases
-from gems_jax.explicit.contest import Weights, reweighed
 from gems_jax.explicit.settings import Learning, learning_of
 from gems_jax.solvers import DEFAULTS
 
@@ -166,18 +165,6 @@ def test_a_look_ahead_by_hand():
     assert float(now) == -1.0
     alone, _ = worst_cases(payoffs, jnp.array([1.0, 0.0]), directions, jnp.array([0.5]), jnp.array([True, False]))
     np.testing.assert_allclose(alone, [0.5, -0.5])
-
-
-def test_weights_go_to_whoever_costs_the_learner_most():
-    """The restricted side minimises what the learner earns: 1 from the first policy, -1 from the second."""
-    active = jnp.array([True, True, False])
-    weights = Weights(jnp.log(jnp.array([0.5, 0.5, 0.0])), jnp.zeros(3), jnp.zeros(3))
-    for _ in range(30):
-        weights = reweighed(weights, active, jnp.array([1.0, 1.0, -1.0]), jnp.array([0, 0, 1]), 0.3)
-    masses = np.exp(weights.log_weight)
-    assert masses[1] > 0.99 and masses[2] == 0
-    np.testing.assert_allclose(weights.cost, [1.0, -1.0, 0.0], atol=1e-3)
-    np.testing.assert_allclose(weights.total.sum(), 30.0, rtol=1e-4)
 
 
 @pytest.mark.slow

@@ -12,7 +12,10 @@ allow (the population exploitability).
 
 With exact responses the inner games are solved on the tree. With PPO they are learned (`explicit/contest.py`): the
 opponent is a network, q's mixture follows multiplicative weights on what the network earned from each policy, and
-what joins is that network (EPSRO), or the same network after as many rounds against q's averaged mixture (APSRO).
+what joins is that network (EPSRO), or the same network after more rounds against q's averaged mixture (APSRO). The
+network and the weights continue from iteration to iteration. The network has an entropy bonus: without one it
+saturates on the first cycle that it enters, the weights answer a policy that no longer learns, and the averaged mixture
+is exploitable although the population holds an equilibrium (rock-paper-scissors: NashConv 0.8 to 1.9 of 2).
 
 Two-player zero-sum games.
 """
@@ -27,12 +30,20 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gems_jax.config import choice, size
+from gems_jax.config import ABOVE_ZERO, OPEN_SHARE, choice, real, size
 from gems_jax.evaluate.infosets import tables_of
 from gems_jax.evaluate.restricted import inner_gap, no_regret, opponent_sums, plan_table, restricted_equilibrium
 from gems_jax.evaluate.tabular import GameTree, build_tree
 from gems_jax.explicit.budget import Pace, new_pace, rounds_of, settle
-from gems_jax.explicit.contest import ContestSettings, contest, equal_weights
+from gems_jax.explicit.contest import (
+    ContestSettings,
+    Weights,
+    anneal_learning,
+    annealing,
+    carry_weights,
+    contest,
+    initial_weights,
+)
 from gems_jax.explicit.cost import Cost, ExplicitMetrics, explicit_metrics
 from gems_jax.explicit.ppo import ppo_oracle, training_cost
 from gems_jax.explicit.responses import Mixture, Oracle, exact, exact_oracle, policy_params
@@ -63,12 +74,16 @@ class AnytimeConfig(ContestSettings):
     """How a restricted game is solved exactly: a linear program, or a no-regret rule against best responses."""
     inner_steps: int = size(1000)
     """Steps of the no-regret rule."""
+    step_size: float = real(0.1, ABOVE_ZERO)
+    """Step size of the rule mwu, in units of the game's returns (exact form)."""
+    response_fraction: float = real(0.25, OPEN_SHARE)
+    """Fraction of an iteration's rounds in which the best response is learned; the rest solves the restricted games."""
     ties: Literal["robust", "random", "novel", "lowest"] = choice("robust")
     """Exact responses that tie: how one is chosen (see explicit/responses.py)."""
 
 
-APSRO = AnytimeConfig()
-EPSRO = AnytimeConfig(newcomer="unrestricted", inner="mwu", inherit=True)
+APSRO = AnytimeConfig(inherit=True, entropy_weight=0.02, retained=0.93)
+EPSRO = APSRO.replace(newcomer="unrestricted", inner="mwu", weight_step=8.0)
 
 
 @struct
@@ -77,6 +92,7 @@ class AnytimeState:
     sigma: Array  # [P, K]
     sigma_average: Array  # [P, K], over the iterations so far
     learner: PyTree  # [P, ...], the unrestricted strategies of the last meta-games
+    weights: Weights | tuple[()]  # [P, K], of the last meta-games; () in the exact form
     pace: Pace
     step: Array  # [] int32
 
@@ -98,9 +114,11 @@ class Inner(NamedTuple):
     learner: PyTree  # [P, ...], of the others
     gap: Array | float  # [], what the sides could still gain; 0 where it is not known
     cost: Cost
+    weights: Weights | tuple[()] = ()  # [P, K], of the restricted sides; () in the exact form
 
 
-Solve = Callable[[Array, StackedPolicies, Array, PyTree, int], Inner]  # (key, policies, active, learner, rounds)
+# (key, policies, active, the state before, rounds)
+Solve = Callable[[Array, StackedPolicies, Array, "AnytimeState", int], Inner]
 
 
 def solve_exactly(game: Game, config: AnytimeConfig) -> Solve:
@@ -108,8 +126,8 @@ def solve_exactly(game: Game, config: AnytimeConfig) -> Solve:
     tree = build_tree(game)
     populations, iterated = tree.num_populations, config.inner != "lp"
 
-    def solve(key: Array, policies: StackedPolicies, active: Array, learner: PyTree, rounds: int) -> Inner:
-        del key, learner, rounds
+    def solve(key: Array, policies: StackedPolicies, active: Array, state: AnytimeState, rounds: int) -> Inner:
+        del key, state, rounds
         tables, sigmas, strategies, gaps = tables_of(game, policies), [], [], []
         for population in range(populations):
             inner = (tables[population], active[population])
@@ -133,14 +151,17 @@ def solve_by_learning(game: Game, config: AnytimeConfig, oracle: Oracle) -> Solv
     """Inner games by episodes; learners are fresh ones in every iteration, or the last ones."""
     learning = learning_of(config, game)
 
-    def solve(key: Array, policies: StackedPolicies, active: Array, learner: PyTree, rounds: int) -> Inner:
+    def solve(key: Array, policies: StackedPolicies, active: Array, state: AnytimeState, rounds: int) -> Inner:
         key_first, key_play = jax.random.split(key)
-        start = learner if config.inherit else oracle.first(key_first)
+        start = state.learner if config.inherit else oracle.first(key_first)
+        factor = annealing(config, int(state.step))
+        assert isinstance(state.weights, Weights)
+        weights = carry_weights(state.weights, active, config.warm_start, config.retained)
         student, weights, metrics = contest(
-            key_play, game, learning, jnp.int32(rounds), policies, active, start, config.step_size, config.floor,
-            equal_weights(active),
+            key_play, game, anneal_learning(learning, factor), jnp.int32(rounds), policies, active, start,
+            config.weight_step * factor, config.floor, weights,
         )  # fmt: skip
-        return Inner(weights.average, student, 0.0, training_cost(learning, metrics, rounds))
+        return Inner(weights.average, student, 0.0, training_cost(learning, metrics, rounds), weights)
 
     return solve
 
@@ -164,31 +185,33 @@ def anytime_solver(game: Game, config: AnytimeConfig) -> Solver:
         learner = oracle.first(key)
         store = new_store(jax.tree.map(lambda leaf: leaf[:, None], oracle.policy(learner)), config.capacity)
         sigma = store.active.astype(jnp.float32)
-        return AnytimeState(store, sigma, sigma, learner, new_pace(game, config), jnp.int32(0))
+        weights = () if config.oracle == "exact" else initial_weights(store.active)
+        return AnytimeState(store, sigma, sigma, learner, weights, new_pace(game, config), jnp.int32(0))
 
     def step(state: AnytimeState, key: Array) -> tuple[AnytimeState, ExplicitMetrics]:
         key_respond, key_solve = jax.random.split(key)
         before, rounds = int(state.step), int(rounds_of(state.pace, config))
-        if responds or before == 0:  # two lots of learning then
-            rounds = max(rounds // 2, 1)
+        if responds or before == 0:
+            spent = max(round(rounds * float(config.response_fraction)), 1)
             mixture = Mixture(policies(state.store), state.store.active, state.sigma)
-            response = oracle.respond(key_respond, mixture, state.learner, rounds=rounds)
-            newcomers, cost, lots = response.params, response.cost, 2
+            response = oracle.respond(key_respond, mixture, state.learner, rounds=spent)
+            newcomers, cost = response.params, response.cost
         else:
-            newcomers, cost, lots = oracle.policy(state.learner), Cost(), 1
+            newcomers, cost, spent = oracle.policy(state.learner), Cost(), 0
+        left = max(rounds - spent, 1)
         wide = _widened(state, room(state.store))
         store, _ = append(wide.store, newcomers, everyone)
-        inner = solve(key_solve, policies(store), store.active, state.learner, rounds)
+        inner = solve(key_solve, policies(store), store.active, state, left)
         average, cost = running_mean(wide.sigma_average, inner.sigma, before), cost.plus(inner.cost)
         metrics = explicit_metrics(
             cost,
             store.active,
             parameter_bytes=nbytes((store.params, inner.learner)),
-            meta_bytes=nbytes((inner.sigma, average, store.active)),
+            meta_bytes=nbytes((inner.sigma, average, store.active, inner.weights)),
             restricted_gap=inner.gap,
         )
-        pace = settle(state.pace, config, lots * rounds, cost.training_steps, cost.env_steps)
-        return AnytimeState(store, inner.sigma, average, inner.learner, pace, state.step + 1), metrics
+        pace = settle(state.pace, config, spent + left, cost.training_steps, cost.env_steps)
+        return AnytimeState(store, inner.sigma, average, inner.learner, inner.weights, pace, state.step + 1), metrics
 
     def profile(state: AnytimeState, which: str = "iterate") -> Profile:
         return Profile(policies(state.store), chosen_mixture(which, state.sigma, state.sigma_average))

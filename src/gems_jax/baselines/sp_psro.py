@@ -14,7 +14,9 @@ the step, nu one to that beta; the average of all nu joins, and a best response 
 then that of the linear program over what the population holds (`evaluate/restricted.py`).
 Learned form: beta and nu take turns in a few blocks, and the average of nu's is a network distilled from where nu
 stood after each of them (the original: from a reservoir of all that it did). A share `floor` of beta's opponents is
-drawn from all policies alike, nu included, as the original forces nu to be played. Two-player zero-sum games.
+drawn from all policies alike, nu included, as the original forces nu to be played. Learners and weights continue from
+iteration to iteration, with step sizes that fall. The published output is the averaged mixture of the last inner game,
+the profile `iterate`; `average` is its mean over all iterations and trails it. Two-player zero-sum games.
 """
 
 from __future__ import annotations
@@ -32,7 +34,15 @@ from gems_jax.evaluate.restricted import opponent_sums, plan_table, restricted_e
 from gems_jax.evaluate.sequence_form import backward, by_infoset, by_sequence, leaf_gains, leaf_reach
 from gems_jax.evaluate.tabular import GameTree, build_tree, reach, uniform_table
 from gems_jax.explicit.budget import Pace, new_pace, rounds_of, settle
-from gems_jax.explicit.contest import ContestSettings, contest, equal_weights
+from gems_jax.explicit.contest import (
+    ContestSettings,
+    Weights,
+    anneal_learning,
+    annealing,
+    carry_weights,
+    contest,
+    initial_weights,
+)
 from gems_jax.explicit.cost import Cost, ExplicitMetrics, explicit_metrics
 from gems_jax.explicit.distil import distil, distil_cost, new_pupil
 from gems_jax.explicit.ppo import ppo_oracle, training_cost
@@ -60,7 +70,7 @@ class SpPsroConfig(ContestSettings):
     """Step size of the distillation's Adam."""
 
 
-SP_PSRO = SpPsroConfig(inherit=True)
+SP_PSRO = SpPsroConfig(inherit=True, entropy_weight=0.02)
 
 
 @struct
@@ -69,6 +79,7 @@ class SpPsroState:
     sigma: Array  # [P, K]
     sigma_average: Array  # [P, K], over the iterations so far
     learners: PyTree  # [P, ...], the last beta's and nu's
+    weights: Weights | tuple[()]  # [P, K], of the last inner games; () in the exact form
     pace: Pace
     step: Array  # [] int32
 
@@ -117,6 +128,7 @@ class Joined(NamedTuple):
     sigma: Array  # [P, K]
     cost: Cost
     learners: PyTree  # beta's and nu's
+    weights: Weights | tuple[()] = ()  # [P, K], of the inner games; () in the exact form
     rounds: int = 1  # of learning, one population's
 
 
@@ -135,22 +147,38 @@ def play_exactly(game: Game, config: SpPsroConfig, oracle: Oracle, key: Array, s
 
 
 def play_by_learning(
-    game: Game, config: SpPsroConfig, oracle: Oracle, key: Array, store: Store, learners: PyTree, rounds: int
+    game: Game, config: SpPsroConfig, key: Array, store: Store, state: SpPsroState, rounds: int
 ) -> Joined:
-    """An iteration of about `rounds` rounds: beta's, as many of nu's, and those of the distillation. key: consumed."""
-    learning, everyone = learning_of(config, game), np.ones(num_populations(game), bool)
+    """Run an iteration of about `rounds` rounds: beta's, as many of nu's, and those of the distillation.
+
+    Args:
+        game: a two-player zero-sum game.
+        config: settings without `auto`.
+        key: consumed.
+        store: the policies of `state`, with room for two more.
+        state: learners, weights and iteration to continue from.
+        rounds: of one population's learning.
+
+    Returns:
+        The population with the average of nu and beta, the averaged mixture, and what the next iteration needs.
+    """
+    factor, everyone = annealing(config, int(state.step)), np.ones(num_populations(game), bool)
+    learning = anneal_learning(learning_of(config, game), factor)
+    oracle = ppo_oracle(game, learning)
     last = max(round(rounds * float(config.distil_share)), 1)
     each = max((rounds - last) // (2 * config.blocks), 1)
     key_beta, key_nu, key_distil, *keys = jax.random.split(key, 3 + config.blocks)
-    beta, nu = learners if config.inherit else (oracle.first(key_beta), oracle.first(key_nu))
+    beta, nu = state.learners if config.inherit else (oracle.first(key_beta), oracle.first(key_nu))
     alone, cost, stood = jnp.ones((num_populations(game), 1)), Cost(), []
-    weights = equal_weights(append(store, oracle.policy(nu), everyone)[0].active)
+    assert isinstance(state.weights, Weights)
+    active = append(store, oracle.policy(nu), everyone)[0].active
+    weights = carry_weights(state.weights, active, config.warm_start, config.retained)
     for block_key in keys:
         key_contest, key_study = jax.random.split(block_key)
         held, _ = append(store, oracle.policy(nu), everyone)
         beta, weights, metrics = contest(
             key_contest, game, learning, jnp.int32(each), StackedPolicies(held.params, oracle.network), held.active,
-            beta, config.step_size, config.floor, weights,
+            beta, config.weight_step * factor, config.floor, weights,
         )  # fmt: skip
         against = StackedPolicies(jax.tree.map(lambda leaf: leaf[:, None], oracle.policy(beta)), oracle.network)
         response = oracle.respond(key_study, Mixture(against, alone > 0, alone), nu, rounds=each)
@@ -165,7 +193,7 @@ def play_by_learning(
     for newcomer in (average.params["policy"], oracle.policy(beta)):
         store, _ = append(store, newcomer, everyone)
     cost = cost.plus(distil_cost(learning, metrics, last))
-    return Joined(store, weights.average, cost, (beta, nu), 2 * each * config.blocks + last)
+    return Joined(store, weights.average, cost, (beta, nu), weights, 2 * each * config.blocks + last)
 
 
 def sp_psro_solver(game: Game, config: SpPsroConfig) -> Solver:
@@ -184,7 +212,8 @@ def sp_psro_solver(game: Game, config: SpPsroConfig) -> Solver:
         store = new_store(one, max(config.capacity, 4))
         sigma = store.active.astype(jnp.float32)
         learners = () if config.oracle == "exact" else (oracle.first(key_beta), oracle.first(key_nu))
-        return SpPsroState(store, sigma, sigma, learners, new_pace(game, config), jnp.int32(0))
+        weights = () if config.oracle == "exact" else initial_weights(store.active)
+        return SpPsroState(store, sigma, sigma, learners, weights, new_pace(game, config), jnp.int32(0))
 
     def step(state: SpPsroState, key: Array) -> tuple[SpPsroState, ExplicitMetrics]:
         before, rounds = int(state.step), int(rounds_of(state.pace, config))
@@ -192,17 +221,19 @@ def sp_psro_solver(game: Game, config: SpPsroConfig) -> Solver:
         if config.oracle == "exact":
             after = play_exactly(game, config, oracle, key, store)
         else:
-            after = play_by_learning(game, config, oracle, key, store, state.learners, rounds)
+            after = play_by_learning(game, config, key, store, state, rounds)
         past = pad_slots(state.sigma_average, store.capacity, (1,))
         average, cost = running_mean(past, after.sigma, before), after.cost
         metrics = explicit_metrics(
             cost,
             after.store.active,
             parameter_bytes=nbytes((after.store.params, after.learners)),
-            meta_bytes=nbytes((after.sigma, average, after.store.active)),
+            meta_bytes=nbytes((after.sigma, average, after.store.active, after.weights)),
         )
         pace = settle(state.pace, config, after.rounds, cost.training_steps, cost.env_steps)
-        return SpPsroState(after.store, after.sigma, average, after.learners, pace, state.step + 1), metrics
+        return SpPsroState(
+            after.store, after.sigma, average, after.learners, after.weights, pace, state.step + 1
+        ), metrics
 
     def profile(state: SpPsroState, which: str = "iterate") -> Profile:
         policies = StackedPolicies(state.store.params, oracle.network)

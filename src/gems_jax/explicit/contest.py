@@ -1,9 +1,19 @@
 """A learner against a mixture that learns too: games restricted for one side only, by episodes.
 
-The restricted side mixes policies that it holds, by multiplicative weights on what the learner earned from each of
-them lately; the learner is a network, which may do anything. The average mixture is the restricted side's answer. The
-constants of the inner loop are this project's: what a policy costs is a moving average over the rounds that met it,
-and a share `floor` of all opponents is drawn from all policies alike, so that none is forgotten.
+The restricted side mixes the policies that it holds by multiplicative weights on what the learner earned from each of
+them. The learner is a network, which may play anything. The averaged mixture is the restricted side's answer.
+
+Both sides approach the equilibrium by no-regret learning, so the averaged mixture is exploitable by at most the sum of
+their average regrets. A hundred rounds are too few for that sum to be small if every iteration starts afresh. Hence
+the constants of the inner loop, which are this project's:
+
+    weights     continue from iteration to iteration: the last average with probability `warm_start`, uniform else
+    average     linear in the round, and it keeps a fraction `retained` of the age that it had in the last iteration
+    step sizes  of both sides fall with the iteration t as t ** -anneal, since the games differ by one policy only
+    entropy     of the learner, so that a learner that is inherited does not saturate
+
+What a policy costs is a ratio of discounted sums (earnings over episodes), so that a policy that is rarely met is not
+judged by a single episode. A fraction `floor` of all opponents is drawn uniformly, so that every policy is met.
 """
 
 from __future__ import annotations
@@ -15,18 +25,18 @@ import jax.numpy as jnp
 
 from gems_jax import best_response, simplex
 from gems_jax.best_response import TrainMetrics
-from gems_jax.config import ABOVE_ZERO, SHARE, choice, real
-from gems_jax.estimate import return_scale
+from gems_jax.config import ABOVE_ZERO, NON_NEGATIVE, SHARE, choice, real
 from gems_jax.experience import Experience
 from gems_jax.explicit.ppo import NO_CODE, Student, networks, plain_learner, source_of, train_options
 from gems_jax.explicit.settings import ExplicitSettings, Learning
+from gems_jax.explicit.store import pad_slots
 from gems_jax.population import StackedPolicies
 from gems_jax.roles import View, each_population, rotate
 from gems_jax.stages import compiled
 from gems_jax.streams import stream
 from gems_jax.types import Array, Game, PyTree, num_populations, struct
 
-_MEMORY = 0.7  # of the moving average, from round to round
+_MEMORY = 0.7  # discount of earnings and episodes, from round to round
 
 
 @struct
@@ -34,39 +44,95 @@ class ContestSettings(ExplicitSettings):
     """How a mixture answers its opponent."""
 
     inherit: bool = choice(False)
-    """Learners go on from iteration to iteration instead of starting afresh."""
-    step_size: float = real(0.1, ABOVE_ZERO)
-    """Of multiplicative weights, in units of the game's returns."""
+    """Learners continue from iteration to iteration instead of starting afresh."""
+    weight_step: float = real(4.0, ABOVE_ZERO)
+    """Step size of multiplicative weights in the first iteration, for returns scaled to [0, 1] (learned form)."""
+    anneal: float = real(0.5, NON_NEGATIVE)
+    """Exponent by which the step sizes of learner and weights fall with the iteration (learned form)."""
+    warm_start: float = real(0.9, SHARE)
+    """Fraction of the first mixture of an iteration that is the last average; the rest is uniform (learned form)."""
+    retained: float = real(0.9, SHARE)
+    """Fraction of its age that the averaged mixture keeps from one iteration to the next (learned form)."""
     floor: float = real(0.1, SHARE)
-    """Share of a learner's opponents that are drawn from all policies alike."""
+    """Fraction of a learner's opponents that are drawn uniformly from all policies."""
 
 
 class Weights(NamedTuple):
-    """The restricted side. [K] each, or [P, K] of all populations."""
+    """The restricted side: [K] each and age [], or [P, K] and [P] of all populations."""
 
-    log_weight: Array
-    cost: Array  # what the learner earned from each policy lately, in units of the game's returns
-    total: Array  # the sum of all mixtures so far
+    log_weight: Array  # of the current mixture
+    earned: Array  # discounted sum of what the learner earned from each policy, returns scaled to [0, 1]
+    met: Array  # discounted number of episodes against each policy
+    average: Array  # the mixtures so far, averaged with weights that are linear in the round
+    age: Array  # rounds that the average counts
 
     @property
-    def average(self) -> Array:
-        """The mean of all mixtures so far."""
-        return self.total / self.total.sum(axis=-1, keepdims=True)
+    def cost(self) -> Array:
+        """Mean return [K] of the learner against each policy; against policies not met, that against all."""
+        overall = self.earned.sum() / jnp.maximum(self.met.sum(), 1.0)
+        return jnp.where(self.met > 0, self.earned / jnp.where(self.met > 0, self.met, 1.0), overall)
 
 
-def equal_weights(active: Array) -> Weights:
-    """Where a contest begins: every active policy alike. active [P, K]."""
-    return Weights(jnp.log(jax.vmap(simplex.masked_uniform)(active)), jnp.zeros(active.shape), jnp.zeros(active.shape))
+def initial_weights(active: Array) -> Weights:
+    """Return uniform weights of all populations over their active policies [P, K], with an average of age 0."""
+    uniform, zero = jax.vmap(simplex.masked_uniform)(active), jnp.zeros(active.shape)
+    return Weights(jnp.log(uniform), zero, zero, uniform, jnp.zeros(len(active)))
 
 
-def reweighed(weights: Weights, active: Array, earned: Array, faced: Array, step_size: Array | float) -> Weights:
-    """One update: episodes in which the learner `earned` [n] from the policies `faced` [n]."""
+def carry_weights(
+    weights: Weights, active: Array, warm_start: Array | float = 0.9, retained: Array | float = 0.9
+) -> Weights:
+    """Start the weights of the next iteration from those of the last.
+
+    Args:
+        weights: of the last iteration, [P, J] with J <= K.
+        active: the policies held now, [P, K].
+        warm_start: fraction of the first mixture that is the last average; the rest is uniform over `active`.
+        retained: fraction of the average's age that is kept.
+
+    Returns:
+        Weights [P, K] with empty sums of earnings, because the learner may be another.
+    """
+    fresh = initial_weights(active)
+    average = pad_slots(weights.average, active.shape[1], (1,))
+    first = warm_start * average + (1 - warm_start) * fresh.average
+    return fresh._replace(log_weight=jnp.log(first), average=average, age=weights.age * retained)
+
+
+def update_weights(weights: Weights, active: Array, earned: Array, faced: Array, step_size: Array | float) -> Weights:
+    """Run one round of multiplicative weights against the learner.
+
+    Args:
+        weights: of one population, [K].
+        active: the policies that may be mixed, [K].
+        earned: the learner's return of every episode, scaled to [0, 1], [n].
+        faced: the policy that it met in every episode, [n] int.
+        step_size: of the update log w -= step_size * cost.
+
+    Returns:
+        The next weights. The average takes in the mixture that these episodes were drawn from, before the update:
+        round t of age t counts in proportion to t.
+    """
     met = jax.nn.one_hot(faced, len(active))  # [n, K]
-    count = met.sum(axis=0)
-    mean = jnp.einsum("n,nk->k", earned, met) / jnp.maximum(count, 1.0)
-    cost = jnp.where(count > 0, _MEMORY * weights.cost + (1 - _MEMORY) * mean, weights.cost)
-    log_weight = simplex.masked_log_softmax(weights.log_weight - step_size * cost, active)
-    return Weights(log_weight, cost, weights.total + jnp.exp(weights.log_weight))
+    age = weights.age + 1.0
+    mixture = jnp.exp(weights.log_weight)
+    seen = weights._replace(
+        earned=_MEMORY * weights.earned + jnp.einsum("n,nk->k", earned, met),
+        met=_MEMORY * weights.met + met.sum(axis=0),
+        average=weights.average + (mixture - weights.average) * 2.0 / (age + 1.0),
+        age=age,
+    )
+    return seen._replace(log_weight=simplex.masked_log_softmax(weights.log_weight - step_size * seen.cost, active))
+
+
+def annealing(config: ContestSettings, iteration: int) -> float:
+    """Return the factor (1 + iteration) ** -anneal of step sizes; iterations count from 0."""
+    return float((1.0 + iteration) ** -float(config.anneal))
+
+
+def anneal_learning(learning: Learning, factor: float) -> Learning:
+    """Return the settings with the learning rate of the policy multiplied by `factor`."""
+    return learning.replace(learning_rate=learning.learning_rate * factor)
 
 
 @compiled(static_argnames=("game",))
@@ -87,7 +153,6 @@ def contest(
     Every population's mixture against the other's learner goes on from `weights` [P, K]. Returns the learners, the
     weights, and metrics. Two-player games; rounds are of whole episodes.
     """
-    width = return_scale(game)[1]
     shared = num_populations(game) == 1
 
     def one(views: tuple[View, ...], p: Array | int, own_key: Array) -> tuple[Student, Weights, TrainMetrics]:
@@ -101,9 +166,9 @@ def contest(
             sigma = jnp.log((1 - floor) * jnp.exp(weights.log_weight) + floor * alike)
             mixed = source.log_sigma.at[-1].set(sigma)
             batches, _ = source._replace(log_sigma=mixed).one_round(k, params, NO_CODE, [])
-            earned = jnp.concatenate([batch.earned.reshape(-1) for batch in batches]) * width
+            earned = jnp.concatenate([batch.earned.reshape(-1) for batch in batches])
             faced = jnp.concatenate([batch.faced[..., 1].reshape(-1) for batch in batches])
-            return batches, reweighed(weights, held, earned, faced, step_size)
+            return batches, update_weights(weights, held, earned, faced, step_size)
 
         params, opt_state, metrics = best_response.train(
             own_key,
