@@ -178,8 +178,9 @@ def test_replies_to_any_mixture_of_rock_paper_scissors():
     nets = row_networks(game, learning, 3, (32,))
     actions = StackedPolicies(jnp.broadcast_to(20.0 * jnp.eye(3)[None, :, None], (1, 3, 2, 3)), nets.generator.policy)
     key_start, key_train = jax.random.split(jax.random.key(0))
+    start = new_row_student(key_start, nets, learning, 1.0)
     learner, _ = train_rows(
-        key_train, game, learning, jnp.int32(300), nets, 16, new_row_student(key_start, nets, learning, 1.0), actions, jnp.eye(3), jnp.ones(3), 1.0,
+        key_train, game, learning, jnp.int32(300), nets, 16, start, actions, jnp.eye(3), jnp.ones(3), 1.0,
         jnp.ones(3, bool),
     )  # fmt: skip
     beats = np.array([[0, -1, 1], [1, 0, -1], [-1, 1, 0]])

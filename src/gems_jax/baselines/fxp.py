@@ -7,8 +7,10 @@ Every population has a *main* policy, which never stops learning, and *counters*
     counter   answers the others' past mains
 
 and both are stored. With eta = 1 it is fictitious self-play, with small eta it comes near PSRO. Self-play alone may
-stay in a local equilibrium of a team game, which counters find their way out of. What is played is the uniform mixture
-of the mains; that, and uniform draws from the past, are this project's readings.                    (Xu et al. 2023)
+stay in a local equilibrium of a team game, which counters find their way out of. What is played is a mixture of the
+mains: with learned responses in two-player zero-sum games the equilibrium of their measured meta-game, otherwise the
+uniform one, which still holds the first, untrained mains and lags behind a main that circles. Both mixtures, uniform
+draws from the past and the entropy bonus are this project's readings.                               (Xu et al. 2023)
 
 A store holds main policies in its even slots and counters in the odd ones. With exact responses a main policy is a best
 response at once: mains and counters are then the same, and the method is fictitious play.

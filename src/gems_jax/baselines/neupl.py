@@ -17,10 +17,15 @@ from the mixtures of the slots, so that it answers every opponent prior, not tho
                                                                                                     (Liu et al. 2022b)
 
 With exact learners, for enumerable games, a slot is a table that moves a share `rate` towards an exact best response
-in every update, and U is exact. With PPO one network is trained on all rows, as in the original: a generator whose
-code is the row, of the families that GEMS has; opponents are the slots as they stood at the last solution of the graph,
-the sink is kept apart, and U is measured. The population size, when to solve the graph, how slots move and the use of
-PPO (the original has MPO) are this project's choices.
+in every update, and U is exact. With PPO one network is trained on all rows, as in the original: a generator of the
+families that GEMS has, linear in Fourier features of the row. Opponents are the slots as they stood at the last
+solution of the graph, the sink is kept apart, and U is measured. Slots with nothing to gain, such as answers to an
+equilibrium, feel no gradient of their own, and whatever they share with other slots drags them along until the whole
+population is one policy that chases itself. Four settings prevent it: rows further apart than `bandwidth` share
+nearly nothing, entropy holds such slots at mixed play, slots play the average of the network over rounds (`decay`), and
+the network forgets rows that are gone (`shrink`). Entries of U average earlier measurements of slots whose rows have
+not changed (`retain`). These, the population size, when to solve the graph, how slots move and the use of PPO (the
+original has MPO) are this project's choices.
 """
 
 from __future__ import annotations
