@@ -97,7 +97,7 @@ class NeuplConfig(ExplicitSettings):
     """How far an update moves a slot towards its best response (exact learners)."""
 
 
-SIMPLEX_NEUPL = NeuplConfig(oracle="ppo", simplex=0.5, rows=8)  # so that four of the graph are left
+SIMPLEX_NEUPL = NeuplConfig(oracle="ppo", simplex=0.5)
 
 
 @struct
