@@ -134,7 +134,7 @@ def fxp_solver(game: Game, config: FxpConfig) -> Solver:
             restricted_gap=gap,
         )
         pace = settle(state.pace, config, 2 * rounds, cost.training_steps, cost.env_steps)
-        return FxpState(store, table, *learners, sigma, average, pace, state.step + 1), metrics
+        return FxpState(store, table, learners[0], learners[1], sigma, average, pace, state.step + 1), metrics
 
     def profile(state: FxpState, which: str = "iterate") -> Profile:
         return Profile(policies(state.store), chosen_mixture(which, state.sigma, state.sigma_average))
