@@ -6,11 +6,17 @@ import numpy as np
 import pytest
 
 from gems_jax import make_game, make_solver, nash_conv
-from gems_jax.baselines.neupl import NeuplConfig, train_slots
-from gems_jax.best_response import fresh_optimizers
+from gems_jax.baselines.neupl import NeuplConfig, forget, train_slots
 from gems_jax.evaluate.tabular import build_tree
-from gems_jax.explicit.conditional import random_rows, row_networks, train_rows
-from gems_jax.explicit.ppo import Student
+from gems_jax.explicit.conditional import (
+    average_rounds,
+    fourier_features,
+    new_row_student,
+    random_rows,
+    row_networks,
+    shrink_rows,
+    train_rows,
+)
 from gems_jax.explicit.settings import Learning, learning_of
 from gems_jax.explicit.symmetric import OnePopulation, one_population
 from gems_jax.population import StackedPolicies
@@ -108,6 +114,48 @@ def test_what_is_refused():
         solver.profile(solver.init(jax.random.key(0)), "best")
 
 
+# --- one network
+
+
+def test_features_of_rows_that_are_apart_are_orthogonal():
+    """Products are exp(-d^2 / (2 bandwidth^2)), with an error of about 1 / sqrt(features)."""
+    rows = jnp.array([[1.0, 0.0, 0.0], [0.9, 0.1, 0.0], [0.0, 1.0, 0.0], [0.3, 0.3, 0.4]])
+    features = np.asarray(jax.vmap(lambda row: fourier_features(row, 8192, 0.2))(rows))
+    apart = np.square(np.asarray(rows)[:, None] - np.asarray(rows)[None]).sum(axis=2)
+    np.testing.assert_allclose(features @ features.T, np.exp(-apart / 0.08), atol=5 / 8192**0.5)
+    np.testing.assert_array_equal(features[0], fourier_features(rows[0], 8192, 0.2))
+
+
+def test_the_average_of_rounds():
+    """Plain means of 1, 2 and 4 rounds, and from then on three quarters of the old one."""
+    mean = jnp.float32(7.0)  # before the first round it counts for nothing
+    for count, (value, expected) in enumerate([(2.0, 2.0), (4.0, 3.0), (6.0, 4.0), (8.0, 5.0), (13.0, 7.0)]):
+        mean = average_rounds(mean, jnp.float32(value), jnp.float32(count), 0.75)
+        np.testing.assert_allclose(mean, expected, rtol=1e-6)
+
+
+def test_measurements_are_forgotten_with_the_rows():
+    """The first slot kept its row, the second half of it, the third nothing: 0.9, 0.45 and 0 with the first."""
+    old = jnp.array([[1.0, 0.0, 0.0], [1.0, 0.0, 0.0], [1.0, 0.0, 0.0]])
+    new = jnp.array([[1.0, 0.0, 0.0], [0.5, 0.5, 0.0], [0.0, 1.0, 0.0]])
+    kept = forget(jnp.full((3, 3), 2.0), old, new, 0.9)
+    np.testing.assert_allclose(kept, 1.8 * np.outer([1, 0.5, 0], [1, 0.5, 0]), atol=1e-6)
+
+
+def test_shrinking_moves_every_row_towards_the_base():
+    """Uniform tables are the base: logits halve, and what the slots play, the average, is left alone."""
+    game = one_population(RPS)
+    learning = learning_of(Learning(critic_hidden=(4,)), game)
+    nets = row_networks(game, learning, 3, (), 16, 0.2, 0.9)
+    learner = new_row_student(jax.random.key(0), nets, learning, 1.0)
+    half, row = shrink_rows(learner, 0.5), jnp.array([0.2, 0.8, 0.0])
+    logits, halved = (np.asarray(nets.policy(one.student.params["policy"], row)) for one in (learner, half))
+    base = np.asarray(learner.student.params["policy"]["base"])
+    np.testing.assert_allclose(halved - base, (logits - base) / 2, rtol=1e-5)
+    assert np.abs(logits - base).max() > 0.1
+    np.testing.assert_array_equal(half.mean["output"], learner.mean["output"])
+
+
 # --- any mixture (Simplex-NeuPL)
 
 
@@ -129,18 +177,19 @@ def test_replies_to_any_mixture_of_rock_paper_scissors():
     learning = learning_of(Learning(opponents=256, critic_hidden=(4,), learning_rate=0.01), game)
     nets = row_networks(game, learning, 3, (32,))
     actions = StackedPolicies(jnp.broadcast_to(20.0 * jnp.eye(3)[None, :, None], (1, 3, 2, 3)), nets.generator.policy)
-    key_policy, key_critic, key_train = jax.random.split(jax.random.key(0), 3)
-    params = {"policy": nets.generator.init(key_policy, 1.0), "critic": nets.critic.init(key_critic)}
-    student = Student(params, fresh_optimizers(params, learning.gradient_clip))
-    student, _ = train_rows(
-        key_train, game, learning, jnp.int32(300), nets, 16, student, actions, jnp.eye(3), jnp.ones(3), 1.0,
+    key_start, key_train = jax.random.split(jax.random.key(0))
+    start = new_row_student(key_start, nets, learning, 1.0)
+    learner, _ = train_rows(
+        key_train, game, learning, jnp.int32(300), nets, 16, start, actions, jnp.eye(3), jnp.ones(3), 1.0,
         jnp.ones(3, bool),
     )  # fmt: skip
     beats = np.array([[0, -1, 1], [1, 0, -1], [-1, 1, 0]])
     mixtures = np.array(
         [[1, 0, 0], [0, 1, 0], [0, 0, 1], [0.6, 0.3, 0.1], [0.1, 0.6, 0.3], [0.3, 0.1, 0.6], [0.7, 0, 0.3]]
     )  # fmt: skip
-    found = [np.asarray(nets.policy(student.params["policy"], jnp.asarray(row))).argmax(axis=-1) for row in mixtures]
+    found = [
+        np.asarray(nets.policy(learner.student.params["policy"], jnp.asarray(row))).argmax(axis=-1) for row in mixtures
+    ]
     best = (mixtures @ beats.T).argmax(axis=1)
     np.testing.assert_array_equal(found, np.stack([best, best], axis=1))  # from either seat
 

@@ -17,10 +17,15 @@ from the mixtures of the slots, so that it answers every opponent prior, not tho
                                                                                                     (Liu et al. 2022b)
 
 With exact learners, for enumerable games, a slot is a table that moves a share `rate` towards an exact best response
-in every update, and U is exact. With PPO one network is trained on all rows, as in the original: a generator whose
-code is the row, of the families that GEMS has; opponents are the slots as they stood at the last solution of the graph,
-the sink is kept apart, and U is measured. The population size, when to solve the graph, how slots move and the use of
-PPO (the original has MPO) are this project's choices.
+in every update, and U is exact. With PPO one network is trained on all rows, as in the original: a generator of the
+families that GEMS has, linear in Fourier features of the row. Opponents are the slots as they stood at the last
+solution of the graph, the sink is kept apart, and U is measured. Slots with nothing to gain, such as answers to an
+equilibrium, feel no gradient of their own, and whatever they share with other slots drags them along until the whole
+population is one policy that chases itself. Four settings prevent it: rows further apart than `bandwidth` share
+nearly nothing, entropy holds such slots at mixed play, slots play the average of the network over rounds (`decay`), and
+the network forgets rows that are gone (`shrink`). Entries of U average earlier measurements of slots whose rows have
+not changed (`retain`). These, the population size, when to solve the graph, how slots move and the use of PPO (the
+original has MPO) are this project's choices.
 """
 
 from __future__ import annotations
@@ -33,15 +38,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gems_jax import best_response
-from gems_jax.config import CONFIDENCE, SHARE, choice, real, size, widths
+from gems_jax.config import CONFIDENCE, NON_NEGATIVE, OPEN_SHARE, SHARE, choice, real, size, widths
 from gems_jax.evaluate.infosets import infoset_policy
 from gems_jax.evaluate.tabular import GameTree, build_tree, tied_actions, uniform_table
 from gems_jax.explicit.budget import Pace, new_pace, rounds_of, settle
-from gems_jax.explicit.conditional import row_networks, train_rows
+from gems_jax.explicit.conditional import RowStudent, new_row_student, row_networks, shrink_rows, train_rows
 from gems_jax.explicit.cost import Cost, ExplicitMetrics, explicit_metrics
 from gems_jax.explicit.payoffs import PayoffTable, exact_payoffs, fill, meta_game, new_table, solve_levels
-from gems_jax.explicit.ppo import Student, training_cost
+from gems_jax.explicit.ppo import training_cost
 from gems_jax.explicit.responses import policy_params, towards
 from gems_jax.explicit.settings import ExplicitSettings, learning_of
 from gems_jax.explicit.store import chosen_mixture, running_mean
@@ -73,10 +77,22 @@ class NeuplConfig(ExplicitSettings):
     """How the meta-games of the graph and of the profile are solved."""
     rows: int = size(4)
     """Rows of the graph that a round of learning plays; `opponents` are shared out between them."""
-    generator_widths: tuple[int, ...] = widths((32,))
-    """Hidden widths of the network that turns a row into a policy."""
+    generator_widths: tuple[int, ...] = widths(())
+    """Hidden widths between the features of a row and the policy that they make; () is linear."""
+    features: int = size(128, at_least=0)
+    """Fourier features of a row that the network is conditioned on; 0: the row itself."""
     simplex: float = real(0.0, SHARE)
     """Share of the rows that are any mixture of the slots instead of one of the graph's (Simplex-NeuPL: 0.5)."""
+    entropy_weight: float = real(0.05, NON_NEGATIVE)
+    """Weight of the entropy bonus: slots with nothing to gain stay mixed instead of drifting."""
+    bandwidth: float = real(0.2, CONFIDENCE)
+    """Distance of rows above which the features of two rows are nearly orthogonal."""
+    decay: float = real(0.995, OPEN_SHARE)
+    """Decay per round of the average of the network that the slots play."""
+    shrink: float = real(0.5, SHARE)
+    """Factor of the network's conditional part whenever the graph is solved; forgets rows that are gone."""
+    retain: float = real(0.9, SHARE)
+    """Weight of earlier measurements of a payoff, for slots whose rows have not changed."""
     rate: float = real(0.2, CONFIDENCE)
     """How far an update moves a slot towards its best response (exact learners)."""
 
@@ -89,6 +105,7 @@ class NeuplState:
     slots: PyTree  # [N, I, A], what each slot plays, or the networks that say so
     graph: Array  # [N, N], who it trains against
     payoffs: Array  # [N, N], U: what slot i earns from slot j, either seat
+    weight: Array  # [N, N], measurements that stand behind an entry of U
     sigma: Array  # [N]
     sigma_average: Array  # [N], over the iterations so far
     pace: Pace
@@ -160,7 +177,7 @@ def exact_slots(symmetric: Game, config: NeuplConfig) -> Slots:
 class Conditional:
     """One network for all slots, and the sink."""
 
-    student: Student  # "policy" is the generator
+    learner: RowStudent
     sink: PyTree  # parameters of one policy
 
 
@@ -169,17 +186,18 @@ def learned_slots(symmetric: Game, config: NeuplConfig) -> Slots:
     learning, count = learning_of(config, symmetric), config.slots
     if not config.learning_rate:  # it is a network that is trained, whatever it generates
         learning = learning.replace(learning_rate=_RATE)
-    nets = row_networks(symmetric, learning, count, config.generator_widths)
+    nets = row_networks(
+        symmetric, learning, count, config.generator_widths, config.features, float(config.bandwidth),
+        float(config.decay),
+    )  # fmt: skip
     network = unshared(nets.generator.policy)
 
     def first(key: Array) -> Conditional:
-        key_policy, key_critic, key_sink = jax.random.split(key, 3)
-        params = {"policy": nets.generator.init(key_policy, 1.0), "critic": nets.critic.init(key_critic)}
-        student = Student(params, best_response.fresh_optimizers(params, learning.gradient_clip))
-        return Conditional(student, network.init(key_sink))
+        key_learner, key_sink = jax.random.split(key)
+        return Conditional(new_row_student(key_learner, nets, learning), network.init(key_sink))
 
     def policies(slots: Conditional, graph: Array) -> StackedPolicies:
-        made = jax.vmap(lambda row: nets.policy(slots.student.params["policy"], row))(graph)
+        made = jax.vmap(lambda row: nets.policy(slots.learner.mean, row))(graph)
         empty = graph.sum(axis=1) < 0.5
 
         def put(one: Array, sink: Array) -> Array:
@@ -197,12 +215,12 @@ def learned_slots(symmetric: Game, config: NeuplConfig) -> Slots:
     def train(key: Array, slots: Conditional, graph: Array, updates: int, rounds: int) -> tuple[Conditional, Cost]:
         del updates
         different = jnp.asarray(_different(graph))
-        student, metrics = train_rows(
-            key, symmetric, learning, jnp.int32(rounds), nets, config.rows, slots.student, policies(slots, graph),
-            graph, jnp.where(graph.sum(axis=1) > 0.5, different, 0.0), config.simplex,
+        learner, metrics = train_rows(
+            key, symmetric, learning, jnp.int32(rounds), nets, config.rows, shrink_rows(slots.learner, config.shrink),
+            policies(slots, graph), graph, jnp.where(graph.sum(axis=1) > 0.5, different, 0.0), config.simplex,
             different if config.simplex else None,
         )  # fmt: skip
-        return Conditional(student, slots.sink), training_cost(learning, metrics, rounds)
+        return Conditional(learner, slots.sink), training_cost(learning, metrics, rounds)
 
     return Slots(first, jax.jit(policies), measure, train)
 
@@ -239,10 +257,11 @@ def neupl_solver(game: Game, config: NeuplConfig) -> Solver:
 
     def init(key: Array) -> NeuplState:
         sink, nothing = jnp.eye(count)[0], jnp.zeros((count, count))
-        return NeuplState(make.first(key), nothing, nothing, sink, sink, new_pace(game, config), jnp.int32(0))
+        return NeuplState(make.first(key), nothing, nothing, nothing, sink, sink, new_pace(game, config), jnp.int32(0))
 
     def step(state: NeuplState, key: Array) -> tuple[NeuplState, ExplicitMetrics]:
         slots, graph, payoffs, cost, left = state.slots, state.graph, state.payoffs, Cost(), config.updates
+        weight, retain = state.weight, config.retain if config.payoffs == "episodes" else 0.0
         passes, before = -(-config.updates // config.graph_period), int(state.step)
         rounds = max(int(rounds_of(state.pace, config)) // passes, 1)
         key_start, *keys = jax.random.split(key, 1 + passes)
@@ -251,9 +270,11 @@ def neupl_solver(game: Game, config: NeuplConfig) -> Solver:
         for pass_key in keys:
             key_train, key_measure = jax.random.split(pass_key)
             updates = min(config.graph_period, left)
-            graph = solve_graph(payoffs)
+            old, graph = graph, solve_graph(payoffs)
             slots, spent = make.train(key_train, slots, graph, updates, rounds)
-            payoffs, measured = make.measure(key_measure, slots, graph)
+            found, measured = make.measure(key_measure, slots, graph)
+            weight = forget(weight, old, graph, retain) + 1.0
+            payoffs = payoffs + (found - payoffs) / weight
             cost = cost.plus(spent).plus(measured)
             left -= updates
         sigma, gap = (rows[-1] for rows in nash(payoffs))
@@ -267,13 +288,22 @@ def neupl_solver(game: Game, config: NeuplConfig) -> Solver:
             restricted_gap=gap,
         )
         pace = settle(state.pace, config, passes * rounds, cost.training_steps, cost.env_steps)
-        return NeuplState(slots, graph, payoffs, sigma, average, pace, state.step + 1), metrics
+        return NeuplState(slots, graph, payoffs, weight, sigma, average, pace, state.step + 1), metrics
 
     def profile(state: NeuplState, which: str = "iterate") -> Profile:
         sigma = chosen_mixture(which, state.sigma, state.sigma_average)
         return for_everyone(game, Profile(make.policies(state.slots, state.graph), sigma[None]))
 
     return Solver(init, step, profile, jittable=False)
+
+
+def forget(weight: Array, old: Array, new: Array, retain: Array | float) -> Array:
+    """Discounts earlier measurements: weight [N, N] times `retain`, less where rows [N, N] of the graph changed.
+
+    A slot is as much the same as its two rows overlap, 1 - |new - old|_1 / 2.
+    """
+    same = jnp.clip(1.0 - jnp.abs(new - old).sum(axis=1) / 2, 0.0, 1.0)
+    return retain * same[:, None] * same[None, :] * weight
 
 
 def _different(graph: Array) -> np.ndarray:
