@@ -345,7 +345,7 @@ class Critic:
         return Mlp(self.hidden, 1, head_scale=0.01)
 
     def _inputs(self, observation: Array, z: Array) -> tuple[Array, Array]:
-        return (observation if self.channels else observation.reshape(-1)), z
+        return observation.reshape(self.observation_shape if self.channels else -1), z
 
     def init(self, key: Array) -> PyTree:
         """key: consumed."""

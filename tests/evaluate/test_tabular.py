@@ -344,7 +344,7 @@ def test_wrong_arguments_are_told(kuhn):
         behaviour(kuhn, lambda params, observation, legal: PolicyOutput(logits=jnp.zeros(5)), ())
     with pytest.raises(ValueError, match="no logits"):
         behaviour(kuhn, lambda params, observation, legal: PolicyOutput(mean=jnp.zeros(2)), ())
-    with pytest.raises(NotEnumerableError, match="approximate"):
+    with pytest.raises(NotEnumerableError, match="gems eval RUN --exploiter"):
         nash_conv(make_game("pgx:connect_four"), profile_of(kuhn, tables, sigma))
 
 

@@ -102,7 +102,9 @@ class Invention:
             pictures = {kind: {"numbers": told} for kind, told in self.pictures[name].items()}
             record = {"numbers": numbers, "arms": {arm: {} for arm in arms}, "command": command, "pictures": pictures}
             made[name] = Source(name, record, None, full)
-        return Sources(made, {name: {"figures": told, "devices": "none"} for name, told in self.figures.items()})
+        return Sources(
+            made, {name: {"figures": told, "machine": {"devices": "none"}} for name, told in self.figures.items()}
+        )
 
     @staticmethod
     def _number(cell, value) -> dict:

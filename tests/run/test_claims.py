@@ -27,7 +27,7 @@ def sources(*rows, command="python -m experiments.run toys", pictures=None, figu
     arms = {one["arm"]: {} for one in rows}
     toys = Source("toys", {"numbers": list(rows), "arms": arms, "command": command, "pictures": pictures or {}})
     other = Source("study", {"numbers": list(study), "arms": {}, "command": ""})
-    bench = {"growth": {"figures": figures or [], "devices": "1 x cpu"}}
+    bench = {"growth": {"figures": figures or [], "machine": {"devices": "1 x cpu"}}}
     return Sources({"toys": toys, "study": other}, bench)
 
 

@@ -166,7 +166,7 @@ class Figure:
         for one in (entry or {}).get("figures", ()):
             if one["name"] == self.figure:
                 low, high = (math.nan if one[end] is None else one[end] for end in ("low", "high"))
-                when = f"benchmark, {entry['devices']}" if entry else ""
+                when = f"benchmark, {entry['machine']['devices']}" if entry else ""
                 label = f"{self.figure}, {one['unit']}:" if one.get("unit") else self.figure
                 return [Found(label, Interval(one["value"], low, high), 1, BENCHMARKS, None, when)]
         raise Missing(BENCHMARKS, f"no figure {self.figure!r} of the benchmark {self.benchmark!r}")

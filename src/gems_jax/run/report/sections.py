@@ -178,7 +178,7 @@ def benchmarks(entries: Mapping[str, Mapping[str, Any]], drawn: Sequence[Path] =
         for one in entry["figures"]:
             within = "" if one["low"] is None else f"[{number(one['low'])}, {number(one['high'])}]"
             body.append((one["name"], number(one["value"]), one["unit"], within))
-        caption = f"{entry['date']}, commit {entry['commit']}, {entry['devices']}"
+        caption = f"{entry['date']}, commit {entry['commit']}, {entry['machine']['devices']}"
         data = Table(("", "value", "unit", "95 % interval"), tuple(body), (), caption)
         parts.append(html.folded(name, html.table(data)))
     return html.element("section", "".join(parts), id="benchmarks")
