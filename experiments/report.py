@@ -1,7 +1,7 @@
 """`python -m experiments.report`: everything under runs/ on one page, runs/report/index.html, with the claims ledger.
 
---write-results puts the benchmarks' figures that claims read into docs/results, and then the ledger into
-docs/results.md: judged by the numbers in docs/results alone, so that they make the same one for everybody.
+--write-results puts the ledger into docs/results.md, judged by the numbers in docs/results alone, so that they make the
+same one for everybody. `python -m benchmarks.publish` puts the figures of benchmarks there.
 """
 
 from __future__ import annotations
@@ -18,17 +18,15 @@ from experiments.run import known, load
 from experiments.sizes import full_size
 from gems_jax.run.errors import RunError
 from gems_jax.run.files import replace_text
-from gems_jax.run.report.gathering import BENCHMARKS, Sources, gather
+from gems_jax.run.report.gathering import BENCHMARKS, gather
 from gems_jax.run.report.ledger import SECTION, Ledger, everything, make_ledger, markdown, tally
 from gems_jax.run.report.page import page, write_page
 from gems_jax.run.report.sections import About
-from gems_jax.run.report.stated import write_stated
 
 ORDER = (
     "kuhn", "kuhn_compare", "kuhn_family", "deceptive", "tag", "spread", "connect4", "hanabi", "go", "chess",
     "public_goods", "oracle", "ablate_kuhn", "ablate_deceptive", "ablate_public_goods", "scaling",
 )  # fmt: skip
-READ = ("growth over iterations", "growth with anchors")  # benchmarks that claims read
 
 
 def about(name: str) -> About:
@@ -53,13 +51,6 @@ def stated_ledger(docs: Path = DOCS) -> Ledger:
     return make_ledger(CLAIMS, gather(None, docs / "results", full_size))
 
 
-def write_benchmarks(sources: Sources, docs: Path = DOCS) -> None:
-    """Write the benchmarks' figures that claims read to docs/results."""
-    entries = {name: entry for name, entry in sources.benchmarks.items() if name in READ}
-    if entries:
-        write_stated(docs / "results", {"name": BENCHMARKS, "entries": list(entries.values())})
-
-
 def write_ledger(docs: Path = DOCS) -> Path:
     """Write the ledger to docs/results.md, before the experiments: by docs/results, and by nothing else."""
     path = docs / "results.md"
@@ -76,7 +67,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         print(f"written: {write_report(options.root)}")
         if options.write_results:
-            write_benchmarks(gather(options.root, DOCS / "results"))
             print(f"written: {write_ledger()}")
         print(f"claims, by docs/results: {tally(everything(stated_ledger()))}")
     except (RunError, ValueError, OSError) as error:
