@@ -1,10 +1,8 @@
-"""gems_step: what every iteration must leave behind, and every choice of the config.
+"""gems_step: what every iteration must leave behind. `test_configurations.py` trains every choice of the config.
 
 Most tests run one of a few small settings on biased rock-paper-scissors for eight iterations, more than twice the
 capacity; real-valued settings are arguments of the compiled program, so tests that differ in these share it.
 """
-
-import typing
 
 import chex
 import jax
@@ -12,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from gems_jax import GemsConfig, init_gems
+from gems_jax import init_gems
 from gems_jax.gems import population_of
 from gems_jax.oracle import empirical_bernstein_width
 from gems_jax.phases.expansion import without
@@ -26,25 +24,6 @@ def any_trail(request):
 
 
 # --- what holds whatever the settings
-
-
-ELSEWHERE = {  # choices that other files run
-    "policy": {"film", "conv", "board"},  # test_modulated.py
-    "mixture": {"bootstrap"},  # this and those below: test_readings.py
-    "ema_scope": {"both"},
-    "pool_anchors": {True},
-    "q_new_applies": {"opponents"},
-}
-
-
-def test_every_choice_of_the_config_is_run():
-    for name, hint in typing.get_type_hints(GemsConfig).items():
-        choices = (True, False) if hint is bool else ()
-        if typing.get_origin(hint) is typing.Literal:
-            choices = typing.get_args(hint)
-        settings = [*CONFIGS.values(), *(config for _, config in OTHER_GAMES.values())]
-        missing = set(choices) - {getattr(config, name) for config in settings} - ELSEWHERE.get(name, set())
-        assert not missing, f"no settings of this file run {name} = {missing}"
 
 
 def test_all_numbers_are_finite_and_sigma_stays_on_the_simplex(any_trail):

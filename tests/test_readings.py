@@ -251,7 +251,9 @@ SMALL = dict(
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("name", ["kuhn_poker", "public_goods", "simple_spread"])
+@pytest.mark.parametrize(
+    "name", [*(pytest.param(name, marks=pytest.mark.slow) for name in ("kuhn_poker", "public_goods")), "simple_spread"]
+)
 def test_paper_presets_train_with_every_reading(name):
     """The preset at a small size: by weights for five players, continuous in a particle world, and Kuhn's settings
     with all the other readings in a game of one step."""

@@ -69,16 +69,6 @@ def test_matrix_games(method):
         assert (found < bound).all(), (game, found)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("method", METHODS)
-def test_matrix_games_with_twenty_times_the_steps(method):
-    """The same after 20 iterations of 12,800 steps, with five random zero-sum games of 5 x 5 actions."""
-    games = [RPS, make_game("biased_rps"), *map(random_game, range(5))]
-    for game, bound in zip(games, [0.15, 0.15] + [0.2] * 5, strict=True):
-        found, _ = gaps(game, method, 20, range(5), env_steps=12_800)
-        assert (found < bound).all(), (game, found)
-
-
 @pytest.mark.parametrize(("plus", "linear"), [(True, False), (False, True), (True, True)])
 def test_variants(plus, linear):
     found, _ = gaps(KUHN, "es_mccfr", 2, [0], plus=plus, linear=linear, env_steps=25_750)

@@ -125,31 +125,6 @@ def test_settings_may_be_swept_by_vmap():
     np.testing.assert_allclose(both.magnet[1], both.student.params["policy"][1], atol=1e-7)  # rate 1
 
 
-def random_game(seed):
-    payoffs = np.random.default_rng(seed).uniform(-1, 1, (5, 5))
-    return make_game("matrix", payoffs=payoffs, return_bounds=(-1.0, 1.0), zero_sum=True)
-
-
-BARS = [(RPS, 0.15), (BIASED, 0.15), *((random_game(seed), 0.2) for seed in range(5))]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("method", ["self_play", "mmd", "nash_pg"])
-@pytest.mark.parametrize(("game", "bar"), BARS, ids=["rps", "biased_rps", *(f"random_{seed}" for seed in range(5))])
-def test_small_games_are_solved(method, game, bar):
-    """NashConv of the profile `average` on seeds 0-4 after 20 iterations of 100 rounds x 128 games."""
-    solver = make_solver(method, game, DEFAULTS[method].replace(rounds=100, opponents=128))
-
-    def after(seed):
-        key_start, key_run = jax.random.split(jax.random.key(seed))
-        keys = jax.random.split(key_run, 20)
-        state = jax.lax.scan(solver.step, solver.init(key_start), keys)[0]
-        return [nash_conv(game, solver.profile(state, which)) for which in ("iterate", "average")]
-
-    iterate, average = jax.jit(jax.vmap(after))(jnp.arange(5))
-    assert float(average.max()) < bar, (iterate, average)
-
-
 @pytest.mark.parametrize("magnet", MAGNETS)
 def test_networks_are_pulled_too(magnet):
     """An MLP on Kuhn poker improves on uniform play (NashConv 0.917); a strong magnet holds it there."""

@@ -36,8 +36,9 @@ def solve(method, game, seed):
     return solve_learned(method, game, seed, **sizes)[put_forward(method)]
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", ["epsro", "fxp", "mmd", "neupl", "simplex_neupl", "sp_psro"])
 def test_rock_paper_scissors(method):
+    """Those whose learners continue from iteration to iteration, which is where a learner may saturate."""
     assert solve(method, GAMES["rock_paper_scissors"], 0) < BAR
 
 

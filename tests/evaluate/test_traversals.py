@@ -99,7 +99,9 @@ def test_histories_are_the_game(name):
 
 @pytest.mark.parametrize("external", [False, True], ids=["outcome", "external"])
 @pytest.mark.parametrize("baseline", ["none", "wrong", "exact"])
-@pytest.mark.parametrize("name", GAMES)
+@pytest.mark.parametrize(
+    "name", [name if name in ("kuhn", "biased_rps") else pytest.param(name, marks=pytest.mark.slow) for name in GAMES]
+)
 def test_sampled_regrets_are_unbiased(name, baseline, external):
     """The mean of many traversals is CFR's exact regret within 5 standard errors, whatever the baseline."""
     tree, _, _, _, regrets, behind = exact(name)
