@@ -71,6 +71,16 @@ SECONDS = (
     "Seconds are of all seeds: one after the other for the methods that store policies, in one program for the others. "
     "The column `s` includes compilation for all methods, `seconds` in the JSON excludes it for all."
 )
+# How settings were chosen, for how many trials.
+TRIALS = (
+    "Settings and trials. GEMS, PSRO and its variants: by hand on this game, seeds of this experiment among them,"
+    " before the others. `self_play`, `mmd`, `nash_pg`: 76 settings on this game, seeds 1000 to 1002. `apsro`, "
+    "`epsro`, `sp_psro`: about 170 pairs of a setting and a game (rock-paper-scissors, biased, random, this one),"
+    " seeds 1000 to 1011; seeds 0 to 9 were looked at twice before the last choice, and seeds 10 to 19, looked at"
+    " once, confirm it for `epsro` (0.025). `neupl`, `simplex_neupl`, `fxp`: 60 settings on matrix games, seeds "
+    "1000 to 1002. `os_mccfr`, `es_mccfr`: 12 settings on this game, seeds 1000 to 1004; the published defaults "
+    "stayed."
+)
 ARMS = {budget: arms(budget) for budget in BUDGETS}
 DIMENSIONS = (2, 4, 8)  # d_z; 8 is the preset's
 CODES = tuple(Arm(f"gems paper d_z {size}", preset="paper", overrides={"latent_dim": size}) for size in DIMENSIONS)
@@ -92,13 +102,10 @@ EXPERIMENT = Experiment(
     unit="chips per game",
     references=(("uniform play", 11 / 24), ("the paper's figure for GEMS, iteration 40", 0.09)),
     notes=(
-        "All baselines learn tables of logits by PPO with the same settings; `neupl` alone has one network for all, "
-        "smaller steps and some entropy. Settings were chosen by hand on seeds of this experiment: step size, batch, "
-        "and episodes per payoff of PSRO, NeuPL's step size; those of GEMS on this game in general.",
+        "All baselines learn tables of logits by PPO with the same settings; `neupl` alone has one network for all.",
+        TRIALS,
         "`gems paper` at ten times the budget has more ABR steps and is otherwise the same. GEMS keeps to a budget by "
         "its settings, the others by counting; what each took is in the table.",
-        "`self_play`, `mmd` and `nash_pg` run with the defaults of the methods. These were chosen on Kuhn poker at the "
-        "smaller budget on seeds 1000 to 1002.",
         SECONDS,
     ),
     # the small budget alone, and one GEMS: what compiles takes nearly all of the time

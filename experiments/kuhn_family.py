@@ -8,7 +8,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from experiments.kuhn_compare import ARMS, BUDGETS, ENTRY, LEARNING, SECONDS
+from experiments.kuhn_compare import ARMS, BUDGETS, ENTRY, LEARNING, SECONDS, TRIALS
 from experiments.kuhn_compare import EXPERIMENT as KUHN_COMPARE
 from gems_jax.run.spec import Arm
 
@@ -66,10 +66,9 @@ EXPERIMENT = dataclasses.replace(
         "which costs no steps: on games that cannot be walked they would have to learn that too.",
         '`psro, transfer`, `psro, one opponent` and `psro, diverse` are options of PSRO: `start="transfer"`, '
         '`start="newest"` with `target="newest"`, and `diversity=True`.',
-        "All baselines learn tables of logits by PPO with the settings of `make kuhn-compare`. Of the methods that are "
-        "only here, the inner loop of `sp_psro` was tried in several settings on two pairs of seeds, 0 and 1 among "
-        "them: it was given learners that go on from iteration to iteration and a twentieth of its steps for "
-        "distillation; nothing else was tuned. What is a reconstruction is said in `docs/design.md`.",
+        "All baselines learn tables of logits by PPO with the settings of `make kuhn-compare`. `docs/design.md` lists what "
+        "is a reconstruction.",
+        TRIALS,
         SECONDS,
     ),
     quick={
