@@ -1,7 +1,7 @@
 """Every method that learns solves small zero-sum games: NashConv of the profile that it puts forward.
 
-One iteration is 100 rounds of 128 episodes, 20 iterations are run. Uniform play has NashConv 0 on rock-paper-scissors, so
-a bar of 0.15 (of at most 2) is for methods that have moved away from it and have come back.
+One iteration is 100 rounds of 128 episodes, 20 iterations are run. Uniform play has NashConv 0 on rock-paper-scissors,
+so a bar of 0.15 (of at most 2) is for methods that have moved away from it and have come back, or have stayed.
 """
 
 import numpy as np
