@@ -24,8 +24,8 @@ equilibrium, feel no gradient of their own, and whatever they share with other s
 population is one policy that chases itself. Four settings prevent it: rows further apart than `bandwidth` share
 nearly nothing, entropy holds such slots at mixed play until rows have settled (`entropy_decay`), slots play the average
 of the network over rounds (`decay`), and the network forgets rows that are gone (`shrink`). Entries of U average
-earlier measurements of slots whose rows have not changed (`retain`). An equilibrium of the slots need not be one of the game,
-and noise in U chooses among many: a mixture is kept while no slot measurably gains against it (`tolerance`,
+earlier measurements of slots whose rows have not changed (`retain`). An equilibrium of the slots need not be one of
+the game, and noise in U chooses among many: a mixture is kept while no slot measurably gains against it (`tolerance`,
 `keep_mixtures`), so that a slot has the time to learn its answer, and slots with nothing to gain join no mixture.
 These, the population size, when to solve the graph, how slots move and the use of PPO (the original has MPO) are this
 project's choices.
