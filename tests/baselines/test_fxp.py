@@ -48,7 +48,7 @@ def test_exact_counters_are_the_mains():
 def test_the_profile_of_learned_mains():
     """An equilibrium of the mains' measured meta-game: counters have no mass, and the table holds no counters."""
     rps = make_game("rock_paper_scissors")
-    config = FxpConfig(oracle="ppo", rounds=4, opponents=8, entry_episodes=20, capacity=4, critic_hidden=(4,))
+    config = FxpConfig(oracle="ppo", rounds=4, opponents=8, entry_episodes=20, capacity=8, critic_hidden=(4,))
     solver, state, _, rows = curve(rps, config, 2)
     sigma, counts = np.asarray(solver.profile(state).sigma), np.asarray(state.table.episodes)
     np.testing.assert_allclose(sigma[:, 0::2].sum(axis=1), 1.0, atol=1e-6)
@@ -57,7 +57,7 @@ def test_the_profile_of_learned_mains():
     assert counts.sum() == 9 * 20 and [int(row.episodes) for row in rows] == [2 * 4 * 8 + 4 * 20, 2 * 4 * 8 + 5 * 20]
     alike = make_solver("fxp", rps, config.replace(meta_solver="uniform"))
     first = alike.init(jax.random.key(0))
-    np.testing.assert_array_equal(alike.profile(first).sigma, [[1, 0, 0, 0]] * 2)
+    np.testing.assert_array_equal(alike.profile(first).sigma, [[1] + [0] * 7] * 2)
     assert first.table.values.size == 0
 
 

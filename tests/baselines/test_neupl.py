@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gems_jax import make_game, make_solver, nash_conv
-from gems_jax.baselines.neupl import NeuplConfig, forget, train_slots
+from gems_jax.baselines.neupl import NeuplConfig, forget, keep_mixtures, train_slots
 from gems_jax.evaluate.tabular import build_tree
 from gems_jax.explicit.conditional import (
     average_rounds,
@@ -140,6 +140,23 @@ def test_measurements_are_forgotten_with_the_rows():
     new = jnp.array([[1.0, 0.0, 0.0], [0.5, 0.5, 0.0], [0.0, 1.0, 0.0]])
     kept = forget(jnp.full((3, 3), 2.0), old, new, 0.9)
     np.testing.assert_allclose(kept, 1.8 * np.outer([1, 0.5, 0], [1, 0.5, 0]), atol=1e-6)
+
+
+def test_mixtures_change_only_where_a_slot_gains():
+    """Rock, paper, scissors, and a slot that earns 0.06 from uniform play: an equilibrium of three, kept or not."""
+    payoffs = jnp.array([[0.0, -1, 1, -0.06], [1, 0, -1, -0.06], [-1, 1, 0, -0.06], [0.06, 0.06, 0.06, 0]])
+    solved = jnp.array([[1.0, 0, 0, 0], [0, 1, 0, 0], [1 / 3, 1 / 3, 1 / 3, 0], [0, 0, 0, 1]])
+    nothing = jnp.zeros((4, 4))
+    mixtures, gaps = keep_mixtures(payoffs, solved, nothing, 0.05)
+    np.testing.assert_allclose(mixtures, solved, atol=1e-6)
+    np.testing.assert_allclose(gaps, 0.0, atol=1e-6)
+    mixtures, gaps = keep_mixtures(payoffs, solved, nothing, 0.07)  # of both seats together: 0.12
+    np.testing.assert_allclose(mixtures[3], solved[2], atol=1e-6)
+    np.testing.assert_allclose(gaps, [0, 0, 0, 0.12], atol=1e-6)
+    before = jnp.array([[1.0, 0, 0, 0], [0.5, 0.5, 0, 0], [0.34, 0.36, 0.3, 0], [0, 0, 0, 1]])
+    mixtures, gaps = keep_mixtures(payoffs, solved, before, 0.07)  # gains of 0.5 at level 1, 0.04 at level 2
+    np.testing.assert_allclose(mixtures, [solved[0], solved[1], before[2], before[2]], atol=1e-6)
+    np.testing.assert_allclose(gaps, [0, 0, 0.08, 0.12], atol=1e-6)
 
 
 def test_shrinking_moves_every_row_towards_the_base():

@@ -22,10 +22,13 @@ families that GEMS has, linear in Fourier features of the row. Opponents are the
 solution of the graph, the sink is kept apart, and U is measured. Slots with nothing to gain, such as answers to an
 equilibrium, feel no gradient of their own, and whatever they share with other slots drags them along until the whole
 population is one policy that chases itself. Four settings prevent it: rows further apart than `bandwidth` share
-nearly nothing, entropy holds such slots at mixed play, slots play the average of the network over rounds (`decay`), and
-the network forgets rows that are gone (`shrink`). Entries of U average earlier measurements of slots whose rows have
-not changed (`retain`). These, the population size, when to solve the graph, how slots move and the use of PPO (the
-original has MPO) are this project's choices.
+nearly nothing, entropy holds such slots at mixed play until rows have settled (`entropy_decay`), slots play the average
+of the network over rounds (`decay`), and the network forgets rows that are gone (`shrink`). Entries of U average
+earlier measurements of slots whose rows have not changed (`retain`). An equilibrium of the slots need not be one of
+the game, and noise in U chooses among many: a mixture is kept while no slot measurably gains against it (`tolerance`,
+`keep_mixtures`), so that a slot has the time to learn its answer, and slots with nothing to gain join no mixture.
+These, the population size, when to solve the graph, how slots move and the use of PPO (the original has MPO) are this
+project's choices.
 """
 
 from __future__ import annotations
@@ -47,14 +50,15 @@ from gems_jax.explicit.cost import Cost, ExplicitMetrics, explicit_metrics
 from gems_jax.explicit.payoffs import PayoffTable, exact_payoffs, fill, meta_game, new_table, solve_levels
 from gems_jax.explicit.ppo import training_cost
 from gems_jax.explicit.responses import policy_params, towards
-from gems_jax.explicit.settings import ExplicitSettings, learning_of
+from gems_jax.explicit.settings import ExplicitSettings, anneal, learning_of
 from gems_jax.explicit.store import chosen_mixture, running_mean
 from gems_jax.explicit.symmetric import for_everyone, one_population
 from gems_jax.policies import unshared
 from gems_jax.population import StackedPolicies
 from gems_jax.types import Array, Game, Profile, PyTree, Solver, nbytes, num_players, struct
 
-_RATE = 0.005  # of the generator's Adam by default
+_RATES = {"tabular": 0.01}  # of the generator's Adam by default
+_OTHER_RATE = 0.005
 _EQUAL = 1e-5  # rows of the graph that differ by no more are the same
 # No slot ever stops doing something altogether, as no network with a softmax does. So a best response is one to
 # opponents that may get anywhere, and does not hang on how ties go where nobody ever gets.
@@ -84,7 +88,9 @@ class NeuplConfig(ExplicitSettings):
     simplex: float = real(0.0, SHARE)
     """Share of the rows that are any mixture of the slots instead of one of the graph's (Simplex-NeuPL: 0.5)."""
     entropy_weight: float = real(0.05, NON_NEGATIVE)
-    """Weight of the entropy bonus: slots with nothing to gain stay mixed instead of drifting."""
+    """Weight of the entropy bonus at first: slots with nothing to gain stay mixed instead of drifting."""
+    entropy_decay: float = real(0.02, NON_NEGATIVE)
+    """The entropy bonus falls like 1 / sqrt(1 + entropy_decay * rounds)."""
     bandwidth: float = real(0.2, CONFIDENCE)
     """Distance of rows above which the features of two rows are nearly orthogonal."""
     decay: float = real(0.995, OPEN_SHARE)
@@ -93,6 +99,10 @@ class NeuplConfig(ExplicitSettings):
     """Factor of the network's conditional part whenever the graph is solved; forgets rows that are gone."""
     retain: float = real(0.9, SHARE)
     """Weight of earlier measurements of a payoff, for slots whose rows have not changed."""
+    tolerance: float = real(0.01, NON_NEGATIVE)
+    """Measured gain, as a share of the width of the returns, up to which mixtures are kept as they are."""
+    momentum: float = real(0.0, (lambda x: 0 <= x < 1, "at least 0 and below 1"))
+    """Decay of Adam's mean of gradients, its b1: without one a slot does not overshoot."""
     rate: float = real(0.2, CONFIDENCE)
     """How far an update moves a slot towards its best response (exact learners)."""
 
@@ -185,10 +195,10 @@ def learned_slots(symmetric: Game, config: NeuplConfig) -> Slots:
     """One network, trained by PPO."""
     learning, count = learning_of(config, symmetric), config.slots
     if not config.learning_rate:  # it is a network that is trained, whatever it generates
-        learning = learning.replace(learning_rate=_RATE)
+        learning = learning.replace(learning_rate=_RATES.get(learning.policy, _OTHER_RATE))
     nets = row_networks(
         symmetric, learning, count, config.generator_widths, config.features, float(config.bandwidth),
-        float(config.decay),
+        float(config.decay), float(config.momentum),
     )  # fmt: skip
     network = unshared(nets.generator.policy)
 
@@ -215,10 +225,11 @@ def learned_slots(symmetric: Game, config: NeuplConfig) -> Slots:
     def train(key: Array, slots: Conditional, graph: Array, updates: int, rounds: int) -> tuple[Conditional, Cost]:
         del updates
         different = jnp.asarray(_different(graph))
+        bonus = anneal(learning.entropy_weight, config.entropy_decay, slots.learner.rounds)
         learner, metrics = train_rows(
-            key, symmetric, learning, jnp.int32(rounds), nets, config.rows, shrink_rows(slots.learner, config.shrink),
-            policies(slots, graph), graph, jnp.where(graph.sum(axis=1) > 0.5, different, 0.0), config.simplex,
-            different if config.simplex else None,
+            key, symmetric, learning.replace(entropy_weight=bonus), jnp.int32(rounds), nets, config.rows,
+            shrink_rows(slots.learner, config.shrink), policies(slots, graph), graph,
+            jnp.where(graph.sum(axis=1) > 0.5, different, 0.0), config.simplex, different if config.simplex else None,
         )  # fmt: skip
         return Conditional(learner, slots.sink), training_cost(learning, metrics, rounds)
 
@@ -238,17 +249,20 @@ def neupl_solver(game: Game, config: NeuplConfig) -> Solver:
             "simplex > 0 trains one network on any mixture, and exact learners are tables: use oracle='ppo'"
         )
     make = (exact_slots if config.oracle == "exact" else learned_slots)(symmetric, config)
+    tolerance = config.tolerance * (game.return_bounds[1] - game.return_bounds[0])
 
-    def nash(payoffs: Array) -> tuple[Array, Array]:
-        """Row i: the mixture [N] of the first i + 1 slots, and its gap; [N, N] and [N]."""
+    def nash(payoffs: Array, graph: Array, sigma: Array) -> tuple[Array, Array]:
+        """Row i: the mixture [N] of the first i + 1 slots, and its gap; [N, N] and [N]. Those so far: graph, sigma."""
         table = PayoffTable(jnp.stack([payoffs, payoffs.T]), jnp.zeros(payoffs.shape, jnp.int32))
         below = jnp.tril(jnp.ones((count, count), bool))
-        sigma, gap = solve_levels(symmetric, config.meta_solver, table, below[:, None])
-        return sigma[:, 0], gap
+        solved, gap = solve_levels(symmetric, config.meta_solver, table, below[:, None])
+        if config.payoffs == "exact":
+            return solved[:, 0], gap
+        return keep_mixtures(payoffs, solved[:, 0], jnp.concatenate([graph[1:], sigma[None]]), tolerance)
 
-    def solve_graph(payoffs: Array) -> Array:
+    def solve_graph(payoffs: Array, graph: Array, sigma: Array) -> Array:
         if config.graph == "psro":
-            return jnp.concatenate([jnp.zeros((1, count)), nash(payoffs)[0][:-1]])
+            return jnp.concatenate([jnp.zeros((1, count)), nash(payoffs, graph, sigma)[0][:-1]])
         if config.graph == "fictitious":
             return jnp.tril(jnp.ones((count, count)), -1) / jnp.maximum(jnp.arange(count), 1)[:, None]
         if config.graph == "self_play":
@@ -270,14 +284,14 @@ def neupl_solver(game: Game, config: NeuplConfig) -> Solver:
         for pass_key in keys:
             key_train, key_measure = jax.random.split(pass_key)
             updates = min(config.graph_period, left)
-            old, graph = graph, solve_graph(payoffs)
+            old, graph = graph, solve_graph(payoffs, graph, state.sigma)
             slots, spent = make.train(key_train, slots, graph, updates, rounds)
             found, measured = make.measure(key_measure, slots, graph)
             weight = forget(weight, old, graph, retain) + 1.0
             payoffs = payoffs + (found - payoffs) / weight
             cost = cost.plus(spent).plus(measured)
             left -= updates
-        sigma, gap = (rows[-1] for rows in nash(payoffs))
+        sigma, gap = (rows[-1] for rows in nash(payoffs, graph, state.sigma))
         average = running_mean(state.sigma_average, sigma, before)
         metrics = explicit_metrics(
             cost,
@@ -295,6 +309,36 @@ def neupl_solver(game: Game, config: NeuplConfig) -> Solver:
         return for_everyone(game, Profile(make.policies(state.slots, state.graph), sigma[None]))
 
     return Solver(init, step, profile, jittable=False)
+
+
+@jax.jit
+def keep_mixtures(payoffs: Array, solved: Array, before: Array, tolerance: Array | float) -> tuple[Array, Array]:
+    """Keeps mixtures of the levels of a measured symmetric game as they are where no slot gains more than noise.
+
+    Level i is the game of the first i + 1 slots. Its mixture is the first of three against which none of these slots
+    earns more than `tolerance`: that of level i - 1, that of level i before, the solution of level i.
+
+    Args:
+      payoffs: [N, N], what slot i earns from slot j, antisymmetric.
+      solved: [N, N], row i: an equilibrium of level i.
+      before: [N, N], earlier mixtures of the levels; rows of zeros where there are none.
+      tolerance: [], in units of payoff.
+
+    Returns:
+      Mixtures [N, N] of the levels, and their gaps [N].
+    """
+
+    def gain(mixture: Array, level: Array) -> Array:
+        met = jnp.arange(len(payoffs)) <= level
+        whole = jnp.where(met, mixture, 0.0).sum() > 0.5
+        return jnp.where(whole, jnp.where(met, payoffs @ mixture, -jnp.inf).max(), jnp.inf)
+
+    def settle_level(below: Array, level: Array) -> tuple[Array, tuple[Array, Array]]:
+        earlier = jnp.where(gain(before[level], level) <= tolerance, before[level], solved[level])
+        kept = jnp.where(gain(below, level) <= tolerance, below, earlier)
+        return kept, (kept, 2.0 * gain(kept, level))
+
+    return jax.lax.scan(settle_level, jnp.zeros(len(payoffs)), jnp.arange(len(payoffs)))[1]
 
 
 def forget(weight: Array, old: Array, new: Array, retain: Array | float) -> Array:

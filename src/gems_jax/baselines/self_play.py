@@ -32,7 +32,6 @@ from typing import Literal
 
 import jax
 import jax.numpy as jnp
-from jax.typing import ArrayLike
 
 from gems_jax import best_response
 from gems_jax.best_response import Batch, Penalty, TrainMetrics, behaviour_on, kl_per_code, no_penalty, uniform_on
@@ -41,7 +40,7 @@ from gems_jax.experience import Experience, Lanes, Learner, Source
 from gems_jax.explicit.budget import Pace, new_pace, rounds_of, settle
 from gems_jax.explicit.cost import Cost, ExplicitMetrics, explicit_metrics
 from gems_jax.explicit.ppo import Nets, Student, networks, new_student, source_of, train_options
-from gems_jax.explicit.settings import Budgeted, Learning, learning_of
+from gems_jax.explicit.settings import Budgeted, Learning, anneal, learning_of
 from gems_jax.explicit.store import chosen_mixture
 from gems_jax.population import StackedPolicies
 from gems_jax.roles import players_of, rotate, view
@@ -98,11 +97,6 @@ class SelfPlayState:
     trainee: Trainee
     pace: Pace
     step: Array  # [] int32
-
-
-def anneal(value: ArrayLike, decay: ArrayLike, updates: Array) -> Array:
-    """value / sqrt(1 + decay * updates), []."""
-    return jnp.asarray(value) / jnp.sqrt(1.0 + jnp.asarray(decay) * updates)
 
 
 def first_magnet(config: SelfPlayConfig, policy: PyTree) -> PyTree:

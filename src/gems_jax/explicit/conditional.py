@@ -28,12 +28,13 @@ from gems_jax.types import Array, Game, PyTree, struct
 
 
 class RowNets(NamedTuple):
-    """Networks conditioned on a row, and how they are conditioned and averaged. Static."""
+    """Networks conditioned on a row, and how they are conditioned, averaged and trained. Static."""
 
     generator: Hypernetwork
     critic: Critic
     bandwidth: float = 0.0
     decay: float = 0.0
+    momentum: float = 0.9
 
     def policy(self, theta: PyTree, row: Array) -> PyTree:
         """Parameters of the policy that answers the mixture `row` [N]."""
@@ -70,6 +71,7 @@ def row_networks(
     features: int = 0,
     bandwidth: float = 0.0,
     decay: float = 0.0,
+    momentum: float = 0.9,
 ) -> RowNets:
     """Builds the generator and the critic of rows over `slots` slots.
 
@@ -81,9 +83,10 @@ def row_networks(
         features: Fourier features of a row that the generator sees; 0: the row itself.
         bandwidth: of these features.
         decay: of the generator's average over rounds.
+        momentum: b1 of Adam.
     """
     generator = Hypernetwork(policy_network(game, learning), features or slots, hidden)
-    return RowNets(generator, critic_network(game, learning, slots), bandwidth if features else 0.0, decay)
+    return RowNets(generator, critic_network(game, learning, slots), bandwidth if features else 0.0, decay, momentum)
 
 
 def new_row_student(key: Array, nets: RowNets, learning: Learning, scale: float = 0.1) -> RowStudent:
@@ -178,6 +181,7 @@ def train_rows(
         experience=experience,
         learner=networks,
         steps=rounds,
+        momentum=nets.momentum,
         carry=(learner.mean, learner.rounds),
         **options,
     )

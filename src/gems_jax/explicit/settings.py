@@ -20,7 +20,7 @@ from gems_jax.config import (
     widths,
 )
 from gems_jax.evaluate.game_tree import build_tree, walkable
-from gems_jax.types import Game, struct
+from gems_jax.types import Array, Game, struct
 
 
 @struct
@@ -116,6 +116,11 @@ class ExplicitSettings(Budgeted):
         if "exact" in (oracle, payoffs):
             build_tree(game)
         return self.replace(oracle=oracle, payoffs=payoffs, policy=settled_policy(game, self.policy))
+
+
+def anneal(value: ArrayLike, decay: ArrayLike, updates: Array) -> Array:
+    """value / sqrt(1 + decay * updates), []."""
+    return jnp.asarray(value) / jnp.sqrt(1.0 + jnp.asarray(decay) * updates)
 
 
 def settled_policy(game: Game, policy: str) -> str:
