@@ -1,8 +1,8 @@
 """Every method that learns solves small zero-sum games: NashConv of the profile that it puts forward.
 
 An iteration is 100 rounds of 128 episodes; 20 of them are run. Uniform play has NashConv 0 on rock-paper-scissors: the
-bar of 0.15 (of at most 2) is for methods that have moved away from it and come back, or have stayed. The biased form has
-its equilibrium elsewhere.
+bar of 0.15 (of at most 2) is for methods that have moved away from it and come back, or have stayed. The equilibrium of
+the biased form is elsewhere.
 """
 
 import numpy as np
@@ -26,8 +26,8 @@ RANDOM_BAR = 0.2
 # Room for all policies from the start: a store that is doubled compiles anew.
 ROOM = {"sp_psro": 64, "fxp": 64}
 BUDGET = {"os_mccfr", "es_mccfr"}  # by environment steps: a round of theirs is one traversal
-# Payoffs of biased_rps go to 3, so NashConv to 6. These methods do not stay below 0.15 there on all of seeds 0 to 4; they
-# stay below the same fraction of the largest NashConv, 0.45. docs/design.md has the reasons.
+# Payoffs of biased_rps go to 3, so NashConv to 6. These methods do not stay below 0.15 there on all of seeds 0 to 4. They
+# stay below the same fraction of the largest NashConv, 0.45; docs/design.md has the reasons.
 BIASED_BAR = {"alpha_psro": 0.45, "epsro": 0.45, "simplex_neupl": 0.45}
 
 
