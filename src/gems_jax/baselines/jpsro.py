@@ -8,7 +8,9 @@ others do together under mu (`explicit/joint.py`). Where no response gains anyth
                   distilled into the network, which is held to what it played before             (Liu et al. 2024)
                   A reconstruction from summaries: codes are fixed random vectors instead of learned ones, the payoff
                   tensor is measured instead of estimated by a network, and old policies together count as much as
-                  the new one in the distillation (`explicit/distil.py`)
+                  the new one in the distillation (`explicit/distil.py`). Payoffs that are measured are those of the
+                  newcomers: older entries are right as far as old policies stand still, so the distillation draws many
+                  of them in every round (`distil_policies`) and takes small steps (`distil_rate`)
 
 mu is the CCE of maximum Gini impurity, which is unique, or whichever regret matching finds. The profile that the method
 puts forward is mu's marginals, a mixture for everybody; mu itself is in the state, and `joint_cce_gap` says how far it
@@ -75,8 +77,10 @@ class NeuplJpsroConfig(JpsroConfig):
     """Numbers that tell the network which policy to play."""
     generator_widths: tuple[int, ...] = widths((32,))
     """Hidden widths of the network that turns a code into a policy."""
-    distil_rate: float = real(0.01, ABOVE_ZERO)
+    distil_rate: float = real(0.003, ABOVE_ZERO)
     """Step size of the distillation's Adam."""
+    distil_policies: int = size(16)
+    """Policies that a round of distillation draws, half of them new; `opponents` are shared out between them."""
 
 
 @struct
@@ -144,7 +148,7 @@ def distilled(game: Game, config: NeuplJpsroConfig) -> Keeping:
         pupil, metrics = distil(
             key_learn, game, learning, jnp.int32(rounds), StackedPolicies(teachers.params, apply), weights,
             codes(store.capacity), met.policies, met.sigma, new_pupil(student.params["policy"], learning),
-            config.distil_rate, generator=generator,
+            config.distil_rate, generator=generator, groups=config.distil_policies,
         )  # fmt: skip
         # all of them have moved a little; where payoffs cost nothing they are looked up anew
         moved = np.asarray(teachers.active) if config.payoffs == "exact" else fresh

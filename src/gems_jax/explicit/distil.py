@@ -1,20 +1,21 @@
 """Distillation: one network learns to act as several policies did, from episodes that those play.
 
-A round draws a few of the policies, each plays in its own place against the others' play, and the student raises the
-log-likelihood of what they did: the cross-entropy, which is KL(policy || student) but for a constant. A plain student
-becomes their average, weighed by how often each gets to a state; one that is told a policy's code becomes all of them.
+A round draws a few of the policies, each plays in its own place against the others' play, and the student lowers
+KL(policy || student) at the decisions they took. The divergence is exact over actions: where the student already acts
+as a policy does nothing pulls it away, which the sampled actions of a mixed policy would. A plain student becomes their
+average, weighed by how often each gets to a state; one that is told a policy's code becomes all of them.
 """
 
 from __future__ import annotations
 
-import dataclasses
+from collections.abc import Sequence
 
 import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
-from gems_jax import best_response
-from gems_jax.best_response import TrainMetrics
+from gems_jax import best_response, distributions
+from gems_jax.best_response import Batch, Penalty, TrainMetrics, masked_mean, outputs_on, over_rows
 from gems_jax.experience import Experience, Learner, collect
 from gems_jax.explicit.cost import Cost
 from gems_jax.explicit.ppo import Student, train_options, training_cost
@@ -30,10 +31,28 @@ from gems_jax.types import Array, Game, PyTree, num_populations
 _EPOCHS = 4  # passes over a round's decisions: they are labelled, and need no fresh ones as policy gradients do
 
 
-def likelihood(log_prob: Array, behaviour_log_prob: Array, advantage: Array, clip: ArrayLike) -> Array:
-    """log pi(a): a surrogate that clones whoever acted."""
+def nothing_earned(log_prob: Array, behaviour_log_prob: Array, advantage: Array, clip: ArrayLike) -> Array:
+    """0: the surrogate of a student that is not paid."""
     del behaviour_log_prob, advantage, clip
-    return log_prob
+    return jnp.zeros_like(log_prob)
+
+
+def divergence(teacher: Learner, pupil: Learner) -> Penalty:
+    """The penalty KL(teacher || pupil) [], the mean over all decisions: exact over actions, and 0 where they agree.
+
+    Both are told the batch's codes; the teacher needs no parameters.
+    """
+
+    def penalty(params: PyTree, batches: Sequence[Batch], key: Array) -> Array:
+        del key
+        rows = []
+        for batch in batches:
+            assert isinstance(batch, Experience)
+            wanted, found = outputs_on(teacher, (), batch), outputs_on(pupil, params, batch)
+            rows.append(masked_mean(over_rows(distributions.kl)(wanted, found), batch.acted))
+        return jnp.mean(jnp.stack(rows))
+
+    return penalty
 
 
 def policy_of(generator: Hypernetwork | None, params: PyTree, code: Array) -> PyTree:
@@ -70,40 +89,45 @@ def distil(
 ) -> tuple[Student, TrainMetrics]:
     """`rounds` rounds of every population's student, `groups` policies at a time. key: consumed.
 
-    teachers [P, J, ...] are drawn with weights [P, J]; codes [J, D], D = 0 for a plain student; the others play sigma
-    [P, K] over opponents [P, K, ...], or joint sigma [K] of profiles.
+    teachers [P, J, ...] are drawn with weights [P, J], no more at a time than the opponents that they share; codes
+    [J, D], D = 0 for a plain student; the others play sigma [P, K] over opponents [P, K, ...], or joint sigma [K] of
+    profiles.
     """
-    joint = sigma.ndim == 1
+    joint, groups = sigma.ndim == 1, min(groups, learning.opponents)
 
     def one(views: tuple[View, ...], p: Array | int, own_key: Array) -> tuple[Student, TrainMetrics]:
         own = jax.tree.map(lambda leaf: leaf[p], student)
         mine: StackedPolicies = jax.tree.map(lambda leaf: leaf[p], teachers)
         met, log_sigma = rotate(opponents, p), jnp.log(sigma if joint else rotate(sigma, p))
         teacher = Learner(
-            lambda params, slot: mine.select(slot[0]), lambda params, slot, seen: jnp.float32(0), mine.apply
+            lambda params, told: mine.select(told[0].astype(jnp.int32)),
+            lambda params, told, seen: jnp.float32(0),
+            mine.apply,
         )
         pupil = Learner(
-            lambda params, code: policy_of(generator, params["policy"], code),
-            lambda params, code, seen: jnp.float32(0),
+            lambda params, told: policy_of(generator, params["policy"], told[1:]),
+            lambda params, told, seen: jnp.float32(0),
             mine.apply,
         )
 
         def experience(k: Array, params: PyTree, carry: PyTree) -> tuple[list[Experience], PyTree]:
             key_slots, *keys = jax.random.split(k, 1 + len(views))
             slots = jax.random.categorical(key_slots, jnp.log(weights[p]), shape=(groups,))
+            # a slot for the teacher, a code for the student
+            told = jnp.concatenate([slots[:, None].astype(codes.dtype), codes[slots]], axis=1)
             batches = [
                 collect(
-                    view_key, place, teacher, params, slots[:, None], met, log_sigma,
-                    num_opponents=max(learning.opponents // groups, 1), episodes=learning.episodes,
+                    view_key, place, teacher, params, told, met, log_sigma,
+                    num_opponents=learning.opponents // groups, episodes=learning.episodes,
                     discount=learning.discount, decay=learning.gae_lambda,
                 )
                 for view_key, place in zip(keys, views, strict=True)
             ]  # fmt: skip
-            return [dataclasses.replace(batch, code=codes[slots]) for batch in batches], carry
+            return batches, carry
 
         options = train_options(views[0], learning) | {
-            "surrogate": likelihood, "epochs": _EPOCHS, "value_weight": 0.0, "entropy_weight": 0.0, "normalise": False,
-            "learning_rate": {"policy": rate}, "tallied": False,
+            "surrogate": nothing_earned, "penalty": divergence(teacher, pupil), "epochs": _EPOCHS, "value_weight": 0.0,
+            "entropy_weight": 0.0, "normalise": False, "learning_rate": {"policy": rate}, "tallied": False,
         }  # fmt: skip
         params, opt_state, metrics = best_response.train(
             own_key, own.params, own.opt_state, experience=experience, learner=pupil, steps=rounds, **options
