@@ -83,6 +83,8 @@ def test_an_arm_is_ranked_by_the_profile_that_its_method_puts_forward() -> None:
         ("  last", "2", "0.2000 ± 0.0000", "0.4000"),
     ]
     assert "of the profile that ranks an arm" in table.caption
+    shown = dataclasses.replace(average, profile="average").rows_put_forward("exploitability")["exploitability"]
+    np.testing.assert_array_equal(shown, [[1.0, 0.1]] * 2)
 
 
 def test_a_panel_for_each_group(tmp_path: Path) -> None:

@@ -194,11 +194,12 @@ def _arm_directory(plan: Plan, arm: Arm, config: Any, path: Path) -> RunDirector
 def _finish(plan: Plan, folder: Path, results: Sequence[ArmResult], console: Console) -> tuple[str, ...]:
     """Figures, files, table. Returns the checks that failed."""
     spec = plan.spec
+    mixed = any(result.judged_by(spec.metrics[0]) != spec.metrics[0] for result in results)
     drawn = figures.draw(
-        {result.label: result.rows for result in results},
+        {result.label: result.rows_put_forward(spec.metrics[0]) for result in results},
         folder / "figures",
         headline=spec.metrics[0] if spec.exact else "",
-        convention=spec.convention,
+        convention=f"{spec.convention}{', of the profile put forward' * mixed}",
         unit=spec.unit,
         references=spec.references,
         panels=spec.panels,

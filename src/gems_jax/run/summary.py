@@ -35,6 +35,10 @@ class ArmResult:
         average = f"{metric}_average"
         return average if self.profile == "average" and average in self.rows else metric
 
+    def rows_put_forward(self, metric: str) -> Rows:
+        """The rows with `metric` of the profile that the method puts forward, for figures."""
+        return {**self.rows, metric: self.rows[self.judged_by(metric)]} if metric in self.rows else self.rows
+
     @property
     def seeds(self) -> int:
         return len(self.rows["iteration"])
