@@ -182,7 +182,7 @@ class GemsConfig(Settings):
     mixture_samples: int = size(128, at_least=0)
     """B, samples behind the mixture's value (see `mixture`); 0 uses sigma . v-hat and plays none."""
     mixture: Literal["joint", "bootstrap"] = choice("joint")
-    """What B counts: joint profiles drawn from sigma and played (eq:mc-estimators_revised), or bootstrap resamples of
+    """Meaning of B: joint profiles drawn from sigma and played (eq:mc-estimators_revised), or bootstrap resamples of
     the anchors' own episodes (the Kuhn table's words), which play nothing. Weighted estimators always play."""
     estimator: Literal["per_anchor", "importance", "self_normalised", "exact"] = choice("per_anchor")
     """Each anchor plays for itself, or all are weighed from the B joint samples (eq:iw_estimator_main), normalised by
@@ -190,7 +190,7 @@ class GemsConfig(Settings):
     sigma_floor: float = real(0.0, SHARE)
     """Share of the joint samples of those estimators that is drawn from all anchors alike: it bounds their weights."""
     ema_scope: Literal["values", "both"] = choice("values")
-    """What the moving average smooths: v-hat alone, or v-hat and r-hat (the ablation on Kuhn poker)."""
+    """Estimates that the moving average smooths: v-hat alone, or v-hat and r-hat (the ablation on Kuhn poker)."""
     ema: float = real(0.0, SHARE)
     """Weight beta of the new estimate in a moving average of the values; 0 disables it."""
 
@@ -271,8 +271,8 @@ class GemsConfig(Settings):
     abr_episodes: int = size(2)
     """Episodes per anchor and opponent (not printed in the paper)."""
     q_new_applies: Literal["anchors", "opponents"] = choice("anchors")
-    """What `q_new` is a fraction of. anchors: of a batch's anchors, and the others follow sigma. opponents: of the
-    opponents ("New-opponent fraction"), and a batch's anchors are drawn uniformly from Z_t (Algorithm 1)."""
+    """Reading of `q_new`: the fraction of a batch's anchors, whose others follow sigma, or the fraction of opponents
+    ("New-opponent fraction") while a batch's anchors are drawn uniformly from Z_t (Algorithm 1)."""
     kl_protects: Literal["active", "others", "batch"] = choice("active")
     """Anchors the trust region holds: every active one, all but the newest, or only the batch's (as printed)."""
     kl_opponents: int = size(8)

@@ -71,7 +71,7 @@ class OutcomeSamplingConfig(McCfrConfig):
 
 @struct
 class McCfrState:
-    """`average` is a compensated sum: a float32 number and what it leaves over."""
+    """Tables carried over iterations; `average` is a compensated sum, a float32 number and its rounding error."""
 
     regrets: Array  # [I, A]
     average: Array  # [2, I, A], weighted sum of the reach of sequences

@@ -84,7 +84,7 @@ NASH_PG = SelfPlayConfig(magnet="copied", magnet_weight=0.05, magnet_period=400,
 
 @struct
 class Trainee:
-    """What one update hands to the next."""
+    """Learners, magnet and past policies that one update hands to the next."""
 
     student: Student  # [P, ...]; its optimizers are those of all populations together
     magnet: PyTree  # [P, ...], parameters of the magnet; () where there are none
@@ -147,7 +147,7 @@ def joint_learner(nets: Nets) -> Learner:
 
 
 def annealed(config: SelfPlayConfig, learning: Learning, updates: Array) -> Learning:
-    """`learning` as it is after so many updates."""
+    """Anneals the entropy weight and both step sizes of `learning` after so many updates."""
     rates = {
         name: anneal(getattr(learning, name), config.learning_rate_decay, updates)
         for name in ("learning_rate", "critic_learning_rate")

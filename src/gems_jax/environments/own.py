@@ -1,4 +1,4 @@
-"""What is imported, and from where: a user's own class by its name, and the path of worker processes.
+"""Imports of a user's own class by its name, and the import path of worker processes.
 
 Only names that a user typed, or that stand in a file that the user trusts, may come to `import_own`: importing runs
 code.

@@ -30,7 +30,7 @@ from gems_jax.types import Array
 
 
 class Traversal(NamedTuple):
-    """What one traversal found."""
+    """Sampled regrets, baseline updates and counts of one traversal."""
 
     regrets: Array  # [I, A], unbiased estimates of the player's counterfactual regrets; 0 at the others' sets
     values: Array  # [M, K, C], u(ha) behind every slot; meaningful where `walked`

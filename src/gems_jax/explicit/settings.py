@@ -144,7 +144,7 @@ def learning_of(config: Learning, game: Game) -> Learning:
 
 
 def _or_default(rate: ArrayLike, default: float) -> ArrayLike:
-    """`rate`, or `default` where it is 0. Rates of a sweep may be traced."""
+    """Replaces a rate of 0 by the default. Rates of a sweep may be traced."""
     if isinstance(rate, (int, float)):
         return rate or default
     return jnp.where(jnp.asarray(rate) == 0.0, default, rate)

@@ -152,7 +152,7 @@ def _facts(name: str, options: tuple[tuple[str, Any], ...]) -> Facts:
 
 
 def pettingzoo_game(id: str, **options: Any) -> PettingZooGame:
-    """`pz:<id>`, one of PettingZoo's own or of mpe2; `options` are those of `environment_game`."""
+    """Makes `pz:<id>`, one of PettingZoo's own or of mpe2; `options` are those of `environment_game`."""
     pettingzoo.find_module(id)
     return environment_game(id, **options)
 

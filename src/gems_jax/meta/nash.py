@@ -19,7 +19,7 @@ _ZERO_SUM = 1e-5  # payoffs that add up to less than this share of the largest o
 
 
 class Equilibrium(NamedTuple):
-    """What an iterative solver found, and how far it is from an equilibrium."""
+    """Mixtures of an iterative solver, and how far they are from an equilibrium."""
 
     sigma: Array  # [players, K]
     gap: Array  # [], `duality_gap` of sigma: 0 at a Nash equilibrium

@@ -122,7 +122,7 @@ def expand(
 
 
 def keep_unless(condition: Array, changed: Expansion, unchanged: Expansion) -> Expansion:
-    """`changed` where the condition [] holds, else `unchanged`."""
+    """Selects `changed` where the condition [] holds, else `unchanged`."""
     return jax.tree.map(lambda new, old: jnp.where(condition, new, old), changed, unchanged)
 
 
