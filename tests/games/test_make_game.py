@@ -52,7 +52,7 @@ def test_own_game(own_module):
 
 
 def test_options():
-    assert game_options("kuhn_poker") == ("observation", "shared", "max_steps")
+    assert game_options("kuhn_poker") == ("observation", "shared", "max_steps", "suits")
     with pytest.raises(ValueError, match="no option 'colour'. Known options: observation, shared, max_steps"):
         make_game("kuhn_poker", colour="red")
     with pytest.raises(ValueError, match="needs payoffs"):
