@@ -130,7 +130,7 @@ class Plan:
 
 
 def game_options(spec: Experiment, arm: Arm) -> dict[str, Any]:
-    """What the arm's game is made with: options of the preset `paper`, then the experiment's, then the arm's."""
+    """Options of the arm's game: options of the preset `paper`, then the experiment's, then the arm's."""
     own = paper_game_options(arm.game or spec.game, arm.preset)
     return {**own, **({} if arm.game else spec.options), **arm.options}
 

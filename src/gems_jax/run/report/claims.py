@@ -108,7 +108,7 @@ def judge_all(claims: Sequence[Claim], sources: Sources) -> list[Entry]:
 
 
 def conditions(used: Sequence[Found]) -> list[str]:
-    """What keeps numbers from being a whole measurement: a reduced size, or a single seed. Empty: nothing does."""
+    """Lists what limits a measurement: a reduced size, or a single seed. Empty for a whole one."""
     short: dict[str, dict[str, None]] = {}
     for found in used:
         if found.source is not None:

@@ -22,7 +22,7 @@ BENCHMARKS = "bench"  # the folder of the benchmarks' history, and the name of t
 
 @dataclasses.dataclass(frozen=True)
 class Size:
-    """What the spec of an experiment states: the full size, by the labels of its arms."""
+    """Full size of an experiment as its spec states it, by the labels of its arms."""
 
     iterations: Mapping[str, int]
     seeds: int
@@ -61,7 +61,7 @@ class Source:
         return self.size in ("quick", "reduced")
 
     def shortfalls(self, arm: str = "") -> list[str]:
-        """What an arm, or any of them, has less or other than its spec states: `25 of 1,000 iterations`."""
+        """Lists where an arm, or any of them, falls short of its spec, such as `25 of 1,000 iterations`."""
         quick = ["the quick version"] * ("--quick" in self.flags)
         if self.full is None:
             told = [f"run with {flag}" for flag in ("--iterations", "--seeds") if flag in self.flags]
@@ -80,7 +80,7 @@ class Source:
         return quick + list(found)
 
     def settings(self, arm: str) -> dict[str, Any]:
-        """Of the arm's config, flat, as far as they were recorded."""
+        """Returns the recorded settings of the arm, flat."""
         return flat_settings((self.summary.get("arms") or {}).get(arm, {}).get("config"))
 
     @property
