@@ -19,16 +19,17 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.optimize import nnls
 
+from benchmarks.predictions import MACHINES, at_best, carried_over, total
 from benchmarks.timing import Figure, interleaved, median, record
 from gems_jax import gems_step, init_gems, make_game, preset
-from gems_jax.compiling import program
+from gems_jax.accelerator.compile import program
 from gems_jax.config import GemsConfig
-from gems_jax.phases.expansion import Expansion
-from gems_jax.phases.meta_game import solve_meta_game
-from gems_jax.phases.response import respond
-from gems_jax.phases.state import GemsState, population_of
-from gems_jax.population import materialise
-from gems_jax.run.cost_model import (
+from gems_jax.gems.meta_game import solve_meta_game
+from gems_jax.gems.oracle import Expansion
+from gems_jax.gems.response import respond
+from gems_jax.gems.state import GemsState, population_of
+from gems_jax.policies.population import materialise
+from gems_jax.profiling.cost_model import (
     Lengths,
     Work,
     env_steps,
@@ -39,8 +40,7 @@ from gems_jax.run.cost_model import (
     training_work,
     work,
 )
-from gems_jax.run.phase_times import all_active
-from gems_jax.run.predictions import MACHINES, at_best, carried_over, total
+from gems_jax.profiling.phase_times import all_active
 from gems_jax.types import Array, Game
 
 STEPS = 4  # of the training, where rates are measured

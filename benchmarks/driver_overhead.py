@@ -26,14 +26,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from benchmarks.timing import Figure, median, record
+from gems_jax.accelerator.cache import enable_compilation_cache
 from gems_jax.evaluate.monitor import exact_monitor, plain_monitor
 from gems_jax.games import make_game
 from gems_jax.presets import preset
-from gems_jax.run.cache import enable_compilation_cache
-from gems_jax.run.console import Console
-from gems_jax.run.directory import create_run
-from gems_jax.run.driver import run
-from gems_jax.run.engine import Chunk, Engine, make_engine
+from gems_jax.runner.console import Console
+from gems_jax.runner.directory import create_run
+from gems_jax.runner.driver import run
+from gems_jax.runner.engine import Chunk, Engine, make_engine
 from gems_jax.solvers import make_solver
 
 
@@ -87,7 +87,7 @@ class Arms:
             game=self.name, method="gems", config=self.config, seeds=(0,), iterations=self.iterations, path=folder
         )
         made = time.perf_counter()
-        with mock.patch("gems_jax.run.driver.make_engine", lambda *arguments: ready):
+        with mock.patch("gems_jax.runner.driver.make_engine", lambda *arguments: ready):
             result = run(
                 self.solver,
                 iterations=self.iterations,

@@ -2,20 +2,20 @@
 
     python -m benchmarks.gpu_estimates [--quick]
 
-Work of the cost model (`run/cost_model.py`) at half of a data sheet's bandwidth and 0.3 of its arithmetic, plus the
-launches of sequential work (`run/predictions.py`): a lower limit, without compilation, evaluation and pictures, and
-without the baselines, whose loops are Python's.
+Work of the cost model (`profiling/cost_model.py`) at half of a data sheet's bandwidth and 0.3 of its arithmetic, plus
+the launches of sequential work (`benchmarks/predictions.py`): a lower limit, without compilation, evaluation and
+pictures, and without the baselines, whose loops are Python's.
 """
 
 from __future__ import annotations
 
 import argparse
 
+from benchmarks.predictions import MACHINES, at_best
+from experiments.harness.spec import Experiment, Plan, make_plan
 from experiments.run import known, load
 from gems_jax.config import GemsConfig
-from gems_jax.run.cost_model import Lengths, Work, traffic, work
-from gems_jax.run.predictions import MACHINES, at_best
-from gems_jax.run.spec import Experiment, Plan, make_plan
+from gems_jax.profiling.cost_model import Lengths, Work, traffic, work
 
 
 def seconds(plan: Plan) -> float:

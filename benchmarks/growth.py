@@ -27,16 +27,16 @@ import numpy as np
 
 from benchmarks.timing import HISTORY, Figure, interleaved, median, ratio, record
 from gems_jax import gems_step, init_gems, make_game, make_solver, preset
-from gems_jax.baselines.psro import PsroConfig
-from gems_jax.compiling import program
-from gems_jax.evaluate.infosets import tables_of
-from gems_jax.evaluate.tabular import GameTree, build_tree
-from gems_jax.explicit.payoffs import exact_payoffs, meta_game, solve_meta_game
-from gems_jax.explicit.store import new_store
+from gems_jax.accelerator.cache import enable_compilation_cache
+from gems_jax.accelerator.compile import program
+from gems_jax.extensive.infosets import tables_of
+from gems_jax.extensive.values import GameTree, build_tree
 from gems_jax.meta import regret_matching_plus
-from gems_jax.run.cache import enable_compilation_cache
-from gems_jax.run.machine import memory_bytes
-from gems_jax.run.phase_times import all_active
+from gems_jax.profiling.phase_times import all_active
+from gems_jax.psro.payoffs import exact_payoffs, meta_game, solve_meta_game
+from gems_jax.psro.psro import PsroConfig
+from gems_jax.psro.store import new_store
+from gems_jax.runner.machine import memory_bytes
 from gems_jax.types import Array, nbytes
 
 MARKS = (5, 50, 200, 1000)

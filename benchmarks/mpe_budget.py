@@ -22,9 +22,9 @@ import numpy as np
 
 from benchmarks.timing import Figure, record
 from gems_jax import GemsConfig, gems_step, init_gems, make_game, make_solver
-from gems_jax.compiling import program
-from gems_jax.environments.base import make_environment
-from gems_jax.nets import MlpPolicy
+from gems_jax.accelerator.compile import program
+from gems_jax.host.base import make_environment
+from gems_jax.policies.networks import MlpPolicy
 from gems_jax.types import Game
 
 LENGTH = 100

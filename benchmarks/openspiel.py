@@ -25,8 +25,8 @@ import numpy as np
 
 from benchmarks.timing import HISTORY, Figure, interleaved, median, ratio, record
 from gems_jax import exploitability, make_game, make_solver
-from gems_jax.baselines.psro import PsroConfig
-from gems_jax.evaluate.tabular import build_tree
+from gems_jax.extensive.values import build_tree
+from gems_jax.psro.psro import PsroConfig
 from gems_jax.types import Game, PyTree, Solver
 
 KUHN, LEDUC = 0.01, 0.05

@@ -23,16 +23,16 @@ import numpy as np
 
 from benchmarks.timing import median, ratio, record
 from gems_jax import make_game
-from gems_jax.games.python_game import PythonGame
-from gems_jax.nets import MlpPolicy
-from gems_jax.rollout import play_episode
-from gems_jax.stages import staged
+from gems_jax.games.adapters.hosted import PythonGame
+from gems_jax.host.stages import staged
+from gems_jax.policies.networks import MlpPolicy
+from gems_jax.rollout.episode import play_episode
 from gems_jax.types import Array, Game, Policy, num_players
 
 ALONE = """
 import json, sys, time
 import numpy as np
-from gems_jax.environments.base import make_environment
+from gems_jax.host.base import make_environment
 recipe, steps = json.loads(sys.argv[1]), int(sys.argv[2])
 environment = make_environment(recipe)
 facts, rng = environment.facts, np.random.default_rng(0)

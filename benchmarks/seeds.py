@@ -2,7 +2,7 @@
 
     python -m benchmarks.seeds [--seeds 64] [--iterations 40] [--blocks 3]
 
-Twice: as runs, `gems_jax.run.driver.run` with exact evaluation, a run folder, rows and a last checkpoint, and as the
+Twice: as runs, `gems_jax.runner.driver.run` with exact evaluation, a run folder, rows and a last checkpoint, and as the
 bare compiled loop over all iterations with nothing measured or written. Compilation comes before the clock. The call
 for all seeds shares them out over the devices, of which a CPU has one per core here, and takes as many at once as the
 driver does.
@@ -28,11 +28,11 @@ from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
 from benchmarks.timing import Figure, interleaved, median, ratio, record
 from gems_jax import GemsState, gems_step, init_gems, make_game, preset
-from gems_jax.compiling import program
+from gems_jax.accelerator.compile import program
 from gems_jax.evaluate.monitor import exact_monitor
-from gems_jax.run.directory import create_run
-from gems_jax.run.driver import run
-from gems_jax.run.engine import Family, Parts, seeds_at_once
+from gems_jax.runner.directory import create_run
+from gems_jax.runner.driver import run
+from gems_jax.runner.engine import Family, Parts, seeds_at_once
 from gems_jax.solvers import make_solver
 from gems_jax.types import Array
 

@@ -24,8 +24,8 @@ import sys, time, json
 begin = time.perf_counter()
 import jax
 from gems_jax import gems_step, init_gems, make_game, preset
-from gems_jax.compiling import program
-from gems_jax.run.cache import enable_compilation_cache
+from gems_jax.accelerator.compile import program
+from gems_jax.accelerator.cache import enable_compilation_cache
 enable_compilation_cache(sys.argv[2])
 game, config = make_game(sys.argv[1], **json.loads(sys.argv[3])), preset(sys.argv[1], "tuned")
 state = jax.jit(lambda key: init_gems(key, game, config))(jax.random.key(0))

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from gems_jax.run.phase_times import PHASES
+from gems_jax.profiling.phase_times import PHASES
 
 Entry = Mapping[str, Any]  # {"benchmark", "command", "commit", "date", "machine", "figures": [...]}
 Entries = Mapping[str, Entry]  # by benchmark

@@ -22,10 +22,10 @@ import numpy as np
 from benchmarks.timing import Figure, interleaved, median, ratio, record
 from gems_jax import make_game
 from gems_jax.config import GemsConfig
-from gems_jax.phases.state import init_gems, population_of
-from gems_jax.population import StackedPolicies, materialise
-from gems_jax.roles import at, view
-from gems_jax.rollout import Policies, go_on, play_episode, play_groups
+from gems_jax.gems.state import init_gems, population_of
+from gems_jax.policies.population import StackedPolicies, materialise
+from gems_jax.rollout.episode import Policies, go_on, play_episode, play_groups
+from gems_jax.rollout.views import at, view
 from gems_jax.types import Array, Game, GameState, Trajectory, num_players
 
 GROUPS = 8

@@ -13,15 +13,15 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from experiments.claims import CLAIMS
+from experiments.reporting.gathering import BENCHMARKS, gather
+from experiments.reporting.ledger import SECTION, Ledger, everything, make_ledger, markdown, tally
+from experiments.reporting.page import page, write_page
+from experiments.reporting.sections import About
 from experiments.results import DOCS, replace_section, results_page
-from experiments.run import known, load
+from experiments.run import known, load, modules
 from experiments.sizes import full_size
-from gems_jax.run.errors import RunError
-from gems_jax.run.files import replace_text
-from gems_jax.run.report.gathering import BENCHMARKS, gather
-from gems_jax.run.report.ledger import SECTION, Ledger, everything, make_ledger, markdown, tally
-from gems_jax.run.report.page import page, write_page
-from gems_jax.run.report.sections import About
+from gems_jax.runner.errors import RunError
+from gems_jax.runner.files import replace_text
 
 ORDER = (
     "kuhn", "kuhn_compare", "kuhn_family", "deceptive", "tag", "spread", "connect4", "hanabi", "go", "chess",
@@ -33,7 +33,7 @@ def about(name: str) -> About:
     """The first paragraph of the spec's file, and its notes."""
     if name not in known():
         return About()
-    told = importlib.import_module(f"experiments.{name}").__doc__ or ""
+    told = importlib.import_module(modules()[name]).__doc__ or ""
     return About(" ".join(told.strip().split("\n\n")[0].split()), tuple(load(name).notes))
 
 

@@ -12,15 +12,15 @@ from pathlib import Path
 from typing import Any
 
 from experiments.claims import COLUMNS as CLAIMED
-from gems_jax.run.directory import slug
-from gems_jax.run.errors import RunError
-from gems_jax.run.experiment import load_summary
-from gems_jax.run.files import replace_text
-from gems_jax.run.report import describing
-from gems_jax.run.report.stated import stated_numbers, write_stated
-from gems_jax.run.spec import Experiment
-from gems_jax.run.study import Study
-from gems_jax.run.summary import Table
+from experiments.harness.experiment import load_summary
+from experiments.harness.spec import Experiment
+from experiments.harness.study import Study
+from experiments.reporting import describing
+from experiments.reporting.stated import stated_numbers, write_stated
+from gems_jax.runner.directory import slug
+from gems_jax.runner.errors import RunError
+from gems_jax.runner.files import replace_text
+from gems_jax.viz.summary import Table
 
 MAX_FIGURE_BYTES = 250_000
 TITLE = "# Results\n\nWritten by `python -m experiments.run <experiment> --write-results`; do not edit by hand.\n"

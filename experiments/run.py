@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import difflib
+import functools
 import importlib
 import os
 import pkgutil
@@ -16,19 +17,28 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-import experiments
-from gems_jax.run.errors import RunError
-from gems_jax.run.experiment import run_experiment
-from gems_jax.run.spec import Check, Experiment, changed
-from gems_jax.run.study import Study, run_study
+from experiments import ablations, specs, studies
+from experiments.harness.experiment import run_experiment
+from experiments.harness.spec import Check, Experiment, changed
+from experiments.harness.study import Study, run_study
+from gems_jax.runner.errors import RunError
 
-# modules of this package that are not experiments
-TOOLS = ("claims", "particles", "report", "results", "run", "samples", "sizes", "sweep", "verify")
+SHARED = ("particles",)  # modules of these packages that are not experiments
+
+
+@functools.cache
+def modules() -> dict[str, str]:
+    """Maps the name of every experiment to the module that holds it."""
+    packages = (specs, ablations, studies)
+    found = {
+        m.name: f"{package.__name__}.{m.name}" for package in packages for m in pkgutil.iter_modules(package.__path__)
+    }
+    return {name: found[name] for name in sorted(found) if name not in SHARED}
 
 
 def known() -> list[str]:
-    """Names of all experiments, by their files."""
-    return sorted(module.name for module in pkgutil.iter_modules(experiments.__path__) if module.name not in TOOLS)
+    """Lists the names of all experiments."""
+    return list(modules())
 
 
 def load(name: str) -> Experiment | Study:
@@ -36,7 +46,7 @@ def load(name: str) -> Experiment | Study:
         close = difflib.get_close_matches(name, known(), 1)
         hint = f"did you mean {close[0]}? " if close else ""
         raise ValueError(f"unknown experiment {name!r}; {hint}known: {', '.join(known())}")
-    return importlib.import_module(f"experiments.{name}").EXPERIMENT
+    return importlib.import_module(modules()[name]).EXPERIMENT
 
 
 def keep_arms(spec: Experiment, labels: Sequence[str]) -> Experiment:

@@ -19,8 +19,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import gems_jax
-from gems_jax.run.errors import RunError
-from gems_jax.run.files import replace_text
+from gems_jax.runner.errors import RunError
+from gems_jax.runner.files import replace_text
 
 README = Path(__file__).parents[1] / "README.md"
 WIDTH = 120

@@ -6,11 +6,11 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
+from experiments.harness.spec import Arm, Experiment, changed
+from experiments.reporting.gathering import Size, flat_settings
 from experiments.run import known, load
 from gems_jax.presets import preset
-from gems_jax.run.files import resolve
-from gems_jax.run.report.gathering import Size, flat_settings
-from gems_jax.run.spec import Arm, Experiment, changed
+from gems_jax.runner.files import resolve
 
 
 def full_size(summary: Mapping[str, Any]) -> Size | None:

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from gems_jax.run.cli import invoke
+from gems_jax.cli.main import invoke
 
 SWEEPS = Path(__file__).parent / "sweeps"
 

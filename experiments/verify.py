@@ -12,16 +12,16 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from experiments.harness.experiment import load_summary, run_experiment
+from experiments.harness.spec import Experiment
+from experiments.harness.study import Study, run_study
+from experiments.reporting.gathering import Source, command_of
+from experiments.reporting.stated import read_stated
+from experiments.reporting.verifying import Comparison, compare_arms, compare_rows, verdict
 from experiments.results import DOCS
 from experiments.run import keep_arms, load
-from gems_jax.run.console import Console
-from gems_jax.run.errors import RunError
-from gems_jax.run.experiment import load_summary, run_experiment
-from gems_jax.run.report.gathering import Source, command_of
-from gems_jax.run.report.stated import read_stated
-from gems_jax.run.report.verifying import Comparison, compare_arms, compare_rows, verdict
-from gems_jax.run.spec import Experiment
-from gems_jax.run.study import Study, run_study
+from gems_jax.runner.console import Console
+from gems_jax.runner.errors import RunError
 
 # (arms, columns) of experiments, which take as many seeds as are stated
 ARMS = {

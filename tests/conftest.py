@@ -6,6 +6,7 @@ Warnings whose source is `gems_jax` are errors by pyproject.toml.
 import os
 from collections.abc import Callable
 from importlib.metadata import version
+from pathlib import Path
 from typing import NamedTuple
 
 # Compiling is most of the suite's time and nothing here runs long: XLA's quickest back end takes a sixth of it. What
@@ -22,8 +23,10 @@ import jax  # noqa: E402
 import pytest  # noqa: E402
 from jax.experimental.key_reuse import _core as key_reuse  # noqa: E402
 
+from cli import SMALL, TINY, Outcome, gems, untrained_run  # noqa: E402
 from gems_jax import GemsConfig, GemsMetrics, GemsState, gems_step, init_gems, make_game  # noqa: E402
-from gems_jax.run.cache import enable_compilation_cache  # noqa: E402
+from gems_jax.accelerator.cache import enable_compilation_cache  # noqa: E402
+from gems_jax.runner.directory import RunDirectory  # noqa: E402
 from gems_jax.types import Game  # noqa: E402
 
 jax.config.update("jax_numpy_rank_promotion", "raise")
@@ -68,3 +71,27 @@ def kuhn_gems() -> KuhnGems:
 
     start = jax.jit(lambda key: init_gems(key, game, config))(jax.random.key(0))
     return KuhnGems(game, config, start, step, traces)
+
+
+@pytest.fixture(scope="session")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Outcome]:
+    """Kuhn poker, two seeds, two iterations, trained by the real console script: its folder and what was said."""
+    folder = tmp_path_factory.mktemp("trained") / "kuhn"
+    words = ["train", "kuhn_poker", "--quick", "--preset", "paper", "--iterations", 2, "--seeds", 2, "--chunk", 1]
+    return folder, gems(*words, "--checkpoint-seconds", 0, "--run-dir", folder, *TINY)
+
+
+@pytest.fixture(scope="session")
+def kuhn_run(tmp_path_factory: pytest.TempPathFactory) -> RunDirectory:
+    return untrained_run(tmp_path_factory.mktemp("untrained") / "kuhn", "kuhn_poker", SMALL, seeds=(3, 4))
+
+
+@pytest.fixture(scope="session")
+def matrix_run(tmp_path_factory: pytest.TempPathFactory) -> RunDirectory:
+    return untrained_run(tmp_path_factory.mktemp("untrained") / "rps", "biased_rps", SMALL, a=2.0)
+
+
+@pytest.fixture(scope="session")
+def board_run(tmp_path_factory: pytest.TempPathFactory) -> RunDirectory:
+    config = SMALL.replace(policy="mlp", policy_hidden=(8,))
+    return untrained_run(tmp_path_factory.mktemp("untrained") / "board", "pgx:tic_tac_toe", config)

@@ -13,67 +13,43 @@ import gems_jax
 SOURCE = Path(gems_jax.__file__).parent
 MODULES = sorted(SOURCE.rglob("*.py"))
 
-# What each part may import, by top-level name inside gems_jax. A part may import itself (its own package).
-LEAF = {"types", "simplex", "streams", "config", "stages", "sharding", "compiling", "products"}
-POPULATION = {*LEAF, "nets", "modulated", "tabular", "distributions"}
-ROLLOUT = {*POPULATION, "population", "roles"}
-ABOVE_ROLLOUT = {*ROLLOUT, "rollout"}
-LEARNING = {*ABOVE_ROLLOUT, "estimate", "importance", "experience", "minibatches", "tallies", "best_response"}
-METHOD = {*LEARNING, "oracle", "meta", "games", "evaluate", "policies"}
+# What each part may import, by its top-level name inside gems_jax. A part may import itself.
+TYPES = {"types", "config"}
+LEAVES = {*TYPES, "accelerator", "host", "meta"}
+PLAYING = {*LEAVES, "policies", "rollout"}
+LEARNING = {*PLAYING, "extensive", "estimation", "learning"}
+METHODS = {*LEARNING, "evaluate", "games"}
+SOLVERS = {*METHODS, "gems", "psro", "presets", "solvers"}
+RUNNING = {*SOLVERS, "runner"}
 ALLOWED = {
     "__init__": set(),  # lazily only; its TYPE_CHECKING block is exempt
-    "__main__": {"run"},
+    "__main__": {"cli"},
     "types": set(),
-    "simplex": {"types"},
-    "stages": {"types"},
-    "sharding": {"types"},
-    "compiling": set(),
-    "environments": set(),  # and not JAX either, see below
-    "streams": {"types", "compiling"},
-    "products": {"types", "compiling"},
-    "roles": {*POPULATION, "population"},
     "config": {"types"},
-    "nets": {*LEAF, "distributions"},
-    "modulated": {*LEAF, "distributions", "nets"},
-    "tabular": {*LEAF, "distributions"},
-    "distributions": LEAF,
-    "games": {*LEAF, "environments"},
-    "meta": LEAF,
-    "oracle": LEAF,
-    "population": POPULATION,
-    "numbered": {*POPULATION, "population"},
-    "rollout": {*ROLLOUT, "numbered"},
-    "estimate": ABOVE_ROLLOUT,
-    "importance": {*ABOVE_ROLLOUT, "estimate"},
-    "experience": {*ABOVE_ROLLOUT, "estimate"},
-    "minibatches": {*ABOVE_ROLLOUT, "estimate", "experience"},
-    "tallies": {*ABOVE_ROLLOUT, "estimate", "experience"},
-    "best_response": {*ABOVE_ROLLOUT, "estimate", "experience", "minibatches", "tallies"},
-    "phases": METHOD,
-    "gems": {*METHOD, "phases"},
-    "explicit": METHOD,
-    "baselines": {*METHOD, "explicit"},
-    "evaluate": {*LEARNING, "meta", "oracle"},
-    "policies": {*POPULATION, "evaluate"},
-    "paper_presets": {"config"},
-    "presets": {*METHOD, "gems", "paper_presets"},
-    "solvers": {*METHOD, "gems", "phases", "explicit", "baselines", "presets"},
-    "testing": {*METHOD, "environments"},
-    "run": {
-        *METHOD,
-        "environments",
-        "gems",
-        "phases",
-        "explicit",
-        "baselines",
-        "presets",
-        "paper_presets",
-        "solvers",
-        "testing",
-    },  # fmt: skip
+    "accelerator": {"types"},
+    "host": {"types"},
+    "meta": {"types"},
+    "games": {"types", "accelerator", "host"},
+    "testing": {"types", "host"},
+    "policies": {"types", "accelerator"},
+    "rollout": {*LEAVES, "policies"},
+    "extensive": {*LEAVES, "policies"},
+    "estimation": {*PLAYING, "extensive"},
+    "learning": {*PLAYING, "extensive", "estimation"},
+    "gems": LEARNING,
+    "evaluate": LEARNING,
+    "psro": {*LEARNING, "evaluate"},
+    "presets": {"config", "gems"},
+    "solvers": METHODS | {"gems", "psro", "presets"},
+    "profiling": RUNNING,
+    "runner": SOLVERS,
+    "viz": RUNNING,
+    "sweep": RUNNING | {"viz", "profiling"},
+    "cli": RUNNING | {"viz", "profiling", "sweep", "testing"},
 }
-# Siblings of these packages stand alone: what two of them need belongs below both.
-NO_SIBLINGS = {"baselines"}
+LOOSE = {"__init__", "__main__", "types", "config", "presets", "solvers"}
+MAX_FILES = 27  # in any folder
+WITHOUT_JAX = ("base", "bench", "openspiel", "own", "pettingzoo", "pool", "worker")  # modules of host/
 
 
 def part_of(path: Path) -> str:
@@ -118,19 +94,12 @@ def test_imports_point_one_way(path: Path) -> None:
     assert not forbidden, f"{path.relative_to(SOURCE)} must not import {sorted(forbidden)}"
 
 
-@pytest.mark.parametrize("package", sorted(NO_SIBLINGS))
-def test_siblings_stand_alone(package: str) -> None:
-    for path in (SOURCE / package).glob("*.py"):
-        if path.stem == "__init__":
-            continue
-        others = {p[1] for p in own_imports(path) if p[0] == package and len(p) > 1} - {path.stem}
-        siblings = {name for name in others if (SOURCE / package / f"{name}.py").exists()}
-        assert not siblings, f"{package}/{path.name} must not import its siblings {sorted(siblings)}"
-
-
-@pytest.mark.parametrize("package", ["games", "meta", "baselines", "evaluate", "run"])
-def test_every_package_is_known(package: str) -> None:
-    assert (SOURCE / package / "__init__.py").exists()
+def test_the_tree_is_flat_and_its_folders_are_small() -> None:
+    assert {path.stem for path in SOURCE.glob("*.py")} == LOOSE
+    for folder in [SOURCE, *(path for path in SOURCE.rglob("*") if path.is_dir())]:
+        files = list(folder.glob("*.py"))
+        assert len(files) <= MAX_FILES, f"{folder.relative_to(SOURCE)} has {len(files)} files"
+        assert not files or (folder / "__init__.py").exists()
 
 
 @pytest.mark.parametrize(
@@ -142,9 +111,12 @@ def test_library_is_imported_in_one_place_or_nowhere(library: str, home: str | N
     assert users <= ({home} if home else set()), f"{library} is imported by {sorted(users)}"
 
 
-@pytest.mark.parametrize("path", sorted((SOURCE / "environments").glob("*.py")), ids=lambda p: p.name)
-def test_workers_start_without_jax(path: Path) -> None:
-    assert not {"jax", "jaxlib", "flax"} & {name.split(".")[0] for name in imported_modules(path)}
+@pytest.mark.parametrize("name", ["__init__", *WITHOUT_JAX])
+def test_workers_start_without_jax(name: str) -> None:
+    imported = imported_modules(SOURCE / "host" / f"{name}.py")
+    assert not {"jax", "jaxlib", "flax"} & {module.split(".")[0] for module in imported}
+    own = {module.split(".")[2] for module in imported if module.startswith("gems_jax.host.")}
+    assert own <= set(WITHOUT_JAX)
 
 
 def test_arrays_are_never_saved_with_pickle() -> None:

@@ -30,7 +30,7 @@ from gems_jax.presets import PRESETS
 FIELDS = {field.name: field for field in dataclasses.fields(GemsConfig)}
 HINTS = typing.get_type_hints(GemsConfig)
 
-# tab:gems_default_params; tests/test_paper_presets.py holds the presets against the whole file.
+# tab:gems_default_params; tests/gems/test_paper_presets.py holds the presets against the whole file.
 KUHN_TABLE = tomllib.loads((Path(__file__).parent / "data" / "paper_tables.toml").read_text())["kuhn"]
 PRINTED = {field: entry["value"] for field, entry in KUHN_TABLE.items()}
 

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
+from gems_jax.cli import COMMANDS
+from gems_jax.cli.parsing import flags_of
 from gems_jax.presets import PRESETS
-from gems_jax.run.commands import COMMANDS
-from gems_jax.run.commands.parsing import flags_of
 from gems_jax.solvers import DEFAULTS
 
 ROOT = Path(__file__).parents[1]
@@ -78,7 +78,7 @@ def resolves(name: str) -> bool:
 @functools.cache
 def command_flags(command: str) -> frozenset[str]:
     """The flags of `gems command`; of train those of every method."""
-    module = importlib.import_module(f"gems_jax.run.commands.{COMMANDS[command].module}")
+    module = importlib.import_module(f"gems_jax.cli.{COMMANDS[command].module}")
     kind = getattr(module, command.capitalize(), None) or module.Evaluate
     settings = [type(default) for default in DEFAULTS.values() if default is not None] if command == "train" else []
     return frozenset().union(flags_of(kind), *(flags_of(setting) for setting in settings))
@@ -196,6 +196,6 @@ def test_the_reader_sees_every_form(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         "gems_jax.b gems eval",
         f"{GAP}: see gems_jax.c.{GAP}",
     ]
-    assert not resolves("gems_jax.evaluate.approximate") and resolves("gems_jax.run.driver.run")
+    assert not resolves("gems_jax.evaluate.approximate") and resolves("gems_jax.runner.driver.run")
     assert "--trust" in command_flags("eval") and "--exploiter" not in command_flags("train")
     assert {"kuhn", "two-thousand", "lock", "connect4"} <= targets() and "sandwich" not in targets()

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 from gems_jax import GemsConfig, make_game, make_solver
-from gems_jax.gems import GemsMetrics, GemsState
-from gems_jax.phases.budget import episodes_of
+from gems_jax.gems.budget import episodes_of
+from gems_jax.gems.step import GemsMetrics, GemsState
 from gems_jax.solvers import DEFAULTS, METHODS, with_budget
 from gems_jax.types import Profile, Solver
 
@@ -75,7 +75,7 @@ def test_profile_takes_which_by_position_or_name():
 
 
 def test_episodes_of_gems_are_counted_beforehand():
-    """The count of `phases/budget.py` is what two iterations report, one with the oracle and one without."""
+    """The count of `gems/budget.py` is what two iterations report, one with the oracle and one without."""
     config = SMALL.replace(abr_steps=2, abr_anchors=2, kl_opponents=3, meta_steps=2, oracle_period=2)
     solver = make_solver("gems", RPS, config)
     state, step = solver.init(jax.random.key(0)), jax.jit(solver.step)

@@ -1,12 +1,12 @@
 """Every claim of the paper that can be checked, as data: its words, its figure, and which numbers decide.
 
-No mathematics here: the rules are in `gems_jax.run.report`, and numbers are read when the report is written.
+No mathematics here: the rules are in `experiments.reporting`, and numbers are read when the report is written.
 """
 
 from collections.abc import Mapping
 
 from experiments.claims import boards, costs, kuhn, particles, small_games, theory
-from gems_jax.run.report.claims import Claim
+from experiments.reporting.claims import Claim
 
 CLAIMS: Mapping[str, tuple[Claim, ...]] = {
     "Time and memory": costs.CLAIMS,

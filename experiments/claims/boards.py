@@ -1,10 +1,10 @@
 """Connect Four, Hanabi, Go and chess: clouds of policies, and how games end."""
 
-from gems_jax.run.report.claims import Claim
-from gems_jax.run.report.combining import All
-from gems_jax.run.report.costs import Quickens
-from gems_jax.run.report.quantities import Column, Picture
-from gems_jax.run.report.rules import Bound, Compare
+from experiments.reporting.claims import Claim
+from experiments.reporting.combining import All
+from experiments.reporting.costs import Quickens
+from experiments.reporting.quantities import Column, Picture
+from experiments.reporting.rules import Bound, Compare
 
 CLOUDS = "Silhouette of the players' clouds: 0 is one cloud, 1 are two points far apart; here 0.25 is the line."
 SHARED = " One population plays both sides here, so clouds differ in the positions alone."

@@ -1,10 +1,10 @@
 """What GEMS and PSRO are said to cost."""
 
-from gems_jax.run.report.claims import Claim
-from gems_jax.run.report.combining import All, Either
-from gems_jax.run.report.costs import Faster, Flat, Power, Smaller
-from gems_jax.run.report.quantities import Figure
-from gems_jax.run.report.rules import Bound, Times
+from experiments.reporting.claims import Claim
+from experiments.reporting.combining import All, Either
+from experiments.reporting.costs import Faster, Flat, Power, Smaller
+from experiments.reporting.quantities import Figure
+from experiments.reporting.rules import Bound, Times
 
 GROWTH, STEPS = "growth with anchors", "growth over iterations"
 SEEDS = "PSRO is not compiled as a whole, so its seeds run one after another; GEMS runs them in one call."

@@ -1,9 +1,9 @@
 """Kuhn poker. The paper's figures are NashConv: half of them is exploitability as it is counted here."""
 
-from gems_jax.run.report.claims import Claim
-from gems_jax.run.report.combining import Either
-from gems_jax.run.report.quantities import Column
-from gems_jax.run.report.rules import BestAmong, Bound, Compare
+from experiments.reporting.claims import Claim
+from experiments.reporting.combining import Either
+from experiments.reporting.quantities import Column
+from experiments.reporting.rules import BestAmong, Bound, Compare
 
 HALF = "The paper reports NashConv as exploitability: 0.18 and 0.44 are 0.09 and 0.22 here."
 BASELINES = Column("kuhn_compare", "[!gs]* 1x", "exploitability", iterations=40)

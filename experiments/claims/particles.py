@@ -1,9 +1,9 @@
 """Simple Tag and Simple Spread: what the paper shows in pictures, as numbers."""
 
-from gems_jax.run.report.claims import Claim
-from gems_jax.run.report.combining import All, Either
-from gems_jax.run.report.quantities import Column
-from gems_jax.run.report.rules import Bound, Compare, Steadier
+from experiments.reporting.claims import Claim
+from experiments.reporting.combining import All, Either
+from experiments.reporting.quantities import Column
+from experiments.reporting.rules import Bound, Compare, Steadier
 
 
 def ours(game: str, column: str) -> Column:

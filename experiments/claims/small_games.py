@@ -1,9 +1,9 @@
 """Deceptive Messages and Public Goods, and joint play."""
 
-from gems_jax.run.report.claims import Claim
-from gems_jax.run.report.combining import All, Either
-from gems_jax.run.report.quantities import Column
-from gems_jax.run.report.rules import Bound, Compare, Same, Steadier
+from experiments.reporting.claims import Claim
+from experiments.reporting.combining import All, Either
+from experiments.reporting.quantities import Column
+from experiments.reporting.rules import Bound, Compare, Same, Steadier
 
 GENERAL_SUM = ("psro", "alpha_psro")
 FAMILY = ("*psro", "*double_oracle")

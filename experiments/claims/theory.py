@@ -1,11 +1,11 @@
 """The oracle's index, the update of the meta-strategy, estimators, and the printed bounds."""
 
-from gems_jax.run.report import theory
-from gems_jax.run.report.claims import Claim
-from gems_jax.run.report.combining import All, Either
-from gems_jax.run.report.quantities import Column, Row
-from gems_jax.run.report.rules import Bound, Compare, Times
-from gems_jax.run.report.theory import Computed
+from experiments.reporting import theory
+from experiments.reporting.claims import Claim
+from experiments.reporting.combining import All, Either
+from experiments.reporting.quantities import Column, Row
+from experiments.reporting.rules import Bound, Compare, Times
+from experiments.reporting.theory import Computed
 
 STORY, CONTROL = "Shifting Meta", "control in [0, 1]"
 MADE_UP = "The paper gives no numbers for its bandit; the means here were chosen to tell its story."
@@ -257,7 +257,7 @@ CLAIMS = (
         where="section 3.2; lemma of appendix H",
         paper="bias 0",
         rule=Computed("means of 20,000 estimates are within 4 standard errors of M sigma", theory.unbiased),
-        note="The formulas; the code is tested for the same in tests/test_estimate.py and tests/test_importance.py.",
+        note="The formulas; the code is tested for the same in tests/estimation.",
         command="make report",
     ),
     Claim(

@@ -15,19 +15,19 @@ _HOME = {
     "Game": "gems_jax.types",
     "GameState": "gems_jax.types",
     "GemsConfig": "gems_jax.config",
-    "GemsMetrics": "gems_jax.gems",
-    "GemsState": "gems_jax.gems",
+    "GemsMetrics": "gems_jax.gems.step",
+    "GemsState": "gems_jax.gems.step",
     "Solver": "gems_jax.types",
-    "eb_ucb": "gems_jax.oracle",
-    "exploitability": "gems_jax.evaluate.tabular",
-    "gems_step": "gems_jax.gems",
-    "init_gems": "gems_jax.gems",
-    "load": "gems_jax.run.load",
+    "eb_ucb": "gems_jax.meta.bandit",
+    "exploitability": "gems_jax.extensive.values",
+    "gems_step": "gems_jax.gems.step",
+    "init_gems": "gems_jax.gems.step",
+    "load": "gems_jax.runner.load",
     "make_game": "gems_jax.games",
     "make_solver": "gems_jax.solvers",
-    "nash_conv": "gems_jax.evaluate.tabular",
+    "nash_conv": "gems_jax.extensive.values",
     "omwu_update": "gems_jax.meta.omwu",
-    "play_episode": "gems_jax.rollout",
+    "play_episode": "gems_jax.rollout.episode",
     "preset": "gems_jax.presets",
 }
 
@@ -56,15 +56,15 @@ __all__ = [
 
 if TYPE_CHECKING:
     from gems_jax.config import GemsConfig
-    from gems_jax.evaluate.tabular import exploitability, nash_conv
+    from gems_jax.extensive.values import exploitability, nash_conv
     from gems_jax.games import make_game
-    from gems_jax.gems import GemsMetrics, GemsState, gems_step, init_gems
+    from gems_jax.gems.step import GemsMetrics, GemsState, gems_step, init_gems
     from gems_jax.meta import META_SOLVERS
+    from gems_jax.meta.bandit import eb_ucb
     from gems_jax.meta.omwu import omwu_update
-    from gems_jax.oracle import eb_ucb
     from gems_jax.presets import preset
-    from gems_jax.rollout import play_episode
-    from gems_jax.run.load import load
+    from gems_jax.rollout.episode import play_episode
+    from gems_jax.runner.load import load
     from gems_jax.solvers import make_solver
     from gems_jax.types import Game, GameState, Solver
 

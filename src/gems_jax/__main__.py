@@ -1,6 +1,6 @@
 """`python -m gems_jax` is the command `gems`."""
 
-from gems_jax.run.cli import main
+from gems_jax.cli.main import main
 
 if __name__ == "__main__":
     main()

@@ -2,7 +2,7 @@
 
 Sizes and names are static, real-valued knobs are leaves: a new step size compiles nothing, and a sweep over it is a
 `vmap`. The numbers of the defaults are the paper's Kuhn table (tab:gems_default_params); what the paper does not print
-is marked so. Where the paper allows several readings the default is ours; `paper_presets.py` has the literal ones.
+is marked so. Where the paper allows several readings the default is ours; `gems/paper_presets.py` has the literal ones.
 Values are checked by `validate`, not on construction, because the fields of a traced config are tracers.
 """
 

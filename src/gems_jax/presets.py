@@ -1,6 +1,6 @@
 """Named settings per game. `paper` is what the paper prints; `tuned` is the best this project knows.
 
-The presets called `paper`, and every departure from the printed numbers, are in `paper_presets.py`.
+The presets called `paper`, and every departure from the printed numbers, are in `gems/paper_presets.py`.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import difflib
 
 from gems_jax.config import GemsConfig
-from gems_jax.paper_presets import PAPER
+from gems_jax.gems.paper_presets import PAPER
 
 # The newest anchor alone is trained, on many episodes, while the trust region holds the others. All candidates are
 # fresh codes: a mutation stands so near its parent that training the one drags the other along.

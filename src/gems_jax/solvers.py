@@ -9,22 +9,22 @@ from typing import Any
 
 import jax
 
-from gems_jax.baselines.anytime import APSRO, EPSRO, anytime_solver
-from gems_jax.baselines.cfr import TabularConfig, cfr_solver, xfp_solver
-from gems_jax.baselines.fxp import FxpConfig, fxp_solver
-from gems_jax.baselines.jpsro import JpsroConfig, NeuplJpsroConfig, jpsro_solver
-from gems_jax.baselines.mccfr import McCfrConfig, OutcomeSamplingConfig, mccfr_solver
-from gems_jax.baselines.neupl import SIMPLEX_NEUPL, NeuplConfig, neupl_solver
-from gems_jax.baselines.p2sro import P2sroConfig, p2sro_solver
-from gems_jax.baselines.psro import A_PSRO, ALPHA_PSRO, DOUBLE_ORACLE, FUSION_PSRO, PsroConfig, psro_solver
-from gems_jax.baselines.random_play import RandomConfig, random_solver
-from gems_jax.baselines.self_play import MMD, NASH_PG, SELF_PLAY, self_play_solver
-from gems_jax.baselines.sp_psro import SP_PSRO, sp_psro_solver
-from gems_jax.baselines.xdo import EDO, PDO, XDO, xdo_solver
 from gems_jax.config import GemsConfig
-from gems_jax.gems import gems_profile, gems_step, init_gems
-from gems_jax.phases.budget import with_budget as gems_with_budget
-from gems_jax.stages import on_host, staged
+from gems_jax.extensive.cfr import TabularConfig, cfr_solver, xfp_solver
+from gems_jax.extensive.mccfr import McCfrConfig, OutcomeSamplingConfig, mccfr_solver
+from gems_jax.gems.budget import with_budget as gems_with_budget
+from gems_jax.gems.step import gems_profile, gems_step, init_gems
+from gems_jax.host.stages import on_host, staged
+from gems_jax.psro.anytime import APSRO, EPSRO, anytime_solver
+from gems_jax.psro.fxp import FxpConfig, fxp_solver
+from gems_jax.psro.jpsro import JpsroConfig, NeuplJpsroConfig, jpsro_solver
+from gems_jax.psro.neupl import SIMPLEX_NEUPL, NeuplConfig, neupl_solver
+from gems_jax.psro.p2sro import P2sroConfig, p2sro_solver
+from gems_jax.psro.psro import A_PSRO, ALPHA_PSRO, DOUBLE_ORACLE, FUSION_PSRO, PsroConfig, psro_solver
+from gems_jax.psro.random_play import RandomConfig, random_solver
+from gems_jax.psro.self_play import MMD, NASH_PG, SELF_PLAY, self_play_solver
+from gems_jax.psro.sp_psro import SP_PSRO, sp_psro_solver
+from gems_jax.psro.xdo import EDO, PDO, XDO, xdo_solver
 from gems_jax.types import Game, Solver
 
 

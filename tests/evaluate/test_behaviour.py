@@ -10,7 +10,7 @@ import pytest
 from gems_jax import make_game
 from gems_jax.evaluate import behaviour
 from gems_jax.evaluate.sampled import random_profile, sampled_row
-from gems_jax.rollout import watch_episode
+from gems_jax.rollout.episode import watch_episode
 from gems_jax.types import Policy
 from toy_games import constant
 

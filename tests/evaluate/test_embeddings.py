@@ -7,8 +7,8 @@ import pytest
 
 from gems_jax import make_game
 from gems_jax.evaluate import embeddings as e
-from gems_jax.population import StackedPolicies
-from gems_jax.roles import at
+from gems_jax.policies.population import StackedPolicies
+from gems_jax.rollout.views import at
 from gems_jax.types import Profile
 from toy_games import constant
 

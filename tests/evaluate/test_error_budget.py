@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from gems_jax.evaluate.error_budget import error_budget
-from gems_jax.evaluate.tabular import build_tree, population_mean, values_against
+from gems_jax.extensive.values import build_tree, population_mean, values_against
 from gems_jax.games import make_game
 
 TERMS = ("best_response_gap", "oracle_gap", "newcomer_gain", "meta_regret")

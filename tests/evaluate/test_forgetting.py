@@ -14,7 +14,7 @@ from gems_jax.evaluate.forgetting import (
     value_drift,
     visit_weights,
 )
-from gems_jax.evaluate.tabular import anchor_values, build_tree, uniform_table
+from gems_jax.extensive.values import anchor_values, build_tree, uniform_table
 from gems_jax.games import make_game
 
 

@@ -11,7 +11,7 @@ from gems_jax import make_game
 from gems_jax.evaluate.head_to_head import against, head_to_head
 from gems_jax.evaluate.opponents import opponents_of, random_policy, tactician
 from gems_jax.evaluate.sampled import headlines, random_profile, sampled_monitor, sampled_row
-from gems_jax.population import StackedPolicies
+from gems_jax.policies.population import StackedPolicies
 from gems_jax.types import Policy, Profile, Solver
 from toy_games import constant, pure, team_game
 

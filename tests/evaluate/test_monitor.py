@@ -9,7 +9,7 @@ import pytest
 
 from gems_jax.config import GemsConfig
 from gems_jax.evaluate.monitor import BUDGET_TERMS, exact_monitor, plain_monitor
-from gems_jax.evaluate.tabular import exploitability, nash_conv
+from gems_jax.extensive.values import exploitability, nash_conv
 from gems_jax.games import make_game
 from gems_jax.solvers import make_solver
 from gems_jax.types import Array, PolicyOutput, Profile, Solver, static_field, struct

@@ -10,7 +10,7 @@ import pytest
 from gems_jax.evaluate import choice_rates, player_values, welfare
 from gems_jax.evaluate.monitor import exact_monitor
 from gems_jax.evaluate.outcomes import outcome_columns
-from gems_jax.evaluate.tabular import build_tree
+from gems_jax.extensive.values import build_tree
 from gems_jax.games import make_game
 from gems_jax.games.public_goods import PublicGoods
 from gems_jax.types import Array, PolicyOutput, Profile, Solver, static_field, struct

@@ -7,9 +7,9 @@ import pytest
 
 from gems_jax import make_game
 from gems_jax.evaluate.error_budget import error_budget
-from gems_jax.evaluate.infosets import tabular_policies
 from gems_jax.evaluate.sampled_budget import sampled_budget
-from gems_jax.evaluate.tabular import best_response_policy, build_tree
+from gems_jax.extensive.infosets import tabular_policies
+from gems_jax.extensive.values import best_response_policy, build_tree
 
 REPEATS, EPISODES, CONFIDENCE = 100, 150, 0.9
 TERMS = ("best_response_gap", "oracle_gap", "newcomer_gain", "meta_regret", "monte_carlo_error", "total")

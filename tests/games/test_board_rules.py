@@ -8,9 +8,9 @@ import pytest
 from pgx._src.games import chess, connect_four
 from pgx.experimental.chess import from_fen
 
-from gems_jax.games.chess_rules import ChessRules, legal_action_mask
-from gems_jax.games.connect_four_rules import ConnectFourRules, four_in_line
-from gems_jax.games.go_rules import in_place_of
+from gems_jax.games.boards.chess import ChessRules, legal_action_mask
+from gems_jax.games.boards.connect_four import ConnectFourRules, four_in_line
+from gems_jax.games.boards.go import in_place_of
 
 LANES = 16
 

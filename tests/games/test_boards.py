@@ -13,7 +13,7 @@ import pyspiel
 import pytest
 
 from gems_jax.games import make_game
-from gems_jax.run.board_words import chess_move
+from gems_jax.viz.board_words import chess_move
 
 PASS = 81
 GO = "go(board_size=9,komi=7.5)"

@@ -10,8 +10,8 @@ from scipy.optimize import linprog
 
 from gems_jax import make_solver, preset
 from gems_jax.evaluate import choice_rates, exploitability, nash_conv, player_gains, player_values
-from gems_jax.evaluate.infosets import infoset_policy
-from gems_jax.evaluate.tabular import (
+from gems_jax.extensive.infosets import infoset_policy
+from gems_jax.extensive.values import (
     best_response_values,
     build_tree,
     expected_returns,
@@ -19,7 +19,7 @@ from gems_jax.evaluate.tabular import (
     uniform_table,
 )
 from gems_jax.games import make_game
-from gems_jax.population import StackedPolicies
+from gems_jax.policies.population import StackedPolicies
 from gems_jax.types import Profile
 
 GAMES = {

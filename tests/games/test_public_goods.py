@@ -10,10 +10,10 @@ from scipy.optimize import linprog
 
 from gems_jax import make_solver, preset
 from gems_jax.evaluate import choice_rates, nash_conv, player_gains, player_values, welfare
-from gems_jax.evaluate.infosets import infoset_policy
-from gems_jax.evaluate.tabular import build_tree, expected_returns, player_gains_of_tables
+from gems_jax.extensive.infosets import infoset_policy
+from gems_jax.extensive.values import build_tree, expected_returns, player_gains_of_tables
 from gems_jax.games import make_game
-from gems_jax.population import StackedPolicies
+from gems_jax.policies.population import StackedPolicies
 from gems_jax.types import Profile
 
 KEY = jax.random.key(0)

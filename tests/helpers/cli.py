@@ -10,12 +10,12 @@ from typing import NamedTuple
 import jax
 import numpy as np
 
+from gems_jax.cli.main import invoke
 from gems_jax.config import GemsConfig
 from gems_jax.games import make_game
-from gems_jax.run import checkpoint
-from gems_jax.run.cli import invoke
-from gems_jax.run.directory import RunDirectory, create_run, identity, write_status
-from gems_jax.run.engine import make_engine
+from gems_jax.runner import checkpoint
+from gems_jax.runner.directory import RunDirectory, create_run, identity, write_status
+from gems_jax.runner.engine import make_engine
 from gems_jax.solvers import make_solver
 
 SMALL = GemsConfig(capacity=3, initial_anchors=3, critic_hidden=(8,), generator_widths=(8,))

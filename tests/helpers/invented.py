@@ -12,15 +12,15 @@ from fnmatch import fnmatchcase
 from functools import lru_cache
 
 from experiments import run as entry
+from experiments.harness.spec import Experiment
+from experiments.reporting.claims import Claim, Verdict, judge
+from experiments.reporting.combining import All, Either
+from experiments.reporting.costs import Faster, Flat, Power, Quickens, Smaller
+from experiments.reporting.gathering import Size, Source, Sources
+from experiments.reporting.quantities import Column, Figure, Picture, Row
+from experiments.reporting.rules import Bound, Compare, Same
+from experiments.reporting.theory import Computed
 from experiments.sizes import size_of
-from gems_jax.run.report.claims import Claim, Verdict, judge
-from gems_jax.run.report.combining import All, Either
-from gems_jax.run.report.costs import Faster, Flat, Power, Quickens, Smaller
-from gems_jax.run.report.gathering import Size, Source, Sources
-from gems_jax.run.report.quantities import Column, Figure, Picture, Row
-from gems_jax.run.report.rules import Bound, Compare, Same
-from gems_jax.run.report.theory import Computed
-from gems_jax.run.spec import Experiment
 
 SEEDS = 5
 NEVER_NEGATIVE, SHARE, SILHOUETTE = (0.0, math.inf), (0.0, 1.0), (-1.0, 1.0)

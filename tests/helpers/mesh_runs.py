@@ -14,20 +14,20 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 
-from gems_jax.run import distributed
+from gems_jax.runner import distributed
 
 if "JAX_NUM_PROCESSES" in os.environ:
     distributed.join()  # before the first import that computes anything
 
+from gems_jax.accelerator.sharding import play_mesh
 from gems_jax.config import GemsConfig
-from gems_jax.estimate import policy_returns
+from gems_jax.estimation.monte_carlo import policy_returns
 from gems_jax.games import make_game
-from gems_jax.gems import init_gems, population_of
-from gems_jax.population import materialise
-from gems_jax.roles import view
-from gems_jax.run.driver import run
-from gems_jax.run.measuring import make_monitor
-from gems_jax.sharding import play_mesh
+from gems_jax.gems.step import init_gems, population_of
+from gems_jax.policies.population import materialise
+from gems_jax.rollout.views import view
+from gems_jax.runner.driver import run
+from gems_jax.runner.measuring import make_monitor
 from gems_jax.solvers import make_solver
 
 SIZES = {

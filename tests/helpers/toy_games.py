@@ -12,8 +12,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gems_jax.distributions import mask_logits
-from gems_jax.games import MatrixGame, matrix_game
+from gems_jax.games import MatrixGame
+from gems_jax.games import matrix as matrix_game
+from gems_jax.policies.distributions import mask_logits
 from gems_jax.types import GameState, PolicyOutput
 
 

@@ -12,8 +12,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gems_jax.run.directory import RunDirectory, create_run, open_run
-from gems_jax.run.driver import RunResult, run
+from gems_jax.runner.directory import RunDirectory, create_run, open_run
+from gems_jax.runner.driver import RunResult, run
 from gems_jax.types import Array, Solver, struct
 
 PAYOFF = np.array([[0.0, -1.0, 1.0], [1.0, 0.0, -1.0], [-1.0, 1.0, 0.0]], np.float32)

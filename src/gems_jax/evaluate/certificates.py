@@ -13,8 +13,8 @@ from typing import Literal, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from gems_jax.estimate import sample_variance
-from gems_jax.oracle import empirical_bernstein_width
+from gems_jax.estimation.monte_carlo import sample_variance
+from gems_jax.meta.bandit import empirical_bernstein_width
 from gems_jax.types import Array, struct
 
 Kind = Literal["exact", "lower bound", "interval"]

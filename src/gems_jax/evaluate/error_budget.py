@@ -17,8 +17,8 @@ import chex
 import jax
 import jax.numpy as jnp
 
-from gems_jax.evaluate.game_tree import GameTree
-from gems_jax.evaluate.tabular import (
+from gems_jax.extensive.tree import GameTree
+from gems_jax.extensive.values import (
     anchor_values,
     best_response_values,
     player_gains_of_mixture,

@@ -10,9 +10,9 @@ import chex
 import jax
 import jax.numpy as jnp
 
-from gems_jax.evaluate.game_tree import GameTree
-from gems_jax.evaluate.tables import reach, uniform_table
-from gems_jax.evaluate.tabular import values_against
+from gems_jax.extensive.tables import reach, uniform_table
+from gems_jax.extensive.tree import GameTree
+from gems_jax.extensive.values import values_against
 from gems_jax.types import Array
 
 _FLOOR = 1e-9  # probabilities below this count as this: a divergence is then at most -log(1e-9), about 21

@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from gems_jax.estimate import draw_opponents, player_return
-from gems_jax.population import materialise
-from gems_jax.roles import at
-from gems_jax.rollout import play_episode
-from gems_jax.stages import playing
+from gems_jax.estimation.monte_carlo import draw_opponents, player_return
+from gems_jax.host.stages import playing
+from gems_jax.policies.population import materialise
+from gems_jax.rollout.episode import play_episode
+from gems_jax.rollout.views import at
 from gems_jax.types import Array, Game, Policy, Profile, num_players, take_slot
 
 DRAWS = 64  # policies drawn per measurement; the episodes of each share its weights

@@ -5,11 +5,11 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 
-from gems_jax.estimate import mixture_returns, policy_returns
+from gems_jax.estimation.monte_carlo import mixture_returns, policy_returns
 from gems_jax.evaluate.certificates import Bounds, mean_bounds
-from gems_jax.population import StackedPolicies
-from gems_jax.roles import View, at, each_population, players_of, rotate
-from gems_jax.stages import compiled
+from gems_jax.host.stages import compiled
+from gems_jax.policies.population import StackedPolicies
+from gems_jax.rollout.views import View, at, each_population, players_of, rotate
 from gems_jax.types import Array, Game, num_populations
 
 

@@ -21,9 +21,9 @@ import chex
 import jax
 import jax.numpy as jnp
 
-from gems_jax.evaluate.game_tree import GameTree
-from gems_jax.evaluate.sequence_form import leaf_reach
-from gems_jax.evaluate.tabular import all_reaches, anchor_values, best_values, mixture_gains, mixture_returns
+from gems_jax.extensive.sequence_form import leaf_reach
+from gems_jax.extensive.tree import GameTree
+from gems_jax.extensive.values import all_reaches, anchor_values, best_values, mixture_gains, mixture_returns
 from gems_jax.meta.cce import joint_of
 from gems_jax.types import Array, struct
 

@@ -60,7 +60,6 @@ import jax.numpy as jnp
 
 from gems_jax.evaluate.error_budget import ErrorBudget, error_budget
 from gems_jax.evaluate.forgetting import effective_policies, infoset_choices, policy_drift, value_drift
-from gems_jax.evaluate.game_tree import GameTree, build_tree
 from gems_jax.evaluate.joint_play import (
     Play,
     add_joint,
@@ -73,7 +72,8 @@ from gems_jax.evaluate.joint_play import (
     restricted_gains,
 )
 from gems_jax.evaluate.outcomes import outcome_columns
-from gems_jax.evaluate.tabular import (
+from gems_jax.extensive.tree import GameTree, build_tree
+from gems_jax.extensive.values import (
     anchor_values,
     best_response_values,
     player_gains_of_mixture,

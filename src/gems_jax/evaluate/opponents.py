@@ -9,7 +9,7 @@ import itertools
 import jax.numpy as jnp
 import numpy as np
 
-from gems_jax.distributions import mask_logits
+from gems_jax.policies.distributions import mask_logits
 from gems_jax.types import Array, Game, Policy, PolicyOutput, PyTree
 
 

@@ -18,9 +18,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gems_jax.evaluate.game_tree import GameTree, build_tree
-from gems_jax.evaluate.tables import mixture_to_behaviour, policy_tables
-from gems_jax.evaluate.tabular import mixture_returns, player_values
+from gems_jax.extensive.tables import mixture_to_behaviour, policy_tables
+from gems_jax.extensive.tree import GameTree, build_tree
+from gems_jax.extensive.values import mixture_returns, player_values
 from gems_jax.types import Array, Game, Profile, num_players
 
 Row = dict[str, Array]

@@ -40,14 +40,14 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 
-from gems_jax.estimate import draw_opponents, player_return
+from gems_jax.estimation.monte_carlo import draw_opponents, player_return
 from gems_jax.evaluate.behaviour import behaviour_columns, watch_of
 from gems_jax.evaluate.head_to_head import DRAWS, Results, against, half_interval, head_to_head
 from gems_jax.evaluate.monitor import InitMonitor, Measure, Row, training_columns
 from gems_jax.evaluate.opponents import opponents_of, random_policy
-from gems_jax.population import StackedPolicies, materialise
-from gems_jax.rollout import play_joint, watch_episode
-from gems_jax.stages import playing
+from gems_jax.host.stages import playing
+from gems_jax.policies.population import StackedPolicies, materialise
+from gems_jax.rollout.episode import play_joint, watch_episode
 from gems_jax.types import Array, Episode, Game, Profile, PyTree, Solver, num_players, num_populations
 
 LONG_GAME = 256  # steps

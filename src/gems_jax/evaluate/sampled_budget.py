@@ -17,12 +17,12 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 
-from gems_jax.estimate import return_scale
+from gems_jax.estimation.monte_carlo import return_scale
 from gems_jax.evaluate.certificates import Bounds
 from gems_jax.evaluate.held_out import measure_policies, played_value
-from gems_jax.population import StackedPolicies
-from gems_jax.roles import at
-from gems_jax.stages import compiled
+from gems_jax.host.stages import compiled
+from gems_jax.policies.population import StackedPolicies
+from gems_jax.rollout.views import at
 from gems_jax.types import Array, Game, num_players, num_populations, num_slots, struct
 
 

@@ -1,4 +1,4 @@
-"""Shifting Meta: a bandit whose best arm changes, for studies of the oracle's indices (`gems_jax.oracle`).
+"""Shifting Meta: a bandit whose best arm changes, for studies of the oracle's indices (`gems_jax.meta.bandit`).
 
 It is no `Game`: nobody answers. `pull` fits `oracle.play_bandit`:
 

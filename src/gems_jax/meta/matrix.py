@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 
 from gems_jax.meta.omwu import omwu_update
-from gems_jax.simplex import masked_log_softmax, masked_normalise, masked_uniform
+from gems_jax.meta.simplex import masked_log_softmax, masked_normalise, masked_uniform
 from gems_jax.types import Array
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from gems_jax.meta.host import on_host
 from gems_jax.meta.matrix import assert_game, duality_gap, largest_payoff, mask_payoffs, values_of_player
-from gems_jax.simplex import masked_normalise, masked_uniform
+from gems_jax.meta.simplex import masked_normalise, masked_uniform
 from gems_jax.types import Array
 
 NASH_TOLERANCE = 1e-5  # of regret matching+, as a fraction of the largest payoff

@@ -6,7 +6,7 @@ import chex
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
-from gems_jax.simplex import masked_log_softmax
+from gems_jax.meta.simplex import masked_log_softmax
 from gems_jax.types import Array
 
 

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from gems_jax.meta.matrix import assert_game, mask_payoffs, slot_values
-from gems_jax.simplex import masked_normalise, masked_uniform
+from gems_jax.meta.simplex import masked_normalise, masked_uniform
 from gems_jax.types import Array
 
 

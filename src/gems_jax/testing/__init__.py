@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import jax
 
-from gems_jax.stages import on_host
+from gems_jax.host.stages import on_host
 from gems_jax.testing.jax_games import check_jax_game
 from gems_jax.testing.promises import GameError
 from gems_jax.testing.python_games import check_python_game

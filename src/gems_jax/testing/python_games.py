@@ -10,8 +10,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gems_jax.environments.base import EnvironmentFailure
-from gems_jax.stages import session
+from gems_jax.host.base import EnvironmentFailure
+from gems_jax.host.stages import session
 from gems_jax.testing.promises import (
     GameError,
     check_declared,

@@ -1,0 +1,1 @@
+"""Ablations and studies of single settings, one spec each."""

@@ -1,0 +1,1 @@
+"""Run an experiment from its spec."""

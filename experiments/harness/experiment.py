@@ -1,0 +1,274 @@
+"""Run an experiment from its spec (`experiments/harness/spec.py`), and leave everything that it found in one folder.
+
+`run_experiment(spec)` runs every arm with all its seeds in one vmapped program, prints a table and leaves
+
+    runs/<name>/<time>/experiment.json          what is run, written before anything starts
+                       <arm>/s<seed>/metrics.csv one run directory per arm, with its checkpoints
+                       figures/*.png
+                       replays/*.gif, *.svg      moving pictures, where the spec asks for any
+                       summary.csv               every column of every arm at the reported iterations
+                       summary.json              the table, intervals, commit, versions, hardware, command
+
+summary.json comes last: a folder that has one is finished and is never written again. An interrupted experiment goes
+on in its folder (`run_dir`), arm by arm, from the checkpoints.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import json
+import math
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from experiments.harness.spec import Arm, Check, Experiment, Plan, make_plan
+from experiments.pictures import draw_pictures
+from gems_jax.runner import machine
+from gems_jax.runner.console import Console
+from gems_jax.runner.directory import RunDirectory, create_run, open_run, slug
+from gems_jax.runner.driver import RunResult, run
+from gems_jax.runner.engine import Family, Parts
+from gems_jax.runner.errors import ConfigMismatchError, RunError, RunExistsError, writing
+from gems_jax.runner.files import differing_field, locked, resolve, write_json
+from gems_jax.runner.labels import readable
+from gems_jax.runner.measuring import Monitor, make_monitor
+from gems_jax.solvers import make_solver, put_forward
+from gems_jax.sweep.families import family_of, traced_fields
+from gems_jax.types import Solver
+from gems_jax.viz import figures, summary
+from gems_jax.viz.summary import ArmResult
+
+SCHEMA = 1
+
+
+@dataclasses.dataclass(frozen=True)
+class ExperimentResult:
+    folder: Path
+    arms: tuple[ArmResult, ...]
+    failures: tuple[str, ...]  # checks that do not hold, one line each
+    finished: bool
+    exit_code: int
+
+
+def run_experiment(
+    spec: Experiment,
+    *,
+    quick: bool = False,
+    run_dir: Path | str | None = None,
+    root: Path | str = "runs",
+    console: Console | None = None,
+    command: str = "",
+) -> ExperimentResult:
+    """Run all arms, print and write everything. Bad specs raise ValueError before anything compiles.
+
+    `run_dir` names the folder; one that holds the same experiment, interrupted, is taken up.
+    """
+    plan = make_plan(spec, quick)
+    spec, console = plan.spec, console or Console()
+    folder = _open_folder(plan, run_dir, Path(root), command)
+    console.say(f"{spec.title}: {', '.join(arm.label for arm in spec.arms)}. Everything goes to {folder}")
+    with locked(folder):
+        results: list[ArmResult] = []
+        for position, (arm, config, solver) in enumerate(plan.arms, 1):
+            console.say(
+                f"{arm.label} ({position} of {len(plan.arms)}): {arm.method} on {arm.game or spec.game}, compiled first"
+            )
+            done = _run_arm(plan, arm, config, solver, folder, console)
+            if done.stopped_by:
+                return ExperimentResult(folder, tuple(results), (), False, done.exit_code)
+            results.append(ArmResult(arm.label, done.rows, done.compile_seconds, put_forward(arm.method)))
+        failures = _finish(plan, folder, results, console)
+    return ExperimentResult(folder, tuple(results), failures, True, 1 if failures else 0)
+
+
+def _open_folder(plan: Plan, run_dir: Path | str | None, root: Path, command: str) -> Path:
+    """A new folder with its experiment.json, or that of the same experiment when it was interrupted."""
+    folder = Path(run_dir) if run_dir is not None else new_folder(root / slug(plan.spec.name))
+    record = folder / "experiment.json"
+    if (folder / "summary.json").exists():
+        raise RunExistsError(f"{folder} holds a finished experiment; experiments are never written over")
+    if record.exists():
+        there, here = json.loads(record.read_text()), plan.identity()
+        differs = differing_field({name: there.get(name) for name in here}, here)
+        if differs:
+            raise ConfigMismatchError(
+                f"{folder} was started with {differs[0]} = {differs[1]!r}, and this is {differs[2]!r}: "
+                "give the same settings, or another --run-dir"
+            )
+        return folder
+    if folder.exists() and any(folder.iterdir()):
+        raise RunExistsError(f"{folder} is not empty and holds no experiment: choose another folder")
+    with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    write_json(record, {"schema": SCHEMA, **plan.identity(), "command": command, **circumstances()})
+    return folder
+
+
+def new_folder(where: Path) -> Path:
+    """A folder below `where` named by the time, made now."""
+    stamp = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
+    with writing(where):
+        where.mkdir(parents=True, exist_ok=True)
+        for attempt in range(1, 1000):
+            folder = where / (stamp if attempt == 1 else f"{stamp}.{attempt}")
+            try:
+                folder.mkdir()  # the claim: of two processes one succeeds
+            except FileExistsError:
+                continue
+            return folder
+    raise RunExistsError(f"no free name for an experiment in {where} at {stamp}")
+
+
+def circumstances() -> dict[str, Any]:
+    """When, where and with what something was measured."""
+    now = datetime.datetime.now().astimezone().isoformat(timespec="seconds")
+    return {"created": now, **machine.describe(), "processor": summary.processor()}
+
+
+def _run_arm(plan: Plan, arm: Arm, config: Any, solver: Solver, folder: Path, console: Console) -> RunResult:
+    spec = plan.spec
+
+    def monitor_of(solver: Solver) -> Monitor:
+        episodes, every = spec.evaluation_episodes, spec.evaluation_every
+        return make_monitor(plan.games[arm.label], solver, exact=spec.exact, episodes=episodes, every=every)
+
+    monitor = monitor_of(solver)
+    return run(
+        solver,
+        family=_family(plan, arm, config, solver, monitor_of),
+        iterations=plan.iterations(arm),
+        seeds=spec.seeds,
+        chunk=spec.chunk,
+        measure=monitor.measure,
+        init_monitor=monitor.init,
+        directory=_arm_directory(plan, arm, config, folder / slug(arm.label)),
+        console=console,
+        title=arm.label,
+        best=spec.metrics[0],
+        highest=monitor.highest,
+        how_to_resume=f"the same command and --run-dir {folder}",
+    )
+
+
+def _family(
+    plan: Plan, arm: Arm, config: Any, solver: Solver, monitor_of: Callable[[Solver], Monitor]
+) -> Family | None:
+    """The arm as a member of those that share its program; None where it is the only one."""
+    program = plan.program(arm.label)
+    if program is None or [plan.program(other.label) for other, _, _ in plan.arms].count(program) < 2:
+        return None
+
+    def parts(own: dict[str, Any]) -> Parts:
+        one = make_solver(arm.method, plan.games[arm.label], config.replace(**own))
+        monitor = monitor_of(one)
+        return Parts(one, monitor.measure, monitor.init)
+
+    numbers = {name: [getattr(config, name)] * len(plan.spec.seeds) for name in traced_fields(config, solver)}
+    return family_of(parts, numbers, program)
+
+
+def _arm_directory(plan: Plan, arm: Arm, config: Any, path: Path) -> RunDirectory:
+    if (path / "config.json").exists():
+        return open_run(path)
+    spec = plan.spec
+    return create_run(
+        game=arm.game or spec.game,
+        method=arm.method,
+        config=config,
+        seeds=spec.seeds,
+        iterations=plan.iterations(arm),
+        path=path,
+        # what `gems resume` and `gems eval` on the arm's folder need to do the same
+        options={
+            "game": plan.game_options(arm),
+            "chunk": spec.chunk,
+            "exact": spec.exact,
+            "evaluation_episodes": spec.evaluation_episodes,
+            "evaluation_every": spec.evaluation_every,
+            "preset": arm.preset,
+        },
+    )
+
+
+def _finish(plan: Plan, folder: Path, results: Sequence[ArmResult], console: Console) -> tuple[str, ...]:
+    """Figures, files, table. Returns the checks that failed."""
+    spec = plan.spec
+    mixed = any(result.judged_by(spec.metrics[0]) != spec.metrics[0] for result in results)
+    drawn = figures.draw(
+        {result.label: result.rows_put_forward(spec.metrics[0]) for result in results},
+        folder / "figures",
+        headline=spec.metrics[0] if spec.exact else "",
+        convention=f"{spec.convention}{', of the profile put forward' * mixed}",
+        unit=spec.unit,
+        references=spec.references,
+        panels=spec.panels,
+        over_time=spec.over_time,
+        groups=spec.groups,
+        against=spec.against,
+        ablation=spec.metrics if spec.ablation else (),
+        bounds={column: [b for c in spec.checks if c.column == column for b in c.bounds] for column in spec.panels},
+    )
+    pictures = draw_pictures(plan, folder, console.say)
+    drawn += pictures.figures
+    if spec.groups:
+        table = summary.ranking(results, spec.metrics, spec.report, spec.groups, each=spec.ablation)
+    else:
+        table = summary.comparison(results, spec.metrics, spec.report)
+    told = [_check(check, results) for check in spec.checks]
+    numbers = summary.records(results, spec.report)
+    summary.write_csv(folder / "summary.csv", numbers)
+    start = json.loads((folder / "experiment.json").read_text())
+    finished = {
+        **start,
+        "title": spec.title,
+        "convention": spec.convention,
+        "finished": circumstances()["created"],
+        "table": dataclasses.asdict(table),
+        "checks": [text for text, _ in told],
+        "figures": [str(path.relative_to(folder)) for path in drawn],
+        "replays": [str(path.relative_to(folder)) for path in pictures.replays],
+        "pictures": pictures.record,
+        "numbers": numbers,
+    }
+    console.table(table.rich(spec.title))
+    for text, _ in told:
+        console.say(text)
+    for path in (*drawn, *pictures.replays, folder / "summary.csv", folder / "summary.json"):
+        console.say(f"written: {path}")
+    member = "" if len(spec.seeds) == 1 else "/s<seed>"
+    console.say(f"metrics of every arm{' and seed' * bool(member)}: {folder}/<arm>{member}/metrics.csv")
+    write_json(folder / "summary.json", resolve(finished))
+    return tuple(text for text, holds in told if not holds)
+
+
+def _check(check: Check, results: Sequence[ArmResult]) -> tuple[str, bool]:
+    """(line to print, whether it holds). A check that nothing could be held against does not hold."""
+    held = [result for result in results if not check.arms or result.label in check.arms]
+    logged = {result.label: result.rows[check.column] for result in held if check.column in result.rows}
+    if not logged:
+        return f"check failed: no arm logs {check.column}", False
+    found = {label: rows[:, -1] if check.at_the_end else rows for label, rows in logged.items()}
+    when = "in the last iteration of every seed" if check.at_the_end else "in every iteration and seed"
+    said, holds = [], True
+    for word, bound in check.bounds:
+        side = 1.0 if word == "at most" else -1.0
+        worst = {label: float((side * rows).max()) for label, rows in found.items()}
+        label = max(worst, key=worst.__getitem__)
+        holds &= all(value <= side * bound for value in worst.values())  # not a number does not hold
+        said.append(f"is {word} {_short(side * worst[label])} {when} (arm {label}), allowed {_short(bound)}")
+    return f"check {'holds' if holds else 'FAILED'}: {readable(check.column)} {' and '.join(said)}", holds
+
+
+def _short(value: float) -> str:
+    return f"{value:,.0f}" if 1000 <= abs(value) < math.inf else f"{value:.3g}"
+
+
+def load_summary(folder: Path | str) -> dict[str, Any]:
+    """summary.json of a finished experiment."""
+    path = Path(folder) / "summary.json"
+    try:
+        return json.loads(path.read_text())
+    except FileNotFoundError:
+        raise RunError(f"{folder} holds no finished experiment: it has no summary.json") from None

@@ -1,0 +1,78 @@
+"""What a picture gives back, and what all of them begin with: the mixtures that the arms ended with."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import jax
+import numpy as np
+
+from gems_jax.runner.directory import slug
+from gems_jax.runner.load import LoadedPolicy, RunState, load_state, policy_of
+from gems_jax.types import Game
+
+if TYPE_CHECKING:
+    from experiments.harness.spec import Plan
+
+
+class Drawn(NamedTuple):
+    files: Mapping[str, Any]  # name with .png: a matplotlib figure or bytes; with .gif, .svg: bytes
+    numbers: Mapping[str, Any] = {}
+
+
+class Trained(NamedTuple):
+    """One seed of an arm after its last iteration."""
+
+    policy: LoadedPolicy
+    active: np.ndarray  # [P, K] bool: the slots that hold a policy
+
+
+def trained(plan: Plan, folder: Path) -> dict[str, list[Trained]]:
+    """The last checkpoint of every seed, by the label of its arm. Random play, which learns nothing, is left out."""
+    found = {
+        arm.label: [_trained(folder / slug(arm.label), seed, plan.games[arm.label]) for seed in plan.spec.seeds]
+        for arm, *_ in plan.arms
+        if arm.method != "random"
+    }
+    if not found:
+        raise ValueError("no arm of the experiment learns anything: there is nothing to draw")
+    return found
+
+
+def _trained(path: Path, seed: int, game: Game) -> Trained:
+    found = load_state(path, seed=seed, game=game)
+    return _seen(found)
+
+
+def untrained(path: Path, member: Trained) -> Trained | None:
+    """The generator before its first iteration, at the codes that the same seed ended with.
+
+    A control for pictures: as many anchors as there are after training, of a generator that nothing was learned by.
+    The population of the start would be none, since it has an anchor or two.
+
+    Args:
+        path: the folder of the arm.
+        member: one seed of it after its last iteration.
+
+    Returns:
+        The same seed with the parameters of the start; None for a method that has no codes.
+    """
+    ended = member.policy.profile
+    codes = getattr(ended.population, "codes", None)
+    if codes is None:
+        return None
+    found = load_state(path, seed=member.policy.seed, game=member.policy.game)
+    key = jax.random.fold_in(jax.random.key(member.policy.seed), 0)  # as the engines begin
+    start: Any = policy_of(found._replace(state=found.problem.solver.init(key), iteration=0)).profile.population
+    profile = dataclasses.replace(ended, population=dataclasses.replace(start, codes=codes))
+    return member._replace(policy=dataclasses.replace(member.policy, profile=profile))
+
+
+def _seen(found: RunState) -> Trained:
+    policy, state = policy_of(found), found.state
+    holder = state if hasattr(state, "active") else getattr(state, "store", None)
+    sigma = np.asarray(policy.profile.sigma)
+    return Trained(policy, sigma > 0 if holder is None else np.asarray(holder.active))

@@ -1,0 +1,104 @@
+"""Episodes of the particle worlds side by side: arms above each other, a column for every seed, and a GIF per arm.
+
+In a column everybody starts from the same places. The episode is the first that is played, not a chosen one.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import jax
+import jax.numpy as jnp
+
+from experiments.pictures.drawn import Drawn, trained
+from gems_jax.evaluate.behaviour import watch_of
+from gems_jax.games.particles import ParticleGame, Particles
+from gems_jax.runner.directory import slug
+from gems_jax.runner.load import LoadedPolicy
+from gems_jax.types import GameState
+from gems_jax.viz import particles
+from gems_jax.viz.particles import Track
+from gems_jax.viz.plotting import panels_of
+from gems_jax.viz.transcripts import Table
+
+if TYPE_CHECKING:
+    from experiments.harness.spec import Plan
+
+CELL, LEGEND = 2.7, 4.6  # inches; no figure is narrower than its legend
+
+
+def ghosts(plan: Plan, folder: Path) -> Drawn:
+    """`ghosts.png`, and `ghosts-<arm>.gif` of the first seed; numbers: what each drawn episode was watched for."""
+    arms = trained(plan, folder)
+    games = {label: _particle_game(members[0].policy.game) for label, members in arms.items()}
+    tables = {game: Table(game) for game in games.values()}
+    tracks = {
+        label: [_first_track(tables[games[label]], member.policy) for member in members]
+        for label, members in arms.items()
+    }
+    rows, columns = len(tracks), len(plan.spec.seeds)
+    figure, axes = panels_of(
+        rows, columns, width=max(CELL * columns + 0.4, LEGEND), height=(CELL + 0.35) * rows + 0.4, sharex=False
+    )
+    numbers: dict[str, Any] = {}
+    for (label, found), row in zip(tracks.items(), axes, strict=True):
+        game, numbers[label] = games[label], {}
+        for seed, track, axis in zip(plan.spec.seeds, found, row, strict=True):
+            particles.set_stage(axis, track)
+            particles.draw_ghosts(axis, game, track)
+            axis.spines[:].set_visible(True)
+            numbers[label][f"seed {seed}"] = watched(game, track)
+            axis.set_title(
+                f"{particles.earned(game, track.reward.sum(axis=0))}\n{_told(watched(game, track))}", fontsize=7
+            )
+        row[0].set_ylabel(label, fontsize=11)
+    for seed, axis in zip(plan.spec.seeds, axes[-1], strict=True):
+        axis.set_xlabel(f"seed {seed}", fontsize=9)
+    times = ", ".join(map(str, particles.moments(len(next(iter(tracks.values()))[0].reward))))
+    how = f"steps {times}: the earlier, the fainter\ndashed: the square of side 2 in which everything starts"
+    particles.draw_legend(figure, next(iter(games.values())), loc="outside lower center", title=how, title_fontsize=7.5)
+    moving = {
+        f"ghosts-{slug(label)}.gif": particles.animated(games[label], found[0]) for label, found in tracks.items()
+    }
+    return Drawn({"ghosts.png": figure, **moving}, numbers)
+
+
+def _particle_game(game: Any) -> ParticleGame:
+    if not isinstance(game, ParticleGame):
+        raise ValueError(f"ghosts are drawn of simple_tag and simple_spread, not of {game.name}")
+    return game
+
+
+def _first_track(table: Table, policy: LoadedPolicy) -> Track:
+    return particles.play_track(table, policy, jax.random.key(policy.seed))
+
+
+def watched(game: ParticleGame, track: Track) -> dict[str, float]:
+    """The behaviour columns of one episode."""
+    watch = watch_of(game)
+    states = [_state(position) for position in track.position]
+    seen = watch.start(states[0])
+    for state in states[1:]:
+        seen = watch.add(seen, state)
+    return {name: float(total) for name, (total, _) in watch.columns(seen, jnp.int32(len(track.reward))).items()}
+
+
+def _state(position: Any) -> GameState:
+    """Only where everything is."""
+    nothing = jnp.zeros(())
+    return GameState(Particles(jnp.asarray(position), nothing, nothing), *(nothing,) * 6)
+
+
+_WORDS = {
+    "captures": "captures {:.0f}",
+    "encirclement": "largest gap {:.0f}° on average",
+    "pursuer_spread": "{:.2f} apart",
+    "covered": "covered {:.0%}",
+    "collisions": "collisions {:.0f}",
+    "distinct": "distinct {:.0f}",
+}
+
+
+def _told(found: dict[str, float]) -> str:
+    return ", ".join(_WORDS[name].format(value) for name, value in found.items() if name != "distinct")

@@ -1,0 +1,79 @@
+"""runs/report/index.html: one file with everything in it. No network, no fonts, no scripts from elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from experiments.reporting import html, sections
+from experiments.reporting.claims import Verdict
+from experiments.reporting.gathering import Source, Sources
+from experiments.reporting.ledger import Ledger, everything
+from experiments.reporting.sections import KIND, About
+from experiments.reporting.style import SCRIPT, STYLE
+from gems_jax.runner.directory import slug
+from gems_jax.runner.errors import writing
+from gems_jax.runner.files import replace_text
+
+TITLE = "gems_jax: results and claims"
+
+
+def page(
+    sources: Sources,
+    ledger: Ledger,
+    about: Mapping[str, About] | None = None,
+    order: Sequence[str] = (),
+    drawn: Sequence[Path] = (),
+) -> str:
+    """The whole page. about: questions and notes by experiment; order: of the experiments, others follow."""
+    known = dict(sources.folders)
+    names = [*(name for name in order if name in known), *(name for name in known if name not in order)]
+    shown = [known[name] for name in names]
+    links = [("claims", "claims")] * bool(ledger)
+    links += [(f"run-{slug(source.name)}", source.name.replace("_", " ")) for source in shown]
+    links += [("benchmarks", "benchmarks")] * bool(sources.benchmarks)
+    nav = "".join(html.element("a", html.escape(text), href=f"#{target}") for target, text in links)
+    button = '<button type="button" id="theme" hidden>Dark</button>'
+    bar = html.element(
+        "header", html.element("div", html.element("nav", nav, aria_label="sections") + button), class_="bar"
+    )
+    body = [html.element("h1", html.escape(TITLE)), overview(sources, ledger, shown)]
+    if ledger:
+        body.append(sections.claims(ledger))
+    body += [sections.experiment(source, (about or {}).get(source.name, About())) for source in shown]
+    if sources.benchmarks:
+        body.append(sections.benchmarks(sources.benchmarks, drawn))
+    return (
+        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>{html.escape(TITLE)}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n{bar}\n"
+        f"{html.element('main', chr(10).join(body))}\n<script>{SCRIPT}</script>\n</body>\n</html>\n"
+    )
+
+
+def overview(sources: Sources, ledger: Ledger, shown: Sequence[Source]) -> str:
+    """What the page holds, in a few lines."""
+    entries = everything(ledger)
+    counts = [(verdict, sum(entry.verdict is verdict for entry in entries)) for verdict in Verdict]
+    badges = " ".join(
+        html.element("span", f"{count} {html.escape(verdict)}", class_=f"badge {KIND[verdict]}")
+        for verdict, count in counts
+        if count
+    )
+    newest = max((source.day for source in shown), default="")
+    reduced = [source.name for source in shown if source.is_reduced]
+    stated = [source.name for source in sources.experiments.values() if source.folder is None]
+    lines = [f"{len(shown)} experiments and studies{f', the newest of {newest}' if newest else ''}."]
+    if reduced:
+        lines.append(f"Only a reduced size was run of: {', '.join(reduced)}.")
+    if stated:
+        lines.append(f"Claims are judged by the numbers in docs/results for: {', '.join(stated)}.")
+    told = html.paragraphs(lines, "facts") + (html.element("div", badges, class_="badges") if entries else "")
+    return told + (sections.contents(shown) if shown else "")
+
+
+def write_page(path: Path, text: str) -> Path:
+    with writing(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+    replace_text(path, text)
+    return path

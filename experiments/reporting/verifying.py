@@ -1,0 +1,122 @@
+"""Do the stated numbers still come out? Two measurements of the same thing, and by how much they may differ.
+
+Both are means with standard errors. They agree where they differ by at most t standard errors of the difference
+(Welch), or by at most a floor, for numbers that hardly vary. t is such that a right program that draws other random
+numbers fails in one of a hundred verifications or less, all comparisons together, if means over seeds are about normal.
+The seeds are the same ones, so an unchanged program differs by rounding alone.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from scipy.stats import t as student
+
+from experiments.reporting.claims import number
+from experiments.reporting.gathering import Source
+from experiments.reporting.quantities import Found
+from gems_jax.evaluate.statistics import Interval
+from gems_jax.runner.labels import readable
+from gems_jax.viz.summary import Table
+
+WRONG = 0.01  # chance that a verification of a right program fails
+FLOOR, SHARE = 0.01, 0.02  # what may always differ: so much, or that share of what is stated
+
+
+class Mean(NamedTuple):
+    value: float
+    error: float  # standard error
+    freedom: float  # degrees of freedom of it
+
+
+@dataclasses.dataclass(frozen=True)
+class Comparison:
+    """One number, as stated and as found now."""
+
+    what: str
+    stated: Mean
+    found: Mean
+    floor: float = FLOOR
+
+    def allowed(self, comparisons: int) -> float:
+        """By how much the two may differ, among so many comparisons."""
+        variance = self.stated.error**2 + self.found.error**2
+        floor = max(self.floor, SHARE * abs(self.stated.value))
+        if not variance > 0:  # no spread, or none known
+            return floor
+        parts = [mean.error**4 / mean.freedom for mean in (self.stated, self.found) if mean.freedom > 0]
+        freedom = variance**2 / sum(parts) if sum(parts) > 0 else 1e9
+        return max(floor, float(student.ppf(1 - WRONG / comparisons / 2, min(freedom, 1e9))) * math.sqrt(variance))
+
+    def agrees(self, comparisons: int) -> bool:
+        return abs(self.found.value - self.stated.value) <= self.allowed(comparisons)
+
+
+def compare_arms(stated: Source, found: Source, arms: Sequence[str], columns: Sequence[str]) -> list[Comparison]:
+    """The columns of the arms at the last iteration. ValueError for what is not stated: nothing would be verified."""
+    compared = []
+    for arm in arms:
+        for column in columns:
+            before = stated.at(arm, column)
+            if before is None:
+                raise ValueError(
+                    f"docs/results/{stated.name}.json states no {column} of {arm}: write the results again"
+                )
+            last = stated.marks(arm, column)[-1]
+            now = found.at(arm, column, last)
+            if now is None:
+                raise ValueError(f"{stated.name}: no {column} of {arm} at iteration {last} was measured now")
+            what = f"{stated.name}, {arm}: {readable(column)} at {last}"
+            compared.append(Comparison(what, _mean(before, stated, arm), _mean(now, found, arm)))
+    return compared
+
+
+def compare_rows(
+    stated: Source, found: Source, keys: Sequence[str], fields: Sequence[tuple[str, str]], floor: float
+) -> list[Comparison]:
+    """Rows of a study that have the same `keys`. fields: (field, that with the deviation of one of its `runs`)."""
+    before = {tuple(row[key] for key in keys): row for row in stated.summary["numbers"]}
+    compared = []
+    for row in found.summary["numbers"]:
+        name = tuple(row[key] for key in keys)
+        if name not in before:
+            raise ValueError(f"docs/results/{stated.name}.json states nothing of {', '.join(name)}: write it again")
+        for field, deviation in fields:
+            one, other = (
+                Mean(float(one[field]), float(row[deviation]) / math.sqrt(one.get("runs") or row["runs"]), math.inf)
+                for one in (before[name], row)
+            )
+            what = f"{stated.name}, {', '.join(name)}: {field.replace('_', ' ')}"
+            compared.append(Comparison(what, one, other, floor))
+    return compared
+
+
+def _mean(interval: Interval, source: Source, arm: str) -> Mean:
+    return Mean(interval.mean, *Found(arm, interval, source.seeds(arm), source.name, source).standard_error)
+
+
+def verdict(compared: Sequence[Comparison]) -> tuple[Table, list[str]]:
+    """All comparisons as a table, those that differ first, and one line for each of these."""
+    count = len(compared)
+    ordered = sorted(compared, key=lambda one: one.agrees(count))
+    body = [
+        (
+            one.what,
+            number(one.stated.value),
+            number(one.found.value),
+            number(one.allowed(count)),
+            "" if one.agrees(count) else "differs",
+        )
+        for one in ordered
+    ]
+    lines = [
+        f"{one.what}: stated {number(one.stated.value)}, found {number(one.found.value)}, "
+        f"which may differ by {number(one.allowed(count))}"
+        for one in ordered
+        if not one.agrees(count)
+    ]
+    caption = f"{count} numbers; a right program fails in {WRONG:.0%} of verifications or less"
+    return Table(("number", "stated", "found", "may differ by", ""), tuple(body), (len(lines) - 1,), caption), lines

@@ -1,0 +1,125 @@
+"""`gems eval` by held-out episodes: a trained exploiter's lower bound, and the error budget with its intervals.
+
+The pool of the oracle is gone once a run has ended, so the budget is of what the next iteration would meet: candidates
+proposed as the run's settings say, and the newcomer that has no mass yet as the oracle's choice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from gems_jax.cli.why import NOISE, TERMS
+from gems_jax.config import GemsConfig
+from gems_jax.estimation.monte_carlo import from_unit
+from gems_jax.evaluate.certificates import Bounds, Certificate, interval, lower_bound
+from gems_jax.evaluate.sampled_budget import SampledBudget, sampled_budget
+from gems_jax.gems.meta_game import estimate_values
+from gems_jax.host.stages import compiled
+from gems_jax.meta.bandit import propose
+from gems_jax.policies.population import Anchors, StackedPolicies, materialise
+from gems_jax.psro.exploiter import Exploiter, gain_bounds, train_exploiter
+from gems_jax.types import Array, Game, Profile, num_players, stack_policies
+
+FIELDS = ("best_response_gap", "oracle_gap", "newcomer_gain", "meta_regret", "monte_carlo_error")  # as in TERMS, NOISE
+
+
+class Held(NamedTuple):
+    """What held-out episodes say of a mixture."""
+
+    gap: Certificate  # exploitability, or NashConv where there is no such thing
+    budget: dict[str, Certificate]  # by the columns of TERMS and NOISE; empty for other methods than GEMS
+    estimates: dict[str, np.ndarray]  # the same as numbers, for `why.explain`
+
+
+def certify(
+    key: Array, game: Game, profile: Profile, config: Any, *, rounds: int, episodes: int, confidence: float = 0.95
+) -> Held:
+    """Train an exploiter for `rounds` rounds and measure, each mean by `episodes` episodes. key: consumed."""
+    key_train, key_gap, key_budget = jax.random.split(key, 3)
+    exploiter = train_exploiter(key_train, game, profile, rounds)
+    gains = gain_bounds(key_gap, game, profile, exploiter, episodes, confidence)
+    # every place that a population fills is one player's gain
+    total = sum(gains[owner].low for owner in game.population_of_player)
+    share = 2 if zero_sum(game) else 1
+    gap = lower_bound(total / share, confidence, gains[0].how)
+    if not isinstance(config, GemsConfig) or not isinstance(profile.population, Anchors):
+        return Held(gap, {}, {})
+    budget = _budget(key_budget, game, profile, config, exploiter, episodes, confidence)
+    found = dict(zip((*(term.column for term in TERMS), NOISE.column), FIELDS, strict=True))
+    terms = {column: getattr(budget, field) for column, field in found.items()}
+    how = f"{int(budget.episodes):,} episodes"
+    certificates = {column: _certificate(column, bounds, confidence, how) for column, bounds in terms.items()}
+    return Held(gap, certificates, {column: np.asarray([_mean(b.estimate)]) for column, b in terms.items()})
+
+
+def zero_sum(game: Game) -> bool:
+    return num_players(game) == 2 and game.zero_sum
+
+
+def lines(held: Held) -> Sequence[str]:
+    """The budget as a table: term, estimate, certificate."""
+    rows = []
+    for term in (*TERMS, NOISE):
+        if term.column in held.budget:
+            estimate = float(held.estimates[term.column][0])
+            rows.append(f"  {term.column.replace('_', ' '):<22}{estimate:>9.4f}   {held.budget[term.column]}")
+    return rows
+
+
+def _certificate(column: str, bounds: Bounds, confidence: float, how: str) -> Certificate:
+    """Means over populations. Of the best response only what the exploiter found is known."""
+    if column == TERMS[0].column:
+        return lower_bound(_mean(bounds.low), confidence, how)
+    return interval(_mean(bounds.low), _mean(bounds.high), confidence, how)
+
+
+def _mean(per_population: Array) -> float:
+    return float(jnp.mean(per_population))
+
+
+def _budget(
+    key: Array, game: Game, profile: Profile, config: GemsConfig, exploiter: Exploiter, episodes: int, confidence: float
+) -> SampledBudget:
+    key_pool, key_values, key_measure = jax.random.split(key, 3)
+    sigma, frozen = profile.sigma, profile.population
+    assert isinstance(frozen, Anchors)
+    mixture = materialise(frozen, sigma.shape[1])
+    active = sigma > 0.0
+    pool, chosen = _pool(key_pool, frozen, sigma, config)
+    candidates = StackedPolicies(
+        jax.vmap(lambda own, codes: stack_policies(own.generate, codes))(frozen, pool), frozen.apply
+    )
+    # v-hat as a round of the run measures it, on episodes of its own
+    measure = compiled(static_argnames=("game",))(estimate_values)
+    estimate = measure(key_values, game, mixture, jnp.log(sigma), active, config)
+    return sampled_budget(
+        key_measure, game, anchors=mixture, active=active, sigma=sigma, pool=candidates, chosen=chosen,
+        exploiters=exploiter.policies, estimated_values=from_unit(game, estimate.values), episodes=episodes,
+        confidence=confidence,
+    )  # fmt: skip
+
+
+def _pool(key: Array, frozen: Anchors, sigma: Array, config: GemsConfig) -> tuple[Array, Array]:
+    """Candidates [P, C + 1, D] as the oracle proposes them, then the newcomer; its index [P], or -1 without one.
+
+    Codes of empty slots are zero. A slot without mass that holds a code is an anchor that was added last.
+    """
+    waiting = (sigma <= 0.0) & jnp.any(frozen.codes != 0.0, axis=-1)
+    newest = jnp.argmax(waiting, axis=1)
+
+    def one(own_key: Array, codes: Array, mass: Array, slot: Array) -> Array:
+        pool, _ = propose(
+            own_key, codes, jnp.log(mass), mass > 0.0, num_mutations=config.mutations, num_random=config.randoms,
+            mutation_scale=config.mutation_scale, top_anchors=config.top_anchors,
+        )  # fmt: skip
+        return jnp.concatenate([pool, codes[slot][None]])
+
+    # without a newcomer the slot is slot 0, an anchor, which changes nothing
+    newest = jnp.where(waiting.any(axis=1), newest, jnp.argmax(sigma, axis=1))
+    pool = jax.vmap(one)(jax.random.split(key, len(sigma)), frozen.codes, sigma, newest)
+    return pool, jnp.where(waiting.any(axis=1), pool.shape[1] - 1, -1)

@@ -1,0 +1,54 @@
+"""`gems doctor`: what this installation is made of. The first thing to put into a bug report."""
+
+from __future__ import annotations
+
+import dataclasses
+import platform
+from collections.abc import Sequence
+
+from gems_jax.cli.parsing import parse
+
+EXTRAS = {
+    "jaxmarl": "jaxmarl",
+    "pettingzoo": "pettingzoo",
+    "open_spiel": "openspiel",
+    "submitit": "slurm",
+    "ray": "ray",
+    "wandb": "wandb",
+    "tensorboardX": "tensorboard",
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Doctor:
+    """Versions, devices, extras and the cache folder."""
+
+
+def main(argv: Sequence[str]) -> int:
+    parse(Doctor, argv, prog="gems doctor")
+    import jax
+
+    from gems_jax.accelerator.cache import cache_root, compilation_cache_dir
+    from gems_jax.runner import machine
+    from gems_jax.runner.load import shipped
+
+    found = machine.commit()
+    where = f", commit {found['commit'][:12]}{' with changes' if found['dirty'] else ''}" if found["commit"] else ""
+    print(f"gems_jax {machine.package_version('gems_jax')}{where}")
+    print(f"python {platform.python_version()}, {platform.platform()}")
+    print("packages:")
+    for name in (*machine.CORE_PACKAGES[1:], "orbax-checkpoint", "safetensors", "tyro", "rich"):
+        print(f"  {name:<18} {machine.package_version(name) or 'MISSING'}")
+    print("extras:")
+    for name, extra in EXTRAS.items():
+        install = f'not installed: pip install "gems_jax[{extra}]"'
+        print(f"  {name:<18} {machine.package_version(name) or install}")
+    print("devices:")
+    for device in jax.devices():
+        print(f"  {device.platform}:{device.id} {device.device_kind}")
+    print(f"memory of this process: {machine.memory_bytes() / 1e6:.0f} MB")
+    chosen = jax.config.jax_compilation_cache_dir  # type: ignore[attr-defined]
+    folder = chosen or compilation_cache_dir()
+    print(f"cache: {cache_root()} (compiled programs in {folder})")
+    print(f"shipped policies: {', '.join(shipped()) or 'none'}")
+    return 0

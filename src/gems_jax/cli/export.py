@@ -1,0 +1,45 @@
+"""`gems export RUN`: the trained mixture as one file of float32 arrays, to share and to load anywhere."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Literal
+
+import tyro
+
+from gems_jax.cli.parsing import Trust, parse
+
+
+@dataclasses.dataclass(frozen=True)
+class Export:
+    """Write the policy of a run as a safetensors file; `gems_jax.load(FILE)` and every command take it."""
+
+    run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
+    """Run directory: a seed's folder, or that of a whole batch."""
+    output: Path | None = None
+    """File to write (default: policy-sSEED.safetensors in the run's folder)."""
+    which: Literal["iterate", "average"] = "iterate"
+    """The mixture of the last iteration, or the average over the run."""
+    seed: int | None = None
+    """Which seed of a batch (default: the first)."""
+    at: str = "last"
+    """Which checkpoint: last, best (of lowest exploitability or highest score), or an iteration that was kept."""
+    trust: Trust = False
+
+
+def main(argv: Sequence[str]) -> int:
+    arguments = parse(Export, argv, prog="gems export")
+    from gems_jax.runner.directory import read_config
+    from gems_jax.runner.load import find, load, read_description, save
+
+    path = find(arguments.run)
+    policy = load(path, seed=arguments.seed, which=arguments.which, at=arguments.at, trust=arguments.trust)
+    single = path.suffix == ".safetensors"
+    record = read_description(path) if single else read_config(policy.source)
+    folder = path.parent if single else Path(policy.source)
+    output = arguments.output or folder / f"policy-s{policy.seed}.safetensors"
+    save(policy, output, record)
+    print(f"{output}: {policy.game.name}, {policy.method}, seed {policy.seed}, {output.stat().st_size / 1e3:.1f} kB")
+    return 0

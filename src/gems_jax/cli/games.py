@@ -1,0 +1,85 @@
+"""`gems games`: what there is to play, and whether a game keeps its promises."""
+
+from __future__ import annotations
+
+import dataclasses
+import textwrap
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from gems_jax.cli.parsing import UsageError, parse
+from gems_jax.runner.errors import RunError
+from gems_jax.runner.machine import package_version
+
+if TYPE_CHECKING:
+    from gems_jax.games import GameEntry
+
+
+@dataclasses.dataclass(frozen=True)
+class Games:
+    """List the games, or examine one of them."""
+
+    check: str = ""
+    """A game to examine, also your own as package.module:MyGame: does it keep the promises of a game?"""
+    game_option: tuple[str, ...] = ()
+    """Options of the game to examine, as name=value."""
+    episodes: int = 32
+    """Random episodes that the examination plays."""
+
+
+def main(argv: Sequence[str]) -> int:
+    arguments = parse(Games, argv, prog="gems games")
+    if arguments.episodes < 1:
+        raise UsageError(f"--episodes must be at least 1: got {arguments.episodes}")
+    if arguments.check:
+        return _check(arguments.check, arguments.game_option, arguments.episodes)
+    if arguments.game_option:
+        raise UsageError("--game-option goes with --check NAME")
+    return _list()
+
+
+def _list() -> int:
+    from gems_jax.games import GAMES, KINDS, game_options
+    from gems_jax.presets import PRESETS
+
+    width = max(len(name) for name in GAMES)
+    for name, entry in {**GAMES, **KINDS}.items():
+        notes = [_needs(entry)]
+        if PRESETS.get(name):
+            notes.append(f"presets: {', '.join(PRESETS[name])}")
+        if name in GAMES and game_options(name):
+            notes.append(f"options: {', '.join(game_options(name))}")
+        print(f"{name:<{width}}  {entry.description}")
+        print(textwrap.indent(textwrap.fill("; ".join(notes), 118 - width), " " * (width + 2)))
+    print(f"{'module:MyGame':<{width}}  your own, from the current folder or the Python path; gems games --check NAME")
+    return 0
+
+
+def _needs(entry: GameEntry) -> str:
+    """The library that the game is made with, and whether it is installed."""
+    if not entry.library:
+        return "needs nothing else"
+    found = package_version(entry.library)
+    install = f'pip install "gems_jax[{entry.extra}]"' if entry.extra else f"pip install {entry.library}"
+    return f"needs {entry.library}: {f'{found} is installed' if found else f'not installed, {install}'}"
+
+
+def _check(name: str, pairs: Sequence[str], episodes: int) -> int:
+    from gems_jax.accelerator.cache import enable_compilation_cache
+    from gems_jax.cli.train import make
+    from gems_jax.testing import GameError, check_game
+
+    enable_compilation_cache()
+    game = make(name, pairs)
+    try:
+        check_game(game, episodes=episodes)
+    except GameError as error:
+        raise RunError(f"not a sound game yet. {error}") from None
+    seats = f"{game.num_seats} seats, {game.num_actions} {'action dimensions' if game.continuous else 'actions'}"
+    shape = "x".join(map(str, game.observation_shape))
+    print(
+        f"{name}: sound. {seats}, observations of {shape}, at most {game.max_steps} steps, {episodes} episodes played"
+    )
+    if getattr(game, "note", ""):
+        print(f"note: {game.note}")
+    return 0

@@ -1,0 +1,102 @@
+"""Command lines to dataclasses, by tyro; every mistake becomes one line with a suggestion."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import difflib
+import io
+import re
+import typing
+from collections.abc import Iterable, Sequence
+from typing import Annotated, Any
+
+import tyro
+
+from gems_jax.runner.errors import RunError
+
+HELP = ("-h", "--help")
+_NUMBER = re.compile(r"-(\d|\.\d|inf|nan)", re.IGNORECASE)
+_DECORATION = re.compile(r"\x1b\[[0-9;]*m|[─━╭╮╰╯│┃]|-{5,}|^[+|][-\s]*|[-\s]*[+|]$", re.MULTILINE)
+
+
+# A field of every command that reads a game's name from a file.
+Trust = Annotated[
+    bool,
+    tyro.conf.arg(
+        help="Import the game where the file names a class of somebody's own, package.module:MyGame. Importing runs "
+        "code: only for files whose author you trust."
+    ),
+]
+
+
+class UsageError(RunError):
+    """A mistake on the command line."""
+
+    exit_code = 2
+
+
+def parse(kind: Any, argv: Sequence[str], *, prog: str, default: Any = None, flags: Iterable[str] = ()) -> Any:
+    """`argv` as an instance of the dataclass `kind`. Prints help and leaves on --help; UsageError for mistakes.
+
+    `flags` are those of `kind` when they cannot be read off it (a generic alias).
+    """
+    check_flags(argv, set(flags) or flags_of(kind), prog)
+    words = io.StringIO()
+    extra = {} if default is None else {"default": default}
+    try:
+        with contextlib.redirect_stderr(words):
+            return tyro.cli(kind, args=list(argv), prog=prog, **extra)
+    except SystemExit as stop:
+        if not stop.code:
+            raise
+        raise UsageError(_one_line(words.getvalue())) from None
+
+
+def flags_of(kind: type) -> set[str]:
+    """The flags that tyro gives a dataclass; those of nested ones are taken in without a prefix."""
+    found = set()
+    for name, hint in typing.get_type_hints(kind, include_extras=True).items():
+        if name not in {field.name for field in dataclasses.fields(kind)}:
+            continue
+        if tyro.conf.Positional in getattr(hint, "__metadata__", ()):
+            continue
+        bare = hint.__origin__ if hasattr(hint, "__metadata__") else hint
+        if dataclasses.is_dataclass(bare) and isinstance(bare, type):
+            found |= flags_of(bare)
+            continue
+        flag = name.replace("_", "-")
+        found |= {f"--{flag}", f"--no-{flag}"} if bare is bool else {f"--{flag}"}
+    return found
+
+
+def check_flags(argv: Sequence[str], known: set[str], prog: str) -> None:
+    """UsageError for the first thing that looks like a flag and is none."""
+    for word in argv:
+        if not word.startswith("-") or word in HELP or word == "-" or _NUMBER.match(word):
+            continue
+        flag = word.split("=", 1)[0].replace("_", "-")
+        if flag not in known:
+            close = difflib.get_close_matches(flag, sorted(known), 1, cutoff=0.5)
+            hint = f"did you mean {close[0]}?" if close else f"{prog} --help lists the flags"
+            raise UsageError(f"unknown flag {word.split('=', 1)[0]}; {hint}")
+
+
+def suggest(word: str, known: Iterable[str]) -> str:
+    """`; did you mean 'x'?` with what there is, for the end of a message."""
+    names = list(known)
+    close = difflib.get_close_matches(word, names, 1, cutoff=0.5)
+    return f"; did you mean {close[0]!r}? known: {', '.join(names)}" if close else f"; known: {', '.join(names)}"
+
+
+def _one_line(box: str) -> str:
+    """What tyro says in a box, as one line: without its title, the flag's help and its last words."""
+    lines = [_DECORATION.sub("", line).strip() for line in box.splitlines()]
+    text = " ".join(line for line in lines[1:] if line)
+    text = re.split("Argument helptext|For full helptext", text)[0].strip()
+    text = re.sub("^Missing from .*?: ", "missing: ", text).replace(" (required)", "")
+    wrong = re.search(r"invalid choice '(.*?)'.*\((.*)\)", text)
+    if wrong:
+        close = difflib.get_close_matches(wrong[1], re.findall("'(.*?)'", wrong[2]), 1, cutoff=0.4)
+        text += f" Did you mean {close[0]!r}?" if close else ""
+    return text or "the command line could not be read"

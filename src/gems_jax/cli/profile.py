@@ -1,0 +1,59 @@
+"""`gems profile RUN`: where an iteration's time goes."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from gems_jax.cli.parsing import Trust, UsageError, parse
+from gems_jax.runner.errors import writing
+
+
+@dataclasses.dataclass(frozen=True)
+class Profile:
+    """Measure the phases of a run's next iteration, one by one and together, and write a trace of it."""
+
+    run: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
+    """Run directory of GEMS on a game that is compiled (a seed's folder or a batch's)."""
+    repeats: int = 5
+    """How often each phase is measured, in turns."""
+    seed: int | None = None
+    """Which seed of a batch (default: the first)."""
+    at: str = "last"
+    """Which checkpoint: last, best, or an iteration that was kept."""
+    output: Path | None = None
+    """Folder to write to (default: profile/ of the run)."""
+    trust: Trust = False
+
+
+def main(argv: Sequence[str]) -> int:
+    arguments = parse(Profile, argv, prog="gems profile")
+    if arguments.repeats < 1:
+        raise UsageError(f"--repeats must be at least 1: got {arguments.repeats}")
+    from gems_jax.accelerator.cache import enable_compilation_cache
+    from gems_jax.host.stages import on_host
+    from gems_jax.profiling.trace import profile
+    from gems_jax.runner.load import find, load_state
+
+    enable_compilation_cache()
+    path = find(arguments.run)
+    if path.suffix == ".safetensors":
+        raise UsageError(f"{path} is a policy without the run that trained it: give a run directory")
+    say = lambda text: print(text, file=sys.stderr)  # noqa: E731
+    found = load_state(path, arguments.seed, arguments.at, say, trust=arguments.trust)
+    problem = found.problem
+    if problem.method != "gems" or on_host(problem.game):
+        what = f"method {problem.method}" if problem.method != "gems" else f"{problem.game.name}, played in Python"
+        raise UsageError(f"phases are measured of GEMS on games that are compiled: got {what}")
+    folder = arguments.output or found.folder / "profile"
+    print(f"{problem.game.name}, seed {found.seed}, from iteration {found.iteration} on; compiling first", flush=True)
+    with writing(folder):
+        table = profile(problem.game, problem.config, found.state, folder, arguments.repeats)
+    print(table)
+    print(f"written: {folder} (phases.txt; a trace that TensorBoard's profiler and ui.perfetto.dev open)")
+    return 0

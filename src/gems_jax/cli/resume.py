@@ -1,0 +1,57 @@
+"""`gems resume RUN`: go on where a run stands."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from gems_jax.cli.parsing import Trust, UsageError, parse
+
+
+@dataclasses.dataclass(frozen=True)
+class Resume:
+    """Go on with a run from its newest good checkpoint, with the settings it was started with."""
+
+    run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
+    """Run directory: a seed's folder, or that of a whole batch."""
+    iterations: int | None = None
+    """Iterations to reach (default: what was planned). More than planned makes the run longer."""
+    distributed: bool = False
+    """Go on in several processes, one started on every host: see `gems train --help`."""
+    figures: bool = True
+    """Draw the run's figures at its end, where it was measured."""
+    quiet: bool = False
+    """Show nothing but errors."""
+    debug: bool = False
+    """Check every operation for NaN (checkify), one iteration at a time, and show tracebacks. Slow."""
+    trust: Trust = False
+
+
+def main(argv: Sequence[str]) -> int:
+    arguments = parse(Resume, argv, prog="gems resume")
+    if arguments.iterations is not None and arguments.iterations < 1:
+        raise UsageError(f"--iterations must be at least 1: got {arguments.iterations}")
+    from gems_jax.runner import distributed
+
+    if arguments.distributed:
+        distributed.join()
+    from gems_jax.cli.training import train
+    from gems_jax.runner.directory import open_run, read_config
+    from gems_jax.runner.load import find, run_folder
+    from gems_jax.runner.measuring import Settings, monitor_of
+    from gems_jax.runner.rebuild import rebuild
+
+    directory = open_run(run_folder(find(arguments.run)))
+    record = read_config(directory.shared)
+    problem = rebuild(record, str(directory.shared), trust=arguments.trust)
+    settings = Settings.of(record.get("options") or {})
+    settings = dataclasses.replace(settings, debug=arguments.debug, mesh=settings.mesh or arguments.distributed)
+    iterations = arguments.iterations or record["iterations"]
+    monitor = monitor_of(problem, settings)
+    shown = {"quiet": arguments.quiet, "figures": arguments.figures}
+    written = directory if distributed.primary() else None
+    return train(problem, written, settings, monitor, iterations, seeds=directory.seeds, **shown)

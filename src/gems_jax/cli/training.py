@@ -1,0 +1,110 @@
+"""What `gems train` and `gems resume` have in common: from a problem and a run directory to the final table."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Sequence
+from pathlib import Path
+
+import jax
+from jax.experimental import checkify
+
+from gems_jax.runner.console import Console, summary_table
+from gems_jax.runner.directory import RunDirectory
+from gems_jax.runner.driver import RunResult, run
+from gems_jax.runner.errors import NonFiniteError, RunError
+from gems_jax.runner.measuring import OTHERWISE, Monitor, Settings
+from gems_jax.runner.rebuild import Problem
+from gems_jax.types import Array, PyTree, Solver
+
+
+def train(
+    problem: Problem,
+    directory: RunDirectory | None,
+    settings: Settings,
+    monitor: Monitor,
+    iterations: int,
+    *,
+    seeds: Sequence[int],
+    quiet: bool = False,
+    figures: bool = True,
+) -> int:
+    """Bring the run in `directory` to `iterations`, show the table, draw the figures, and return the exit code.
+
+    The directory is None in a process that only helps to compute.
+    """
+    console = Console(quiet=quiet or directory is None)
+    if monitor.note:
+        console.say(monitor.note)
+    solver, measure = problem.solver, monitor.measure
+    if settings.debug and solver.jittable:
+        solver = checked(solver)
+        console.say("debugging: every operation is checked for NaN, one iteration at a time")
+    result = run(
+        solver,
+        iterations=iterations,
+        seeds=seeds,
+        chunk=1 if settings.debug else settings.chunk,
+        measure=measure,
+        init_monitor=monitor.init,
+        directory=directory,
+        writers=settings.writers,
+        console=console,
+        title=f"{problem.game.name} {problem.method}",
+        best=monitor.headlines[0] if monitor.headlines else None,
+        highest=monitor.highest,
+        keep=settings.keep,
+        checkpoint_seconds=settings.checkpoint_seconds,
+        seed_batch=settings.seed_batch or None,
+        stepwise=settings.debug,
+        mesh=settings.mesh,
+    )
+    if directory is not None and result.rows and not result.exit_code:
+        _report(problem, directory, result, console, monitor, figures)
+    return result.exit_code
+
+
+def _report(
+    problem: Problem, directory: RunDirectory, result: RunResult, console: Console, monitor: Monitor, figures: bool
+) -> None:
+    shown = [name for name in monitor.headlines or OTHERWISE if name in result.rows]
+    title = f"{problem.game.name}, {problem.method}"
+    console.table(summary_table(title, result.rows, shown, compile_seconds=result.compile_seconds))
+    if figures and monitor.headlines:
+        from gems_jax.viz.figures import draw
+
+        try:
+            folder = directory.shared / "figures"
+            columns = {"panels": shown} if monitor.highest else {"headline": shown[0]}
+            drawn = draw({problem.method: result.rows}, folder, **columns)
+            console.say(f"figures in {folder}: {', '.join(path.name for path in drawn)}")
+        except RunError as error:  # the run itself is safe
+            console.say(f"no figures: {error}")
+    if "budget_total" in result.rows:
+        console.say(f"what limits it: gems eval {directory.shared} --why")
+
+
+def checked(solver: Solver) -> Solver:
+    """The solver with every operation of its step checked for NaN. It leaves the device after every iteration."""
+    step = jax.jit(checkify.checkify(solver.step, errors=checkify.nan_checks | checkify.user_checks))
+
+    def checked_step(state: PyTree, key: Array) -> tuple[PyTree, PyTree]:
+        error, result = step(state, key)
+        try:
+            error.throw()
+        except checkify.JaxRuntimeError as found:
+            number = getattr(state, "step", None)
+            when = "" if number is None else f" in iteration {int(number) + 1}"
+            raise NonFiniteError(f"NaN{when}: {str(found).rstrip('.')}{_where(found.__cause__ or found)}") from found
+        return result
+
+    return solver._replace(init=jax.jit(solver.init), step=checked_step)
+
+
+def _where(error: BaseException) -> str:
+    """The line of this package, or of the user's own game, that the operation stands in."""
+    frames = [(Path(frame.filename), frame) for frame in traceback.extract_tb(error.__traceback__)]
+    ours = [frame for path, frame in frames if "gems_jax" in path.parts or "site-packages" not in path.parts]
+    if not ours or ours[-1].filename == __file__:
+        return ""
+    return f", at {Path(ours[-1].filename).name}:{ours[-1].lineno} in {ours[-1].name}: {ours[-1].line}"

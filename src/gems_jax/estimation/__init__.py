@@ -1,0 +1,1 @@
+"""Estimators of the meta-game: values of anchors and of the mixture."""

@@ -1,0 +1,1 @@
+"""Algorithms on the tree of an enumerable game: values, best responses, CFR."""

@@ -1,0 +1,1 @@
+"""Other libraries behind the `Game` protocol."""

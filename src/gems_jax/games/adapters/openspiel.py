@@ -1,0 +1,119 @@
+"""OpenSpiel behind the `Game` protocol: `openspiel:<id>`, parameters as OpenSpiel writes them, "go(board_size=9)".
+
+Small games can be evaluated exactly: pyspiel's states are copied, so that the tree is walked on the host (`starts`,
+`branches`).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from gems_jax.games.adapters.hosted import PythonGame
+from gems_jax.games.sides import Sided, check_sides
+from gems_jax.host.base import Facts, Recipe, Seen
+from gems_jax.host.openspiel import OpenSpiel, see
+
+
+@jax.tree_util.register_static
+@dataclasses.dataclass(frozen=True)
+class OpenSpielGame(PythonGame, Sided):
+    """A game of OpenSpiel. teams, shared: see `Sided`; players with one and the same utility are one side."""
+
+    id: str
+    teams: bool = True
+    shared: bool = False
+    cut: int = 0
+
+    def __post_init__(self) -> None:
+        check_sides(self.name, self.teams and len(set(self.sides)) < len(self.sides), self.shared)
+
+    @property
+    def name(self) -> str:
+        return f"openspiel:{self.id}"
+
+    @property
+    def recipe(self) -> Recipe:
+        return {"kind": "openspiel", "id": self.id, "options": {}}
+
+    @property
+    def facts(self) -> Facts:
+        return _environment(self.id).facts
+
+    @property
+    def max_steps(self) -> int:
+        return self.cut or self.facts.max_steps
+
+    @property
+    def return_bounds(self) -> tuple[float, float]:
+        assert self.facts.return_bounds is not None
+        return self.facts.return_bounds
+
+    @property
+    def zero_sum(self) -> bool:
+        return bool(self.facts.zero_sum)
+
+    @property
+    def sides(self) -> tuple[int, ...]:
+        seats = self.facts.num_seats
+        kind = _environment(self.id).game.get_type()
+        return (0,) * seats if kind.utility == type(kind.utility).IDENTICAL else tuple(range(seats))
+
+    @property
+    def population_of_player(self) -> tuple[int, ...]:
+        players = max(self.player_of_seat) + 1
+        return (0,) * players if self.shared else tuple(range(players))
+
+    @property
+    def player_names(self) -> tuple[str, ...] | None:  # type: ignore[override]
+        return Sided.player_names.fget(self) if self.cooperative else None  # type: ignore[attr-defined]
+
+    def starts(self) -> list[Branch]:
+        """Every position before the first move."""
+        environment = _environment(self.id)
+        return _decisions(environment, environment.game.new_initial_state(), 1.0, np.zeros(self.num_seats))
+
+    def branches(self, state: Any, actions: np.ndarray) -> list[Branch]:
+        """Every position that actions [S] may lead to from a state of pyspiel's."""
+        after = state.clone()
+        if after.is_simultaneous_node():
+            after.apply_actions([int(a) if after.legal_actions(seat) else 0 for seat, a in enumerate(actions)])
+        else:
+            after.apply_action(int(actions[after.current_player()]))
+        return _decisions(_environment(self.id), after, 1.0, np.asarray(state.returns()))
+
+
+class Branch(NamedTuple):
+    """A position that chance may lead to."""
+
+    chance: float
+    state: Any  # pyspiel's own
+    seen: Seen
+
+
+@functools.lru_cache(maxsize=64)
+def _environment(name: str) -> OpenSpiel:
+    return OpenSpiel(name)
+
+
+def _decisions(environment: OpenSpiel, state: Any, chance: float, earned: np.ndarray) -> list[Branch]:
+    """The positions behind all chance that comes next, each with what was earned on the way."""
+    if not state.is_chance_node():
+        reward = (np.asarray(state.returns()) - earned).astype(np.float32)
+        return [Branch(chance, state, see(environment, state, reward))]
+    found = []
+    for outcome, mass in state.chance_outcomes():
+        found += _decisions(environment, state.child(outcome), chance * mass, earned)
+    return found
+
+
+def openspiel_game(
+    id: str, *, teams: bool = True, shared: bool = False, max_steps: int = 0, time_limit: float = 60.0
+) -> OpenSpielGame:
+    """`openspiel:<id>`."""
+    _environment(id)
+    return OpenSpielGame(id, teams, shared, max_steps, time_limit=time_limit)

@@ -1,0 +1,64 @@
+"""A user's own game: `package.module:MyGame` is imported and checked before anything of it is called.
+
+Accepted are classes and instances that have the attributes of `Game`, and environment classes of PettingZoo (AEC or
+parallel). Functions, builtins and all other classes are refused: a name of a game never calls what is not a game.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gems_jax.host.own import NotAGameError, import_own
+from gems_jax.host.pettingzoo import is_environment
+from gems_jax.types import Game
+
+MEMBERS = tuple(name for name in vars(Game) if not name.startswith("_"))
+_EXPECTED = (
+    "expected a class with the attributes of gems_jax.Game, an instance of one, or an environment class of PettingZoo"
+)
+
+
+def find_own(name: str) -> Any:
+    """Imports a user's own game and checks what it is, without calling it.
+
+    Args:
+      name: `package.module:MyGame`.
+
+    Returns:
+      A class of games, an instance of one, or an environment class of PettingZoo.
+
+    Raises:
+      NotAGameError: if there is no such object, or if it is something else.
+      ImportError: if the module exists and cannot import something itself.
+    """
+    found = import_own(name)
+    if not isinstance(found, type):
+        if not isinstance(found, Game):
+            raise NotAGameError(f"the game {name!r} is a {type(found).__name__}: {_EXPECTED}")
+        return found
+    if is_environment(found):
+        return found
+    missing = missing_members(found)
+    if missing:
+        others = f" and {len(missing) - 4} others" if len(missing) > 4 else ""
+        raise NotAGameError(f"the game {name!r} is a class without {', '.join(missing[:4])}{others}: {_EXPECTED}")
+    return found
+
+
+def missing_members(kind: type) -> list[str]:
+    """Lists the members of `Game` that a class lacks: `init` and `step` as methods, the others declared anywhere.
+
+    Declared are class attributes, properties, annotated fields, and what the constructor assigns or names.
+    """
+    declared = {name for base in kind.__mro__ if base is not object for name in _declared(base)}
+    dynamic = hasattr(kind, "__getattr__")  # looks the sizes up elsewhere
+    methods = [name for name in ("init", "step") if not callable(getattr(kind, name, None))]
+    sizes = [name for name in MEMBERS if name not in ("init", "step")]
+    return methods + [name for name in sizes if name not in declared and not dynamic]
+
+
+def _declared(base: type) -> set[str]:
+    constructors = (vars(base).get(name) for name in ("__init__", "__new__", "__post_init__"))
+    codes = [getattr(getattr(made, "__func__", made), "__code__", None) for made in constructors]
+    assigned = {name for code in codes if code is not None for name in code.co_names}
+    return {*vars(base), *vars(base).get("__annotations__", {}), *assigned}

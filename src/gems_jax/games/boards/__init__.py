@@ -1,0 +1,1 @@
+"""Rules of board games, written for XLA."""

@@ -1,0 +1,244 @@
+"""Hanabi for two to five players.
+
+Rules, action codes and observations are JaxMARL's (which follow the Hanabi Learning Environment), and the tests hold
+them against JaxMARL bit by bit and against OpenSpiel deal by deal. The state is small here, cards are numbers instead
+of one-hot planes, so that a step with its observations costs a small part of JaxMARL's, and JaxMARL is not needed to
+play. Its own environment is `jaxmarl:hanabi`.
+
+Actions, with H cards in a hand: discard card 0..H-1, play card 0..H-1, then for the next player, the one after next
+and so on a hint of color 0..C-1, then likewise a hint of rank 0..R-1. JaxMARL's last action, which does nothing and is
+for seats that are not to move, is left out.
+
+Observations are JaxMARL's (of its belief encoding) with the one-hot of the seat at the end.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from gems_jax.games.hanabi.table import (
+    HanabiTable,
+    LastMove,
+    Sizes,
+    hint_of,
+    matches,
+    observe,
+    row_of,
+    shuffled,
+    with_row,
+    without,
+)
+from gems_jax.games.sides import Sided, check_sides
+from gems_jax.types import Array, GameState
+
+
+@jax.tree_util.register_static
+@dataclass(frozen=True)
+class Hanabi(Sided):
+    """Everybody earns what the table earns: one point per card of the fireworks, at most colors x ranks.
+
+    players: 2 to 5. hand_size: 0 for 5 cards with up to three players and 4 with more.
+    credit: what was built counts although the lives ran out. Without credit (the original rules, OpenSpiel's and
+        JaxMARL's) losing the last life takes all points back.
+    teams, shared: by default every seat is a player with a population of its own, the reading of the paper's count
+        (402 = 2 + 2 x 200); shared=True draws all seats from one population; teams=True lets one policy play them all.
+    """
+
+    teams: bool = False
+    shared: bool = False
+    players: int = 2
+    credit: bool = False
+    colors: int = 5
+    ranks: int = 5
+    hand_size: int = 0
+    information_tokens: int = 8
+    life_tokens: int = 3
+
+    def __post_init__(self) -> None:
+        check_sides("hanabi", self.teams, self.shared)
+        for name, low, high in (
+            ("players", 2, 5), ("colors", 1, 6), ("ranks", 1, 9), ("hand_size", 0, 9), ("information_tokens", 1, 99),
+            ("life_tokens", 1, 99),
+        ):  # fmt: skip
+            value = getattr(self, name)
+            if not isinstance(value, int) or not low <= value <= high:
+                raise ValueError(f"hanabi: {name} must be a whole number from {low} to {high}, got {value!r}")
+        if self.hand_size == 0:
+            object.__setattr__(self, "hand_size", 5 if self.players < 4 else 4)
+        if self.deck_size <= self.players * self.hand_size:
+            raise ValueError(
+                f"hanabi: {self.players} hands of {self.hand_size} cards leave nothing to draw of a deck of "
+                f"{self.deck_size}; use fewer players, smaller hands, more colors or more ranks"
+            )
+
+    @property
+    def name(self) -> str:
+        return "hanabi"
+
+    @property
+    def sides(self) -> tuple[int, ...]:
+        return (0,) * self.players
+
+    @property
+    def side_names(self) -> tuple[tuple[str, str], ...]:
+        return (("player", "team"),)
+
+    @property
+    def sizes(self) -> Sizes:
+        return Sizes(self.players, self.hand_size, self.colors, self.ranks, self.information_tokens, self.life_tokens)
+
+    @property
+    def deck_size(self) -> int:
+        return self.sizes.deck_size
+
+    @property
+    def num_actions(self) -> int:
+        return 2 * self.hand_size + (self.players - 1) * (self.colors + self.ranks)
+
+    @property
+    def max_steps(self) -> int:
+        """Every card drawn by a discard, every token spent on a hint before the deck is empty, and the last round."""
+        draws = self.deck_size - self.players * self.hand_size
+        return 2 * draws + self.information_tokens - 1 + self.players
+
+    @property
+    def simultaneous(self) -> bool:
+        return False
+
+    @property
+    def continuous(self) -> bool:
+        return False
+
+    @property
+    def zero_sum(self) -> bool:
+        return False
+
+    @property
+    def return_bounds(self) -> tuple[float, float]:
+        return (0.0, float(self.colors * self.ranks))
+
+    def init(self, key: Array) -> GameState:
+        """key: consumed."""
+        cards = np.repeat(np.arange(self.colors * self.ranks), np.tile(self.sizes.copies, self.colors)).astype(np.int32)
+        return self.dealt(shuffled(key, cards))
+
+    def dealt(self, deck: Array) -> GameState:
+        """The start with a given deck [D] of cards color * R + rank: the first H go to seat 0, the next to seat 1."""
+        seats, hand, colors, ranks = self.players, self.hand_size, self.colors, self.ranks
+        zero = jnp.int32(0)
+        return self._game_state(
+            HanabiTable(
+                deck=deck,
+                drawn=jnp.int32(seats * hand),
+                hands=deck[: seats * hand].reshape(seats, hand),
+                may_color=jnp.ones((seats, hand, colors), bool),
+                may_rank=jnp.ones((seats, hand, ranks), bool),
+                told_color=jnp.zeros((seats, hand), bool),
+                told_rank=jnp.zeros((seats, hand), bool),
+                fireworks=jnp.zeros(colors, jnp.int32),
+                discards=jnp.zeros((colors, ranks), jnp.int32),
+                information=jnp.int32(self.information_tokens),
+                lives=jnp.int32(self.life_tokens),
+                turn=zero,
+                last_turns=zero,
+                last=LastMove(jnp.int32(-1), jnp.int32(-1), jnp.bool_(False), jnp.bool_(False)),
+            ),
+            jnp.float32(0.0),
+        )
+
+    def step(self, state: GameState, actions: Array, key: Array) -> GameState:
+        """actions: [S] int32, of which only the moving seat's counts. key: not used, the deck lies ready."""
+        del key
+        old: HanabiTable = state.inner
+        action = row_of(actions, old.turn % self.players)
+        is_hint = action >= 2 * self.hand_size
+        hinted, used = self._hint(old, action), self._use(old, action)
+        new = jax.tree.map(lambda a, b: jnp.where(is_hint, a, b), hinted, used)
+        new = dataclasses.replace(new, turn=old.turn + 1, last_turns=old.last_turns + (new.drawn >= self.deck_size))
+        new = jax.tree.map(lambda after, before: jnp.where(state.done, before, after), new, old)
+        before, after = jnp.sum(old.fireworks), jnp.sum(new.fireworks)
+        lost = (new.lives == 0) & (not self.credit)
+        reward = jnp.where(lost, -before, after - before) * ~state.done
+        return self._game_state(new, reward.astype(jnp.float32))
+
+    def _use(self, table: HanabiTable, action: Array) -> HanabiTable:
+        """The table after a card was played or discarded and another drawn."""
+        mover, slot, is_play = table.turn % self.players, action % self.hand_size, action >= self.hand_size
+        hand = row_of(table.hands, mover)
+        card = row_of(hand, slot)
+        color, rank = jnp.arange(self.colors) == card // self.ranks, card % self.ranks
+        fits = jnp.any(color & (table.fireworks == rank))
+        scored, lost = is_play & fits, is_play & ~fits
+        gained = scored & (rank == self.ranks - 1) & (table.information < self.information_tokens)
+        thrown = color[:, None] & (jnp.arange(self.ranks) == rank)[None, :] & ~scored
+        new_card = jnp.where(table.drawn < self.deck_size, row_of(table.deck, table.drawn), -1)
+
+        def draw(rows: Array, new: Array) -> Array:
+            return with_row(rows, mover, without(row_of(rows, mover), slot, new))
+
+        return dataclasses.replace(
+            table,
+            drawn=jnp.minimum(table.drawn + 1, self.deck_size),
+            hands=draw(table.hands, new_card),
+            may_color=draw(table.may_color, jnp.ones(self.colors, bool)),
+            may_rank=draw(table.may_rank, jnp.ones(self.ranks, bool)),
+            told_color=draw(table.told_color, jnp.bool_(False)),
+            told_rank=draw(table.told_rank, jnp.bool_(False)),
+            fireworks=table.fireworks + (color & scored),
+            discards=table.discards + thrown,
+            information=jnp.minimum(table.information + ~is_play, self.information_tokens) + gained,
+            lives=table.lives - lost,
+            last=LastMove(action, card, scored, gained),
+        )
+
+    def _hint(self, table: HanabiTable, action: Array) -> HanabiTable:
+        """The table after a hint: cards that match are known to, the others are known not to."""
+        target, color, rank = hint_of(self.sizes, table.turn % self.players, action)
+        match_color, match_rank = matches(self.sizes, table, target, color, rank)
+        may_color, may_rank = row_of(table.may_color, target), row_of(table.may_rank, target)
+        named_color = (jnp.arange(self.colors) == color)[None, :] == match_color[:, None]  # [H, C], stays possible
+        named_rank = (jnp.arange(self.ranks) == rank)[None, :] == match_rank[:, None]
+        return dataclasses.replace(
+            table,
+            may_color=with_row(table.may_color, target, may_color & (named_color | (color < 0))),
+            may_rank=with_row(table.may_rank, target, may_rank & (named_rank | (rank < 0))),
+            told_color=with_row(table.told_color, target, row_of(table.told_color, target) | match_color),
+            told_rank=with_row(table.told_rank, target, row_of(table.told_rank, target) | match_rank),
+            information=table.information - 1,
+            last=LastMove(action, jnp.int32(-1), jnp.bool_(False), jnp.bool_(False)),
+        )
+
+    def _legal(self, table: HanabiTable) -> Array:
+        """[A], of the seat that is to move."""
+        mover = table.turn % self.players
+        held = row_of(table.hands, mover) >= 0
+        spare = table.information > 0
+        by_color, by_rank = [], []
+        for distance in range(1, self.players):
+            hand = row_of(table.hands, (mover + distance) % self.players)
+            there = hand >= 0
+            by_color.append(jnp.any(hand[:, None] // self.ranks == jnp.arange(self.colors)[None, :], axis=0))
+            ranks = (hand[:, None] % self.ranks == jnp.arange(self.ranks)[None, :]) & there[:, None]
+            by_rank.append(jnp.any(ranks, axis=0))
+        hints = [hint & spare for hint in (*by_color, *by_rank)]
+        return jnp.concatenate([held & (table.information < self.information_tokens), held, *hints])
+
+    def _game_state(self, table: HanabiTable, reward: Array) -> GameState:
+        seats = self.players
+        complete = jnp.sum(table.fireworks) == self.colors * self.ranks
+        over = (table.lives == 0) | complete | (table.last_turns == seats + 1)
+        to_move = (jnp.arange(seats) == table.turn % seats) & ~over
+        return GameState(
+            inner=table,
+            observation=observe(self.sizes, table),
+            legal=to_move[:, None] & self._legal(table)[None, :],
+            to_move=to_move,
+            reward=jnp.broadcast_to(reward, (seats,)),
+            terminated=over,
+            truncated=jnp.bool_(False),
+        )

@@ -1,0 +1,187 @@
+"""Games by name. Importing this package loads no environment library; making a game loads the one it needs."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+from gems_jax.games.adapters.jaxmarl import JaxmarlGame, jaxmarl_game
+from gems_jax.games.adapters.openspiel import OpenSpielGame, openspiel_game
+from gems_jax.games.adapters.own import find_own
+from gems_jax.games.adapters.pettingzoo import PettingZooGame, environment_game, pettingzoo_game
+from gems_jax.games.adapters.pgx import PgxGame
+from gems_jax.games.deceptive import DeceptiveMessages
+from gems_jax.games.hanabi.game import Hanabi
+from gems_jax.games.matrix import (
+    MatrixGame,
+    biased_matching_pennies,
+    biased_rps,
+    matching_pennies,
+    matrix_game,
+    prisoners_dilemma,
+    rock_paper_scissors,
+)
+from gems_jax.games.particles import SimpleSpread, SimpleTag
+from gems_jax.games.public_goods import PublicGoods
+from gems_jax.host.own import NotAGameError, UnknownNameError
+from gems_jax.host.pettingzoo import is_environment
+from gems_jax.types import Game
+
+__all__ = [
+    "GAMES",
+    "KINDS",
+    "GameEntry",
+    "Hanabi",
+    "JaxmarlGame",
+    "MatrixGame",
+    "NotAGameError",
+    "OpenSpielGame",
+    "PettingZooGame",
+    "PgxGame",
+    "SimpleSpread",
+    "SimpleTag",
+    "game_options",
+    "is_own",
+    "jaxmarl_game",
+    "make_game",
+    "matrix_game",
+]
+
+
+class GameEntry(NamedTuple):
+    """One row of the table of games: what makes it (its keyword arguments are the options), and what it is."""
+
+    factory: Callable[..., Game]
+    description: str
+    library: str = ""  # what making the game loads besides gems_jax; empty for nothing
+    extra: str = ""  # gems_jax[extra] installs the library; empty where it comes with gems_jax
+
+
+GAMES: dict[str, GameEntry] = {
+    "kuhn_poker": GameEntry(partial(PgxGame, "kuhn_poker"), "Kuhn poker: 3 cards, 12 information sets", "pgx"),
+    "leduc_holdem": GameEntry(partial(PgxGame, "leduc_holdem"), "Leduc hold'em: 6 cards, 2 betting rounds", "pgx"),
+    "tic_tac_toe": GameEntry(partial(PgxGame, "tic_tac_toe"), "noughts and crosses, a draw with best play", "pgx"),
+    "connect_four": GameEntry(partial(PgxGame, "connect_four"), "four in a row on 7 columns of 6", "pgx"),
+    "go_9x9": GameEntry(partial(PgxGame, "go_9x9"), "Go on 9x9 points, komi 7.5, at most 162 moves", "pgx"),
+    "chess": GameEntry(partial(PgxGame, "chess"), "chess, 4672 moves, a draw after 512 plies", "pgx"),
+    "simple_tag": GameEntry(SimpleTag, "MPE: three pursuers and a faster evader among two obstacles"),
+    "simple_spread": GameEntry(SimpleSpread, "MPE: three agents cover three landmarks without touching"),
+    "hanabi": GameEntry(Hanabi, "Hanabi, 2 to 5 players: cooperative, everybody sees all cards but the own"),
+    "rock_paper_scissors": GameEntry(rock_paper_scissors, "matrix game, Nash (1/3, 1/3, 1/3)"),
+    "biased_rps": GameEntry(biased_rps, "rock-paper-scissors with wins of a, b, c, Nash proportional to (b, c, a)"),
+    "matching_pennies": GameEntry(matching_pennies, "matrix game, Nash (1/2, 1/2)"),
+    "biased_matching_pennies": GameEntry(biased_matching_pennies, "matrix game, Nash (2/5, 3/5), value 1/5"),
+    "prisoners_dilemma": GameEntry(prisoners_dilemma, "two players, general-sum, one dominant action"),
+    "deceptive_messages": GameEntry(DeceptiveMessages, "a Sender and a Receiver: 2 moves, general-sum or zero-sum"),
+    "public_goods": GameEntry(PublicGoods, "n players contribute or not: a social dilemma while r / n < c < r"),
+    "matrix": GameEntry(matrix_game, "your own payoffs: a matrix, a pair of matrices, or a tensor for n players"),
+}
+# Kinds of names that are not listed one by one, as they are written.
+KINDS: dict[str, GameEntry] = {
+    "pgx:<id>": GameEntry(PgxGame, "any two-player game of pgx: pgx:hex, pgx:othello, pgx:go_19x19, ...", "pgx"),
+    "jaxmarl:<id>": GameEntry(
+        jaxmarl_game,
+        "any environment of JaxMARL with step_env: jaxmarl:MPE_simple_push_v3, jaxmarl:SMAX, ...",
+        "jaxmarl",
+        "jaxmarl",
+    ),
+    "pz:<id>": GameEntry(
+        pettingzoo_game,
+        "PettingZoo, mpe2, in Python: pz:connect_four_v3, pz:hanabi_v5 (truncated upstream), ...",
+        "pettingzoo",
+        "pettingzoo",
+    ),
+    "openspiel:<id>": GameEntry(
+        openspiel_game,
+        "OpenSpiel, in Python: openspiel:leduc_poker, openspiel:goofspiel(num_cards=4), ...",
+        "open_spiel",
+        "openspiel",
+    ),
+}
+
+
+def make_game(name: str, **options: Any) -> Game:
+    """Makes the game called `name`.
+
+    A name of your own, `package.module:MyGame`, is imported: pass names that you know. Names that stand in a file go
+    through `gems_jax.load`, which imports nothing unless it is told to trust the file.
+
+    Args:
+      name: a row of `GAMES`, a kind of name of `KINDS`, or `package.module:MyGame` of your own: a class or an instance
+        with the attributes of `Game`, or an environment class of PettingZoo (AEC or parallel).
+      options: keyword arguments of the game; `game_options(name)` lists them.
+
+    Returns:
+      The game.
+
+    Raises:
+      NotAGameError: if your own name leads to anything else, such as a function. It is not called.
+      ValueError: if the name or an option is unknown, or a required option is missing.
+      ImportError: if the library that the game needs is not installed.
+    """
+    factory = _factory(name)
+    if is_own(name) and is_environment(factory):
+        return environment_game(name, **options)
+    if isinstance(factory, Game) and not isinstance(factory, type):  # a user's own instance
+        if options:
+            raise ValueError(f"The game {name!r} is an object already: it takes no options, got {', '.join(options)}.")
+        return factory
+    known = _options(factory)
+    if known is not None:
+        unknown = [option for option in options if option not in known]
+        if unknown:
+            allowed = f"Known options: {', '.join(known)}." if known else "It takes none."
+            raise ValueError(f"The game {name!r} has no option {', '.join(map(repr, unknown))}. {allowed}")
+        missing = [option for option, required in known.items() if required and option not in options]
+        if missing:
+            raise ValueError(f"The game {name!r} needs {', '.join(missing)}: make_game({name!r}, {missing[0]}=...).")
+    return factory(**options)
+
+
+def game_options(name: str) -> tuple[str, ...]:
+    """The options that `make_game(name, ...)` takes."""
+    return tuple(_options(_factory(name)) or ())
+
+
+def is_own(name: str) -> bool:
+    """Whether `make_game(name)` would import a user's own class, `package.module:MyGame`."""
+    provider, separator, _ = name.partition(":")
+    return bool(separator) and name not in GAMES and f"{provider}:<id>" not in KINDS
+
+
+def _factory(name: str) -> Any:
+    """The registered factory of a name; of a user's own name the class or the instance, imported and checked."""
+    if not isinstance(name, str):
+        raise ValueError(f"A game's name is a string, got {name!r}. A game object needs no make_game.")
+    if name in GAMES:
+        return GAMES[name].factory
+    if is_own(name):
+        try:
+            return find_own(name)
+        except UnknownNameError as error:
+            known = ", ".join([*GAMES, *KINDS])
+            raise UnknownNameError(f"Unknown game {name!r}: {error}. Known games: {known}.") from None
+    provider, separator, rest = name.partition(":")
+    if not separator:
+        close = difflib.get_close_matches(name, GAMES, n=3)
+        hint = f" Did you mean {' or '.join(close)}?" if close else ""
+        raise ValueError(
+            f"Unknown game {name!r}.{hint} Known games: {', '.join(GAMES)}; besides pgx:<id> for a two-player game of "
+            "pgx, jaxmarl:<id> for an environment of JaxMARL, pz:<id> for one of PettingZoo, openspiel:<id> for one of "
+            "OpenSpiel and package.module:MyGame for your own."
+        )
+    return partial(KINDS[f"{provider}:<id>"].factory, rest)
+
+
+def _options(factory: Any) -> dict[str, bool] | None:
+    """Keyword arguments of a factory and whether each is required; None when it takes anything."""
+    try:
+        parameters = inspect.signature(factory).parameters.values()
+    except (TypeError, ValueError):
+        return None
+    if any(p.kind is p.VAR_KEYWORD for p in parameters):
+        return None
+    return {p.name: p.default is p.empty for p in parameters if p.kind in (p.KEYWORD_ONLY, p.POSITIONAL_OR_KEYWORD)}

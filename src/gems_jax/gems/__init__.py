@@ -1,0 +1,1 @@
+"""The Generative Evolutionary Meta-Solver: Algorithm 1, phase by phase."""

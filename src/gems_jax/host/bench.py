@@ -1,0 +1,111 @@
+"""A bench plays the environments of some lanes, one record of shared memory each, and checks what they give."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gems_jax.host.base import Environment, EnvironmentFailure, Facts, Seen
+
+NOTHING, RESET, STEP = 0, 1, 2  # what a lane's record orders
+
+
+def record_type(facts: Facts) -> np.dtype:
+    """One lane: what is asked for, and the position that answers it."""
+    seats, actions = facts.num_seats, facts.num_actions
+    action = ("action", "f4", (seats, actions)) if facts.continuous else ("action", "i4", (seats,))
+    return np.dtype(
+        [
+            ("order", "u1"),
+            ("seed", "u4"),
+            ("step", "i4"),  # steps of the episode so far
+            action,
+            ("observation", "f4", (seats, *facts.observation_shape)),
+            ("legal", "?", (seats, actions)),
+            ("to_move", "?", (seats,)),
+            ("reward", "f4", (seats,)),
+            ("terminated", "?"),
+            ("truncated", "?"),
+        ],
+        align=True,
+    )
+
+
+class Bench:
+    """Environments by lane. `make` gives a new one; `max_steps` cuts episodes off."""
+
+    def __init__(self, name: str, facts: Facts, max_steps: int, make: Callable[[], Environment]):
+        self.name, self.facts, self.max_steps, self.make = name, facts, max_steps, make
+        self.environments: dict[int, Environment] = {}
+        self.shapes = {
+            "observation": (facts.num_seats, *facts.observation_shape),
+            "legal": (facts.num_seats, facts.num_actions),
+            "to_move": (facts.num_seats,),
+            "reward": (facts.num_seats,),
+        }
+
+    def serve(self, records: np.ndarray, lanes: Iterable[int], progress: Callable[[int], None]) -> None:
+        """Does what the records of `lanes` order. EnvironmentFailure when an environment does something wrong."""
+        for lane in lanes:
+            progress(lane)
+            record = records[lane]
+            order, seed = int(record["order"]), int(record["seed"])
+            step = 0 if order == RESET else int(record["step"]) + 1
+            try:
+                if lane not in self.environments:
+                    self.environments[lane] = self.make()
+                environment = self.environments[lane]
+                if order == RESET:
+                    seen = environment.reset(seed)
+                else:
+                    seen = environment.step(record["action"].copy())
+            except Exception as error:
+                told = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+                raise self.failure(seed, step, f"raised {told}{_where(error)}") from error
+            self.write(record, seen, seed, step)
+
+    def failure(self, seed: int, step: int, what: str) -> EnvironmentFailure:
+        return EnvironmentFailure(f"{self.name}: {_when(step)} of the episode with seed {seed} {what}")
+
+    def write(self, record: Any, seen: Seen, seed: int, step: int) -> None:
+        """The position into its record, if it is one."""
+        for field, shape in self.shapes.items():
+            value = np.asarray(getattr(seen, field))
+            if value.shape != shape:
+                what = f"gave {field} of shape {list(value.shape)}, expected {list(shape)}"
+                raise self.failure(seed, step, what)
+            if value.dtype.kind == "f" and not np.isfinite(value).all():
+                raise self.failure(seed, step, f"gave {field} with NaN or infinity in it")
+            record[field] = value
+        over = bool(seen.terminated or seen.truncated)
+        if not over:
+            self.check_movers(seen, seed, step)
+        cut = not over and step >= self.max_steps
+        if over or cut:
+            record["to_move"], record["legal"] = False, False
+        record["terminated"] = seen.terminated
+        record["truncated"] = cut or (seen.truncated and not seen.terminated)
+        record["step"], record["order"] = step, NOTHING
+
+    def check_movers(self, seen: Seen, seed: int, step: int) -> None:
+        """Somebody is to move, and whoever is has a legal action."""
+        can = seen.legal.any(axis=1)
+        if not seen.to_move.any():
+            raise self.failure(seed, step, "left nobody to move in a game that is not over")
+        for seat in np.flatnonzero(seen.to_move & ~can):
+            raise self.failure(seed, step, f"gave seat {seat} an action mask of zeros: no action is legal")
+
+
+def _when(step: int) -> str:
+    return f"step {step}" if step else "the start"
+
+
+def _where(error: BaseException) -> str:
+    """The innermost line outside of this package."""
+    here = Path(__file__).parent
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if Path(f.filename).parent != here]
+    return f" ({Path(frames[-1].filename).name}:{frames[-1].lineno} in {frames[-1].name})" if frames else ""

@@ -1,0 +1,125 @@
+"""OpenSpiel games through pyspiel itself: information-state tensors where information is imperfect.
+
+Chance acts inside `reset` and `step`, drawn by the episode's seed. (Adapters by way of shimmy count chance as moves and
+cut games short.) Rewards are what `returns()` grew by since the last decision.
+"""
+
+from __future__ import annotations
+
+import difflib
+from typing import Any
+
+import numpy as np
+
+from gems_jax.host.base import Facts, Seen, seen_shape, with_seats
+
+NEEDS = 'needs the extra "openspiel": pip install "gems_jax[openspiel]"'
+
+
+def load(name: str) -> Any:
+    """The pyspiel game. ImportError or ValueError that say what is missing."""
+    try:
+        import pyspiel
+    except ImportError as error:
+        raise ImportError(f"openspiel:{name} {NEEDS}") from error
+    short, known = name.partition("(")[0], pyspiel.registered_names()
+    if short not in known:
+        close = difflib.get_close_matches(short, known, 3)
+        hint = f" Did you mean {' or '.join(close)}?" if close else ""
+        raise ValueError(f"OpenSpiel has no game {short!r}.{hint} pyspiel.registered_names() lists them.")
+    try:
+        return pyspiel.load_game(name)
+    except pyspiel.SpielError as error:
+        raise ValueError(f"OpenSpiel cannot load {name!r}: {str(error).splitlines()[0][:300]}") from error
+
+
+def make(name: str) -> OpenSpiel:
+    return OpenSpiel(name)
+
+
+def tensor_shape(game: Any) -> tuple[tuple[int, ...], bool]:
+    """The shape of what a player sees, planes last, and whether it is the information state."""
+    kind = game.get_type()
+    perfect = kind.information == type(kind.information).PERFECT_INFORMATION
+    if not perfect and kind.provides_information_state_tensor:
+        shape, state = game.information_state_tensor_shape(), True
+    elif kind.provides_observation_tensor:
+        shape, state = game.observation_tensor_shape(), False
+    elif kind.provides_information_state_tensor:
+        shape, state = game.information_state_tensor_shape(), True
+    else:
+        raise ValueError(f"{kind.short_name} of OpenSpiel has no tensors for its observations")
+    return tuple(int(size) for size in shape), state
+
+
+class OpenSpiel:
+    """One state of a pyspiel game, and the dice."""
+
+    def __init__(self, name: str):
+        self.game = load(name)
+        kind, self.players = self.game.get_type(), self.game.num_players()
+        if kind.dynamics not in (type(kind.dynamics).SEQUENTIAL, type(kind.dynamics).SIMULTANEOUS):
+            raise ValueError(
+                f"{name} of OpenSpiel is a mean-field game: only sequential and simultaneous ones are played"
+            )
+        self.shape, self.information_state = tensor_shape(self.game)
+        self.board = len(self.shape) == 3 and not self.information_state
+        planes_last = (*self.shape[1:], self.shape[0]) if self.board else self.shape
+        self.facts = Facts(
+            num_seats=self.players,
+            num_actions=self.game.num_distinct_actions(),
+            observation_shape=seen_shape([planes_last] * self.players),
+            simultaneous=kind.dynamics == type(kind.dynamics).SIMULTANEOUS,
+            continuous=False,
+            max_steps=self.game.max_game_length(),
+            return_bounds=(self.game.min_utility(), self.game.max_utility()),
+            zero_sum=kind.utility == type(kind.utility).ZERO_SUM,
+        )
+
+    def reset(self, seed: int) -> Seen:
+        self.dice = np.random.default_rng(seed)
+        self.state, self.earned = self.game.new_initial_state(), np.zeros(self.players)
+        return self._position()
+
+    def step(self, actions: np.ndarray) -> Seen:
+        if self.state.is_simultaneous_node():
+            joint = [int(a) if self.state.legal_actions(seat) else 0 for seat, a in enumerate(actions)]
+            self.state.apply_actions(joint)
+        else:
+            self.state.apply_action(int(actions[self.state.current_player()]))
+        return self._position()
+
+    def _position(self) -> Seen:
+        while self.state.is_chance_node():
+            outcomes, masses = zip(*self.state.chance_outcomes(), strict=True)
+            ends = np.cumsum(masses)
+            self.state.apply_action(
+                outcomes[min(int(np.searchsorted(ends, self.dice.random(), "right")), len(ends) - 1)]
+            )
+        total = np.asarray(self.state.returns())
+        reward, self.earned = (total - self.earned).astype(np.float32), total
+        return see(self, self.state, reward)
+
+
+def see(environment: OpenSpiel, state: Any, reward: np.ndarray) -> Seen:
+    """The position that a state of the game is."""
+    facts, over = environment.facts, state.is_terminal()
+    legal, to_move = np.zeros((facts.num_seats, facts.num_actions), bool), np.zeros(facts.num_seats, bool)
+    if not over:
+        movers = range(facts.num_seats) if state.is_simultaneous_node() else [state.current_player()]
+        for seat in movers:
+            actions = state.legal_actions(seat)
+            legal[seat, actions], to_move[seat] = True, bool(actions)
+    parts: list[np.ndarray] = [np.zeros(1, np.float32)] * facts.num_seats
+    if environment.board:
+        parts = [np.zeros((*environment.shape[1:], environment.shape[0]), np.float32)] * facts.num_seats
+    for seat in range(facts.num_seats):
+        if to_move[seat]:
+            tensor = (
+                state.information_state_tensor(seat)
+                if environment.information_state
+                else state.observation_tensor(seat)
+            )
+            seen: np.ndarray = np.asarray(tensor, np.float32).reshape(environment.shape)
+            parts[seat] = np.moveaxis(seen, 0, -1) if environment.board else seen
+    return Seen(with_seats(parts, facts.observation_shape), legal, to_move, reward, bool(over), False)

@@ -1,0 +1,1 @@
+"""Learning from play: advantages, PPO, trust regions, minibatches."""

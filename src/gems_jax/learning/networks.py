@@ -1,0 +1,100 @@
+"""The networks that settings ask for on a game: a policy (tabular, mlp, film, conv or board), and a critic."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Protocol
+
+import jax
+
+from gems_jax.extensive.infosets import infoset_policy
+from gems_jax.policies.film import BoardPolicy, ConvPolicy, FilmPolicy
+from gems_jax.policies.networks import Critic, MlpPolicy, PolicyNetwork
+from gems_jax.types import Array, Game, PolicyOutput, PyTree, Shared
+
+
+class NetworkSettings(Protocol):
+    """What a method's settings say about its networks."""
+
+    @property
+    def policy(self) -> str: ...
+    @property
+    def policy_hidden(self) -> tuple[int, ...]: ...
+    @property
+    def policy_channels(self) -> int: ...
+    @property
+    def policy_kernel(self) -> int: ...
+    @property
+    def critic_hidden(self) -> tuple[int, ...]: ...
+    @property
+    def critic_channels(self) -> int: ...
+    @property
+    def critic_kernel(self) -> int: ...
+
+
+def policy_network(game: Game, settings: NetworkSettings) -> PolicyNetwork:
+    """Static, equal for equal arguments."""
+    size, kind, hidden = math.prod(game.observation_shape), settings.policy, settings.policy_hidden
+    if kind == "tabular":
+        return infoset_policy(game)
+    if kind == "mlp":
+        return MlpPolicy(size, game.num_actions, hidden, game.continuous)
+    if kind == "film":
+        return FilmPolicy(size, game.num_actions, hidden, game.continuous)
+    board = board_shape(game, f"policy={kind!r}")
+    if kind == "conv":
+        return ConvPolicy(board, game.num_actions, hidden, settings.policy_channels, settings.policy_kernel)
+    return BoardPolicy(board, game.num_actions, settings.policy_channels, getattr(game, "board_turns", 0))
+
+
+def critic_network(game: Game, settings: NetworkSettings, code_size: int) -> Critic:
+    """Static, equal for equal arguments. code_size: of the code that it takes beside the observation."""
+    if settings.critic_channels:
+        board_shape(game, f"critic_channels={settings.critic_channels}")
+    shape, channels = game.observation_shape, settings.critic_channels
+    return Critic(shape, code_size, settings.critic_hidden, channels, settings.critic_kernel)
+
+
+def board_shape(game: Game, setting: str) -> tuple[int, int, int]:
+    """The shape of the game's board; ValueError where it has none that `setting` could be for."""
+    shape = game.observation_shape
+    if len(shape) != 3 or game.continuous:
+        raise ValueError(
+            f"{setting} needs discrete actions and a board of shape (height, width, planes): {game.name} shows "
+            f"{shape}; use policy='film' or 'mlp', and critic_channels=0"
+        )
+    return shape
+
+
+@dataclasses.dataclass(frozen=True)
+class Unshared:
+    """A network without common parts: what a generated population would share, every policy has for itself."""
+
+    network: PolicyNetwork
+
+    def init(self, key: Array) -> PyTree:
+        """key: consumed."""
+        return without_sharing(self.network.init(key))
+
+    def __call__(self, phi: PyTree, observation: Array, legal: Array) -> PolicyOutput:
+        shapes = jax.eval_shape(self.network.init, jax.random.key(0))
+        marked = jax.tree.map(lambda node, own: Shared(own) if _shared(node) else own, shapes, phi, is_leaf=_shared)
+        return self.network(marked, observation, legal)
+
+    def temper(self, phi: PyTree, temperature: Array | float) -> PyTree:
+        return self.network.temper(phi, temperature)
+
+
+def unshared(network: PolicyNetwork) -> PolicyNetwork:
+    """The network itself where its policies have nothing in common anyway."""
+    return Unshared(network) if isinstance(network, (FilmPolicy, ConvPolicy, BoardPolicy)) else network
+
+
+def without_sharing(phi: PyTree) -> PyTree:
+    """Parameters for `unshared(network)` from those of the network."""
+    return jax.tree.map(lambda node: node.value if _shared(node) else node, phi, is_leaf=_shared)
+
+
+def _shared(node: object) -> bool:
+    return isinstance(node, Shared)

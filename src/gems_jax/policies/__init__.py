@@ -1,0 +1,1 @@
+"""Policies: networks and tables, the generator that emits them, and populations of them."""

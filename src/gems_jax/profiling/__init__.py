@@ -1,0 +1,1 @@
+"""What an iteration costs: predicted from settings, and measured."""

@@ -1,0 +1,228 @@
+"""What an iteration of GEMS costs, from its settings alone: how much is played and learned, operations, bytes, seconds.
+
+An iteration consists of five kinds of work, counted by `work`:
+
+    turns       of loops: a step of all games of a batch at once. Each launches its kernels, however few games there are
+    played      game steps that only a return is kept of, finished games of a batch that is not over yet included
+    recorded    game steps that are kept to learn from: fixed numbers of them, played or not
+    updates     gradient steps
+    learned     rows of experience (a step and a seat) that gradient steps look at, once for every look
+
+Seconds are linear in these: `seconds(work, rates)`, with rates measured on the machine (`benchmarks/cost_model.py`
+measures them from small settings and compares what they predict for larger ones). `traffic` says what a unit of work
+computes and moves, which is how rates are carried over to machines that are not at hand: see docs/scaling.md.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from gems_jax.config import GemsConfig
+from gems_jax.rollout.views import alike
+from gems_jax.types import Game, num_players, num_populations
+
+
+class Work(NamedTuple):
+    """Of one iteration, or of a part of it. As rates: seconds for one of each."""
+
+    turns: float = 0.0
+    played: float = 0.0
+    recorded: float = 0.0
+    updates: float = 0.0
+    learned: float = 0.0
+
+    def __add__(self, other: Any) -> Work:  # type: ignore[override]
+        return Work(*(one + two for one, two in zip(self, other, strict=True)))
+
+
+class Lengths(NamedTuple):
+    """Of episodes, in steps: the mean, and how long a batch takes until its last one is over."""
+
+    mean: float
+    longest: float
+
+
+def seconds(amount: Work, rates: Work) -> float:
+    return float(np.dot(amount, rates))
+
+
+def env_steps(game: Game, config: GemsConfig, lengths: Lengths, anchors: int) -> float:
+    """Useful game steps of an iteration with `anchors` per population: what `GemsMetrics.env_steps` counts."""
+    players, share = num_players(game), lengths.mean
+    per_anchor = config.estimator == "per_anchor"
+    apart = players * anchors * config.num_opponents * config.episodes * per_anchor
+    judged = players * config.pool_size(anchors) * config.oracle_opponents * config.oracle_episodes
+    protected = players * config.capacity * config.kl_opponents
+    whole = config.meta_steps * (apart + config.joint_episodes) + judged + protected
+    return whole * share + config.abr_steps * _lanes(game, config) * (config.abr_segment or share)
+
+
+def meta_work(game: Game, config: GemsConfig, lengths: Lengths) -> Work:
+    """Phases 1 and 2. Empty slots play, too: shapes are fixed."""
+    players, loops = num_players(game), _loops(game)
+    games = players * config.capacity * config.num_opponents * config.episodes * (config.estimator == "per_anchor")
+    joint = config.joint_episodes
+    turns = lengths.longest * (loops * (games > 0) + (joint > 0))
+    return _times(config.meta_steps, Work(turns=turns, played=(games + joint) * lengths.longest))
+
+
+def oracle_work(game: Game, config: GemsConfig, lengths: Lengths) -> Work:
+    """Phase 3."""
+    judged = num_players(game) * config.pool_size() * config.oracle_opponents * config.oracle_episodes
+    turns = lengths.longest * _loops(game) * config.oracle_rounds * (judged > 0)
+    return Work(turns=turns, played=judged * lengths.longest)
+
+
+def training_work(game: Game, config: GemsConfig, steps: int | None = None) -> Work:
+    """Phase 4 with `steps` ABR steps, by default the settings'."""
+    players, loops = num_players(game), _loops(game)
+    count = config.abr_steps if steps is None else steps
+    seats = game.num_seats / players  # that learn from a lane
+    protected = players * config.capacity * config.kl_opponents * game.max_steps
+    held = players * config.capacity * config.kl_states if config.kl_states else protected
+    long = config.abr_segment or game.max_steps
+    rows = _lanes(game, config) * long
+    shared = rows * seats * _kept(game, config)
+    # every gradient step looks at its share of the rows, and at all that the trust region holds
+    looked = config.abr_epochs * (shared + config.abr_minibatches * held * seats * (config.kl_protects != "batch"))
+    once = Work(
+        turns=long * loops, recorded=rows, updates=config.abr_epochs * config.abr_minibatches * loops, learned=looked
+    )
+    around = Work(turns=game.max_steps * loops, recorded=protected, learned=2.0 * held * seats)  # before and after
+    return _times(count, once) + around
+
+
+def work(game: Game, config: GemsConfig, lengths: Lengths) -> Work:
+    """Of one iteration."""
+    return meta_work(game, config, lengths) + oracle_work(game, config, lengths) + training_work(game, config)
+
+
+def _times(count: float, amount: Work) -> Work:
+    return Work(*(count * part for part in amount))
+
+
+def _loops(game: Game) -> int:
+    """Loops that play one after another: one for each population, where they are not alike."""
+    return 1 if alike(game) and game.num_seats > 1 else num_populations(game)
+
+
+def _lanes(game: Game, config: GemsConfig) -> int:
+    return num_players(game) * config.abr_anchors * config.abr_opponents * config.abr_episodes
+
+
+def _kept(game: Game, config: GemsConfig) -> float:
+    """The share of rows that a pass takes: with minibatches decisions only, and in turns one seat decides in a step."""
+    return 1.0 if config.abr_minibatches == 1 or game.simultaneous else 1.0 / game.num_seats
+
+
+# --- what a unit of work computes, moves and holds
+
+
+class Sizes(NamedTuple):
+    """Bytes of a position, a policy and a state; operations of a policy and of a critic on one observation."""
+
+    position: float
+    policy: float
+    state: float
+    acting: float
+    judging: float
+
+
+class Traffic(NamedTuple):
+    """Floating-point operations of the networks, and bytes read and written, of one unit each."""
+
+    flops: Work
+    bytes: Work
+
+
+def sizes(game: Game, config: GemsConfig) -> Sizes:
+    """By tracing: nothing is computed."""
+    hashed: Any = (game, config)  # a protocol does not say that games are hashable
+    return _sizes(*hashed)
+
+
+@functools.lru_cache(maxsize=256)
+def _sizes(game: Any, config: Any) -> Sizes:
+    from gems_jax.gems.step import init_gems, networks, population_of
+    from gems_jax.policies.population import materialise
+    from gems_jax.profiling.flops import flops
+
+    key = jax.random.key(0)
+    nets = networks(game, config)
+    state = jax.eval_shape(lambda k: init_gems(k, game, config), key)
+    policies = jax.eval_shape(lambda s: materialise(population_of(s, game, config), config.capacity), state)
+    place = jax.eval_shape(game.init, key)
+
+    def generate(s: Any) -> Any:
+        return nets.generator(jax.tree.map(lambda leaf: leaf[0], s.generator), s.anchors[0, 0])
+
+    def judge(s: Any, seen: Any) -> Any:
+        return nets.critic(jax.tree.map(lambda leaf: leaf[0], s.critic), seen, s.anchors[0, 0])
+
+    seen, legal = (jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype) for leaf in (place.observation, place.legal))
+    acting = flops(nets.generator.policy, jax.eval_shape(generate, state), seen, legal)
+    slots = num_populations(game) * config.capacity
+    return Sizes(_bytes(place), _bytes(policies) / slots, _bytes(state), acting, flops(judge, state, seen))
+
+
+def traffic(game: Game, config: GemsConfig) -> Traffic:
+    """A position is read and written twice in a step, by the game and by the turn of its seats; a gradient takes three
+    times the operations of what it is the gradient of, and passes over what it keeps three times."""
+    one = sizes(game, config)
+    step = 4.0 * one.position
+    row = _stored(game) + _activations(game, config)
+    return Traffic(
+        flops=Work(
+            played=game.num_seats * one.acting,
+            recorded=game.num_seats * one.acting,
+            learned=3.0 * (one.acting + one.judging),
+        ),
+        bytes=Work(played=step, recorded=step + 2.0 * _stored(game), updates=4.0 * one.state, learned=3.0 * row),
+    )
+
+
+def peak_bytes(game: Game, config: GemsConfig) -> float:
+    """About the most that one run of GEMS holds at once: its state, and the larger of playing and learning."""
+    one, players = sizes(game, config), num_players(game)
+    seats = game.num_seats / players
+    lane = 2.0 * one.position + 4.0 * game.max_steps * game.num_seats  # with the noise of its actions
+    meta = players * config.capacity * config.num_opponents * config.episodes * (config.estimator == "per_anchor")
+    meta += config.joint_episodes
+    pool = config.pool_size()
+    judged = players * pool * config.oracle_opponents * config.oracle_episodes
+    playing = max(meta * lane, judged * lane + players * pool * one.policy)
+    rows = _lanes(game, config) * (config.abr_segment or game.max_steps) * seats
+    protected = players * config.capacity * config.kl_opponents * game.max_steps * seats
+    kept = players * config.capacity * config.kl_states * seats if config.kl_states else protected
+    learning = protected * _stored(game) + (rows + kept) * (_stored(game) + _activations(game, config))
+    held = 3.0 * one.state + num_populations(game) * config.capacity * one.policy
+    return held + max(playing, learning)
+
+
+def _bytes(shapes: Any) -> float:
+    """Of a tree of shapes; keys count as the two words that they are."""
+    leaves = jax.tree.leaves(shapes)
+    return float(sum(math.prod(leaf.shape) * (getattr(leaf.dtype, "itemsize", 0) or 8) for leaf in leaves))
+
+
+def _stored(game: Game) -> float:
+    """Bytes of a row of experience: what a seat saw, what it was allowed to do, and a few numbers."""
+    return 4.0 * math.prod(game.observation_shape) + _actions(game) + 24.0
+
+
+def _activations(game: Game, config: GemsConfig) -> float:
+    """Bytes that the gradient of a row keeps: outputs and hidden layers of the policy and of the critic."""
+    board = config.policy in ("board", "conv")
+    squares = math.prod(game.observation_shape[:2]) if board and len(game.observation_shape) == 3 else 1
+    hidden = sum(config.policy_hidden) + squares * config.policy_channels * board + sum(config.critic_hidden)
+    return 4.0 * (4.0 * _actions(game) + 2.0 * hidden)
+
+
+def _actions(game: Game) -> int:
+    count: Any = getattr(game, "num_actions", 0) or getattr(game, "action_size", 1)
+    return int(count)

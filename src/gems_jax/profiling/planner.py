@@ -1,0 +1,101 @@
+"""Settings that fit a time: the phases of GEMS are measured at a few sizes, and their sizes set in proportion.
+
+    seconds of an iteration = meta_steps * estimate + oracle / oracle_period + protect + abr_steps * step
+
+with an anchor in every slot: earlier iterations are not slower.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+
+from gems_jax.accelerator.compile import program
+from gems_jax.config import GemsConfig
+from gems_jax.gems.state import init_gems
+from gems_jax.profiling.phase_times import META, ORACLE, TRAINING, all_active, phase_programs, seconds_of
+from gems_jax.types import Game
+
+SCALED = ("num_opponents", "mixture_samples", "mutations", "randoms", "oracle_opponents", "abr_steps")
+
+
+class Rates(NamedTuple):
+    """Seconds of one unit of each phase at the settings that were measured."""
+
+    estimate: float  # of one meta-strategy update
+    oracle: float  # of one call
+    protect: float  # of a training without steps
+    step: float  # of one ABR step
+
+
+def measure_rates(game: Game, config: GemsConfig, seconds: float) -> Rates:
+    """Compile the phases with a traced number of steps, then run them in turns for about `seconds`."""
+    key_init, key_fill, key = jax.random.split(jax.random.key(0), 3)
+    state = jax.jit(lambda k, f: all_active(init_gems(k, game, config), f))(key_init, key_fill)
+    phases = phase_programs(game, config)
+    key_meta, key_oracle, key_train = jax.random.split(key, 3)
+    meta: Any = program(phases[META]).lower(state, key_meta, None, 1).compile()
+    solution = meta(state, key_meta, None, 1)
+    oracle: Any = program(phases[ORACLE]).lower(state, key_oracle, solution).compile()
+    found = oracle(state, key_oracle, solution)
+    training: Any = program(phases[TRAINING]).lower(state, key_train, found, 1).compile()
+    jax.block_until_ready(training(state, key_train, found, 1))
+    units: dict[str, Callable[[], float]] = {
+        "estimate": lambda: seconds_of(meta, state, key_meta, None, 1)[0],
+        "oracle": lambda: seconds_of(oracle, state, key_oracle, solution)[0],
+        "one": lambda: seconds_of(training, state, key_train, found, 1)[0],
+        "three": lambda: seconds_of(training, state, key_train, found, 3)[0],
+    }
+    taken: dict[str, list[float]] = {name: [] for name in units}
+    end = time.perf_counter() + seconds
+    while not taken["three"] or time.perf_counter() < end:
+        for name, unit in units.items():
+            taken[name].append(unit())
+    best = {name: min(values) for name, values in taken.items()}  # what disturbs a measurement only makes it longer
+    step = max((best["three"] - best["one"]) / 2, 1e-9) if config.abr_steps else 0.0
+    return Rates(best["estimate"], best["oracle"], max(best["one"] - step, 0.0), step)
+
+
+def iteration_seconds(rates: Rates, measured: GemsConfig, config: GemsConfig) -> float:
+    """Of an iteration with other settings than those measured: each phase costs in proportion to what it plays."""
+    apart = measured.num_opponents * measured.capacity * measured.episodes
+    joint = measured.joint_episodes
+    now = config.num_opponents * config.capacity * config.episodes + config.joint_episodes
+    pool = max(measured.pool_size() * measured.oracle_opponents, 1)
+    judged = config.pool_size() * config.oracle_opponents
+    estimating = config.meta_steps * rates.estimate * now / (apart + joint)
+    judging = rates.oracle * judged / pool / config.oracle_period
+    return estimating + judging + rates.protect + config.abr_steps * rates.step
+
+
+def scaled(config: GemsConfig, factor: float) -> GemsConfig:
+    """About `factor` times the work in every phase: episodes, the pool by its root and its episodes by the rest, steps.
+
+    What is 0 stays 0, what is more stays at least 1.
+    """
+    root = factor**0.5
+    by = {"mutations": root, "randoms": root, "oracle_opponents": root}
+
+    def size(name: str) -> int:
+        value = getattr(config, name)
+        return max(1, round(value * by.get(name, factor))) if value else 0
+
+    sizes = {name: size(name) for name in SCALED}
+    sizes["oracle_opponents"] = max(sizes["oracle_opponents"], config.oracle_rounds)
+    pool = sizes["mutations"] + sizes["randoms"]
+    if pool and pool < config.anchors_per_call:
+        sizes["mutations"] += config.anchors_per_call - pool
+    return config.replace(**sizes)
+
+
+def fit(rates: Rates, config: GemsConfig, seconds: float) -> GemsConfig:
+    """The settings whose iteration takes about `seconds`, by bisection; the smallest where even they take longer."""
+    low, high = 1e-4, 1e4
+    for _ in range(60):
+        middle = (low * high) ** 0.5
+        fits = iteration_seconds(rates, config, scaled(config, middle)) <= seconds
+        low, high = (middle, high) if fits else (low, middle)
+    return scaled(config, low)

@@ -1,0 +1,217 @@
+"""Anytime and Efficient PSRO: meta-games that are restricted for one side only.
+
+For every population q the game in which q mixes its policies and the opponent may do anything is solved
+(`extensive/restricted.py`); the mixture is what q plays. No payoff table is needed, and what is reported can only get
+better with more policies, up to the inner solver's gap: NashConv of the profile is the least that the populations
+allow (the population exploitability).
+
+    apsro   the best response to the others' mixture joins                                      (McAleer et al. 2022)
+            With inner="lp" this is the exact form, Anytime Double Oracle (ADO).
+    epsro   the opponent's own (averaged) strategy in that game joins                               (Zhou et al. 2022)
+            A reconstruction: the constants of the inner loop are this project's, and so is the line between the two.
+
+With exact responses the inner games are solved on the tree. With PPO they are learned (`psro/contest.py`): the
+opponent is a network, q's mixture follows multiplicative weights on what the network earned from each policy, and
+what joins is that network (EPSRO), or the same network after more rounds against q's averaged mixture (APSRO). The
+network and the weights continue from iteration to iteration. The network has an entropy bonus: without one it
+saturates on the first cycle that it enters, the weights answer a policy that no longer learns, and the averaged mixture
+is exploitable although the population holds an equilibrium (rock-paper-scissors: NashConv 0.8 to 1.9 of 2).
+
+Two-player zero-sum games.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from gems_jax.config import ABOVE_ZERO, OPEN_SHARE, choice, real, size
+from gems_jax.extensive.infosets import tables_of
+from gems_jax.extensive.restricted import inner_gap, no_regret, opponent_sums, plan_table, restricted_equilibrium
+from gems_jax.extensive.values import GameTree, build_tree
+from gems_jax.policies.population import StackedPolicies
+from gems_jax.psro.budget import Pace, new_pace, rounds_of, settle
+from gems_jax.psro.contest import (
+    ContestSettings,
+    Weights,
+    anneal_learning,
+    annealing,
+    carry_weights,
+    contest,
+    initial_weights,
+)
+from gems_jax.psro.cost import Cost, ExplicitMetrics, explicit_metrics
+from gems_jax.psro.ppo import ppo_oracle, training_cost
+from gems_jax.psro.responses import Mixture, Oracle, exact, exact_oracle, policy_params
+from gems_jax.psro.settings import learning_of
+from gems_jax.psro.store import Store, append, chosen_mixture, new_store, pad_slots, room, running_mean, widen
+from gems_jax.types import Array, Game, Profile, PyTree, Solver, nbytes, num_players, num_populations, struct
+
+
+@struct
+class AnytimeConfig(ContestSettings):
+    """Settings of Anytime and Efficient PSRO."""
+
+    capacity: int = size(8)
+    """Policies per population that there is room for at first; doubled whenever that is full."""
+    newcomer: Literal["response", "unrestricted"] = choice("response")
+    """Who joins: the best response to the others' mixture (APSRO), or the unrestricted strategy itself (EPSRO)."""
+    inner: Literal["lp", "mwu", "rm_plus"] = choice("lp")
+    """How a restricted game is solved exactly: a linear program, or a no-regret rule against best responses."""
+    inner_steps: int = size(1000)
+    """Steps of the no-regret rule."""
+    step_size: float = real(0.1, ABOVE_ZERO)
+    """Step size of the rule mwu, in units of the game's returns (exact form)."""
+    response_fraction: float = real(0.25, OPEN_SHARE)
+    """Fraction of an iteration's rounds in which the best response is learned; the rest solves the restricted games."""
+    ties: Literal["robust", "random", "novel", "lowest"] = choice("robust")
+    """Exact responses that tie: how one is chosen (see psro/responses.py)."""
+
+
+APSRO = AnytimeConfig(inherit=True, entropy_weight=0.02, retained=0.93)
+EPSRO = APSRO.replace(newcomer="unrestricted", inner="mwu", weight_step=8.0)
+
+
+@struct
+class AnytimeState:
+    store: Store
+    sigma: Array  # [P, K]
+    sigma_average: Array  # [P, K], over the iterations so far
+    learner: PyTree  # [P, ...], the unrestricted strategies of the last meta-games
+    weights: Weights | tuple[()]  # [P, K], of the last meta-games; () in the exact form
+    pace: Pace
+    step: Array  # [] int32
+
+
+@partial(jax.jit, static_argnames=("population", "rule", "num_steps"))
+def _approach(
+    tree: GameTree, tables: Array, active: Array, step_size: Array, population: int, rule: str, num_steps: int
+) -> tuple[Array, Array, Array]:
+    """sigma [K], plan [Q] and the gap [] of the game restricted to `tables` [K, I, A], by a no-regret rule."""
+    sums = jax.vmap(lambda table: opponent_sums(tree, table, population))(tables)
+    sigma, plan = no_regret(tree, sums, active, rule, num_steps, step_size)
+    return sigma, plan, inner_gap(tree, sums, active, sigma, plan)
+
+
+class Inner(NamedTuple):
+    """The solved games of all populations."""
+
+    sigma: Array  # [P, K], of the restricted sides
+    learner: PyTree  # [P, ...], of the others
+    gap: Array | float  # [], what the sides could still gain; 0 where it is not known
+    cost: Cost
+    weights: Weights | tuple[()] = ()  # [P, K], of the restricted sides; () in the exact form
+
+
+# (key, policies, active, the state before, rounds)
+Solve = Callable[[Array, StackedPolicies, Array, "AnytimeState", int], Inner]
+
+
+def solve_exactly(game: Game, config: AnytimeConfig) -> Solve:
+    """Inner games on the tree; learners are tabular policies."""
+    tree = build_tree(game)
+    populations, iterated = tree.num_populations, config.inner != "lp"
+
+    def solve(key: Array, policies: StackedPolicies, active: Array, state: AnytimeState, rounds: int) -> Inner:
+        del key, state, rounds
+        tables, sigmas, strategies, gaps = tables_of(game, policies), [], [], []
+        for population in range(populations):
+            inner = (tables[population], active[population])
+            if iterated:
+                step_size = jnp.float32(config.step_size)
+                sigma, plan, gap = _approach(tree, *inner, step_size, population, config.inner, config.inner_steps)
+            else:
+                sigma, plan, gap = restricted_equilibrium(tree, *inner, population)
+            sigmas.append(sigma)
+            gaps.append(gap)
+            strategies.append(plan_table(tree, plan))
+        # who faces population 0 plays the seat of the last one
+        walks = int(active.sum()) + populations * (config.inner_steps if iterated else 0)
+        learners = policy_params(game, jnp.stack(strategies[::-1]))
+        return Inner(jnp.stack(sigmas), learners, jnp.stack(gaps).sum(), Cost(tree_walks=walks))
+
+    return solve
+
+
+def solve_by_learning(game: Game, config: AnytimeConfig, oracle: Oracle) -> Solve:
+    """Inner games by episodes; learners are fresh ones in every iteration, or the last ones."""
+    learning = learning_of(config, game)
+
+    def solve(key: Array, policies: StackedPolicies, active: Array, state: AnytimeState, rounds: int) -> Inner:
+        key_first, key_play = jax.random.split(key)
+        start = state.learner if config.inherit else oracle.first(key_first)
+        factor = annealing(config, int(state.step))
+        assert isinstance(state.weights, Weights)
+        weights = carry_weights(state.weights, active, config.warm_start, config.retained)
+        student, weights, metrics = contest(
+            key_play, game, anneal_learning(learning, factor), jnp.int32(rounds), policies, active, start,
+            config.weight_step * factor, config.floor, weights,
+        )  # fmt: skip
+        return Inner(weights.average, student, 0.0, training_cost(learning, metrics, rounds), weights)
+
+    return solve
+
+
+def anytime_solver(game: Game, config: AnytimeConfig) -> Solver:
+    """APSRO or EPSRO. Its step runs in Python."""
+    if num_players(game) != 2 or not game.zero_sum:
+        raise ValueError(f"anytime methods are for two-player zero-sum games: {game.name!r} is not one; use psro")
+    config = config.for_game(game)
+    if config.oracle == "exact":
+        oracle, solve = exact(game, exact_oracle(game, config.ties)), solve_exactly(game, config)
+    else:
+        oracle = ppo_oracle(game, learning_of(config, game))
+        solve = solve_by_learning(game, config, oracle)
+    everyone, responds = np.ones(num_populations(game), bool), config.newcomer == "response"
+
+    def policies(store: Store) -> StackedPolicies:
+        return StackedPolicies(store.params, oracle.network)
+
+    def init(key: Array) -> AnytimeState:
+        learner = oracle.first(key)
+        store = new_store(jax.tree.map(lambda leaf: leaf[:, None], oracle.policy(learner)), config.capacity)
+        sigma = store.active.astype(jnp.float32)
+        weights = () if config.oracle == "exact" else initial_weights(store.active)
+        return AnytimeState(store, sigma, sigma, learner, weights, new_pace(game, config), jnp.int32(0))
+
+    def step(state: AnytimeState, key: Array) -> tuple[AnytimeState, ExplicitMetrics]:
+        key_respond, key_solve = jax.random.split(key)
+        before, rounds = int(state.step), int(rounds_of(state.pace, config))
+        if responds or before == 0:
+            spent = max(round(rounds * float(config.response_fraction)), 1)
+            mixture = Mixture(policies(state.store), state.store.active, state.sigma)
+            response = oracle.respond(key_respond, mixture, state.learner, rounds=spent)
+            newcomers, cost = response.params, response.cost
+        else:
+            newcomers, cost, spent = oracle.policy(state.learner), Cost(), 0
+        left = max(rounds - spent, 1)
+        wide = _widened(state, room(state.store))
+        store, _ = append(wide.store, newcomers, everyone)
+        inner = solve(key_solve, policies(store), store.active, state, left)
+        average, cost = running_mean(wide.sigma_average, inner.sigma, before), cost.plus(inner.cost)
+        metrics = explicit_metrics(
+            cost,
+            store.active,
+            parameter_bytes=nbytes((store.params, inner.learner)),
+            meta_bytes=nbytes((inner.sigma, average, store.active, inner.weights)),
+            restricted_gap=inner.gap,
+        )
+        pace = settle(state.pace, config, spent + left, cost.training_steps, cost.env_steps)
+        return AnytimeState(store, inner.sigma, average, inner.learner, inner.weights, pace, state.step + 1), metrics
+
+    def profile(state: AnytimeState, which: str = "iterate") -> Profile:
+        return Profile(policies(state.store), chosen_mixture(which, state.sigma, state.sigma_average))
+
+    return Solver(init, step, profile, jittable=False)
+
+
+def _widened(state: AnytimeState, capacity: int) -> AnytimeState:
+    sigma, average = (pad_slots(mixture, capacity, (1,)) for mixture in (state.sigma, state.sigma_average))
+    return state.replace(  # type: ignore[attr-defined]
+        store=widen(state.store, capacity), sigma=sigma, sigma_average=average
+    )

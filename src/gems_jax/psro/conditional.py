@@ -1,0 +1,188 @@
+"""One network for many policies: a policy is conditioned on the mixture that it trains against, a row of a graph.
+
+The network is a generator of the families that GEMS has, whose code is the row. A round of learning plays several rows
+at a time, each against opponents drawn from it, and all of them move the one network.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from gems_jax.accelerator.prng import stream
+from gems_jax.estimation.monte_carlo import draw_opponents
+from gems_jax.host.stages import compiled
+from gems_jax.learning import ppo as best_response
+from gems_jax.learning.batches import Experience, Learner, collect_against
+from gems_jax.learning.networks import critic_network, policy_network, without_sharing
+from gems_jax.learning.ppo import TrainMetrics
+from gems_jax.policies.networks import Critic, Hypernetwork
+from gems_jax.policies.population import StackedPolicies
+from gems_jax.psro.ppo import Student, train_options
+from gems_jax.psro.settings import Learning
+from gems_jax.rollout.views import players_of, view
+from gems_jax.types import Array, Game, PyTree, struct
+
+
+class RowNets(NamedTuple):
+    """Networks conditioned on a row, and how they are conditioned, averaged and trained. Static."""
+
+    generator: Hypernetwork
+    critic: Critic
+    bandwidth: float = 0.0
+    decay: float = 0.0
+    momentum: float = 0.9
+
+    def policy(self, theta: PyTree, row: Array) -> PyTree:
+        """Parameters of the policy that answers the mixture `row` [N]."""
+        code = fourier_features(row, self.generator.latent_dim, self.bandwidth) if self.bandwidth else row
+        return without_sharing(self.generator(theta, code))
+
+
+@struct
+class RowStudent:
+    """The learner of all rows, and the average over time of its generator, which is what the slots play."""
+
+    student: Student  # "policy" is the generator
+    mean: PyTree  # of the generator
+    rounds: Array  # [] float32, that were averaged so far
+
+
+def fourier_features(row: Array, count: int, bandwidth: float) -> Array:
+    """Maps a mixture [N] to random Fourier features [count] of norm about 1, the same ones for every call.
+
+    The product of the features of two rows is about exp(-|row - other|^2 / (2 bandwidth^2)): rows that are further
+    apart than the bandwidth have nearly orthogonal features, so a gradient step on one leaves the other alone.
+    """
+    key_waves, key_phases = jax.random.split(jax.random.key(0))
+    waves = jax.random.normal(key_waves, (count, row.shape[-1])) / bandwidth
+    phases = jax.random.uniform(key_phases, (count,), maxval=2 * jnp.pi)
+    return jnp.sqrt(2.0 / count) * jnp.cos(waves @ row + phases)
+
+
+def row_networks(
+    game: Game,
+    learning: Learning,
+    slots: int,
+    hidden: tuple[int, ...],
+    features: int = 0,
+    bandwidth: float = 0.0,
+    decay: float = 0.0,
+    momentum: float = 0.9,
+) -> RowNets:
+    """Builds the generator and the critic of rows over `slots` slots.
+
+    Args:
+        game: the symmetric game.
+        learning: settings without `auto`.
+        slots: N, the length of a row.
+        hidden: hidden widths of the generator.
+        features: Fourier features of a row that the generator sees; 0: the row itself.
+        bandwidth: of these features.
+        decay: of the generator's average over rounds.
+        momentum: b1 of Adam.
+    """
+    generator = Hypernetwork(policy_network(game, learning), features or slots, hidden)
+    return RowNets(generator, critic_network(game, learning, slots), bandwidth if features else 0.0, decay, momentum)
+
+
+def new_row_student(key: Array, nets: RowNets, learning: Learning, scale: float = 0.1) -> RowStudent:
+    """Fresh networks whose rows differ by logits of about `scale`. key: consumed."""
+    key_policy, key_critic = jax.random.split(key)
+    params = {"policy": nets.generator.init(key_policy, scale), "critic": nets.critic.init(key_critic)}
+    student = Student(params, best_response.fresh_optimizers(params, learning.gradient_clip))
+    return RowStudent(student, params["policy"], jnp.float32(0.0))
+
+
+def shrink_rows(learner: RowStudent, factor: Array | float) -> RowStudent:
+    """Multiplies by `factor` what the trained generator adds to its base. The average stays as it is."""
+    theta = learner.student.params["policy"]
+    theta = {**theta, "output": factor * theta["output"]}
+    student = Student({**learner.student.params, "policy": theta}, learner.student.opt_state)
+    return RowStudent(student, learner.mean, learner.rounds)
+
+
+def average_rounds(mean: PyTree, theta: PyTree, rounds: Array, decay: float) -> PyTree:
+    """The plain mean of the first 1 / (1 - decay) rounds, and an exponential average with `decay` from then on."""
+    rate = jnp.maximum(1.0 - decay, 1.0 / (rounds + 1.0))
+    return jax.tree.map(lambda old, new: old + rate * (new - old), mean, theta)
+
+
+def random_rows(key: Array, rows: Array, basis: Array, share: Array | float) -> Array:
+    """The rows [n, N], each with probability `share` replaced by a uniform draw from the mixtures of the slots of
+    `basis` [N] bool. key: consumed."""
+    key_coin, key_draw = jax.random.split(key)
+    draws = jax.random.exponential(key_draw, rows.shape) * basis[None]  # a Dirichlet of ones, but for their sum
+    return jnp.where(
+        jax.random.uniform(key_coin, (len(rows), 1)) < share, draws / draws.sum(axis=1, keepdims=True), rows
+    )
+
+
+@compiled(static_argnames=("symmetric", "nets", "rows"))
+def train_rows(
+    key: Array,
+    symmetric: Game,
+    learning: Learning,
+    rounds: Array,
+    nets: RowNets,
+    rows: int,
+    learner: RowStudent,
+    opponents: StackedPolicies,
+    graph: Array,
+    trained: Array,
+    anything: Array | float = 0.0,
+    basis: Array | None = None,
+) -> tuple[RowStudent, TrainMetrics]:
+    """`rounds` rounds on `rows` rows of the graph [N, N] at a time, of those that are `trained` [N]. key: consumed.
+
+    With a `basis` [N] a share `anything` of the rows are any mixtures of its slots instead (`random_rows`).
+    """
+    views = tuple(view(symmetric, player) for player in players_of(symmetric, 0))
+    networks = Learner(
+        policy=lambda params, row: nets.policy(params["policy"], row),
+        value=lambda params, row, seen: nets.critic(params["critic"], seen, row),
+        apply=opponents.apply,
+    )
+    each = max(learning.opponents // rows, 1)
+    draw = partial(draw_opponents, game=views[0], shape=(each,), stratified=True)
+
+    def experience(k: Array, params: PyTree, carry: PyTree) -> tuple[list[Experience], PyTree]:
+        key_rows, *keys = jax.random.split(k, 1 + len(views))
+        if basis is not None:
+            key_rows, key_any = jax.random.split(key_rows)
+        played = graph[jax.random.choice(key_rows, len(graph), (rows,), p=trained / trained.sum())]
+        if basis is not None:
+            played = random_rows(key_any, played, basis, anything)
+        batches = []
+        for view_key, place in zip(keys, views, strict=True):
+            key_draw, key_play = jax.random.split(view_key)
+            mixtures = jnp.log(played)[:, None]  # [rows, 1, N]
+            indices = jax.vmap(lambda q, sigma: draw(q, log_sigma=sigma))(jax.random.split(key_draw, rows), mixtures)
+            batches.append(
+                collect_against(
+                    key_play, place, networks, params, played, opponents, indices, episodes=learning.episodes,
+                    discount=learning.discount, decay=learning.gae_lambda,
+                )
+            )  # fmt: skip
+        mean, count = carry
+        return batches, (average_rounds(mean, params["policy"], count, nets.decay), count + 1.0)
+
+    options = train_options(views[0], learning)
+    if learning.policy == "tabular":  # tables have no features in common: a shared part would only drag rows along
+        rate = options["learning_rate"]["policy"]
+        options["learning_rate"]["policy"] = {"layers": rate, "output": rate, "base": jnp.zeros_like(rate)}
+    params, opt_state, metrics = best_response.train(
+        stream(key),
+        learner.student.params,
+        learner.student.opt_state,
+        experience=experience,
+        learner=networks,
+        steps=rounds,
+        momentum=nets.momentum,
+        carry=(learner.mean, learner.rounds),
+        **options,
+    )
+    return RowStudent(Student(params, opt_state), *metrics.carry), metrics._replace(carry=())

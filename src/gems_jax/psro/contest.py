@@ -1,0 +1,188 @@
+"""A learner against a mixture that learns too: games restricted for one side only, by episodes.
+
+The restricted side mixes the policies that it holds by multiplicative weights on what the learner earned from each of
+them. The learner is a network, which may play anything. The averaged mixture is the restricted side's answer.
+
+Both sides approach the equilibrium by no-regret learning, so the averaged mixture is exploitable by at most the sum of
+their average regrets. A hundred rounds are too few for that sum to be small if every iteration starts afresh. Hence
+the constants of the inner loop, which are this project's:
+
+    weights     continue from iteration to iteration: the last average with probability `warm_start`, uniform else
+    average     linear in the round, and it keeps a fraction `retained` of the age that it had in the last iteration
+    step sizes  of both sides fall with the iteration t as t ** -anneal, since the games differ by one policy only
+    entropy     of the learner, so that a learner that is inherited does not saturate
+
+What a policy costs is a ratio of discounted sums (earnings over episodes), so that a policy that is rarely met is not
+judged by a single episode. A fraction `floor` of all opponents is drawn uniformly, so that every policy is met.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from gems_jax.accelerator.prng import stream
+from gems_jax.config import ABOVE_ZERO, NON_NEGATIVE, SHARE, choice, real
+from gems_jax.host.stages import compiled
+from gems_jax.learning import ppo as best_response
+from gems_jax.learning.batches import Experience
+from gems_jax.learning.ppo import TrainMetrics
+from gems_jax.meta import simplex
+from gems_jax.policies.population import StackedPolicies
+from gems_jax.psro.ppo import NO_CODE, Student, networks, plain_learner, source_of, train_options
+from gems_jax.psro.settings import ExplicitSettings, Learning
+from gems_jax.psro.store import pad_slots
+from gems_jax.rollout.views import View, each_population, rotate
+from gems_jax.types import Array, Game, PyTree, num_populations, struct
+
+_MEMORY = 0.7  # discount of earnings and episodes, from round to round
+
+
+@struct
+class ContestSettings(ExplicitSettings):
+    """How a mixture answers its opponent."""
+
+    inherit: bool = choice(False)
+    """Learners continue from iteration to iteration instead of starting afresh."""
+    weight_step: float = real(4.0, ABOVE_ZERO)
+    """Step size of multiplicative weights in the first iteration, for returns scaled to [0, 1] (learned form)."""
+    anneal: float = real(0.5, NON_NEGATIVE)
+    """Exponent by which the step sizes of learner and weights fall with the iteration (learned form)."""
+    warm_start: float = real(0.9, SHARE)
+    """Fraction of the first mixture of an iteration that is the last average; the rest is uniform (learned form)."""
+    retained: float = real(0.9, SHARE)
+    """Fraction of its age that the averaged mixture keeps from one iteration to the next (learned form)."""
+    floor: float = real(0.1, SHARE)
+    """Fraction of a learner's opponents that are drawn uniformly from all policies."""
+
+
+class Weights(NamedTuple):
+    """The restricted side: [K] each and age [], or [P, K] and [P] of all populations."""
+
+    log_weight: Array  # of the current mixture
+    earned: Array  # discounted sum of what the learner earned from each policy, returns scaled to [0, 1]
+    met: Array  # discounted number of episodes against each policy
+    average: Array  # the mixtures so far, averaged with weights that are linear in the round
+    age: Array  # rounds that the average counts
+
+    @property
+    def cost(self) -> Array:
+        """Mean return [K] of the learner against each policy; against policies not met, that against all."""
+        overall = self.earned.sum() / jnp.maximum(self.met.sum(), 1.0)
+        return jnp.where(self.met > 0, self.earned / jnp.where(self.met > 0, self.met, 1.0), overall)
+
+
+def initial_weights(active: Array) -> Weights:
+    """Return uniform weights of all populations over their active policies [P, K], with an average of age 0."""
+    uniform, zero = jax.vmap(simplex.masked_uniform)(active), jnp.zeros(active.shape)
+    return Weights(jnp.log(uniform), zero, zero, uniform, jnp.zeros(len(active)))
+
+
+def carry_weights(
+    weights: Weights, active: Array, warm_start: Array | float = 0.9, retained: Array | float = 0.9
+) -> Weights:
+    """Start the weights of the next iteration from those of the last.
+
+    Args:
+        weights: of the last iteration, [P, J] with J <= K.
+        active: the policies held now, [P, K].
+        warm_start: fraction of the first mixture that is the last average; the rest is uniform over `active`.
+        retained: fraction of the average's age that is kept.
+
+    Returns:
+        Weights [P, K] with empty sums of earnings, because the learner may be another.
+    """
+    fresh = initial_weights(active)
+    average = pad_slots(weights.average, active.shape[1], (1,))
+    first = warm_start * average + (1 - warm_start) * fresh.average
+    return fresh._replace(log_weight=jnp.log(first), average=average, age=weights.age * retained)
+
+
+def update_weights(weights: Weights, active: Array, earned: Array, faced: Array, step_size: Array | float) -> Weights:
+    """Run one round of multiplicative weights against the learner.
+
+    Args:
+        weights: of one population, [K].
+        active: the policies that may be mixed, [K].
+        earned: the learner's return of every episode, scaled to [0, 1], [n].
+        faced: the policy that it met in every episode, [n] int.
+        step_size: of the update log w -= step_size * cost.
+
+    Returns:
+        The next weights. The average takes in the mixture that these episodes were drawn from, before the update:
+        round t of age t counts in proportion to t.
+    """
+    met = jax.nn.one_hot(faced, len(active))  # [n, K]
+    age = weights.age + 1.0
+    mixture = jnp.exp(weights.log_weight)
+    seen = weights._replace(
+        earned=_MEMORY * weights.earned + jnp.einsum("n,nk->k", earned, met),
+        met=_MEMORY * weights.met + met.sum(axis=0),
+        average=weights.average + (mixture - weights.average) * 2.0 / (age + 1.0),
+        age=age,
+    )
+    return seen._replace(log_weight=simplex.masked_log_softmax(weights.log_weight - step_size * seen.cost, active))
+
+
+def annealing(config: ContestSettings, iteration: int) -> float:
+    """Return the factor (1 + iteration) ** -anneal of step sizes; iterations count from 0."""
+    return float((1.0 + iteration) ** -float(config.anneal))
+
+
+def anneal_learning(learning: Learning, factor: float) -> Learning:
+    """Return the settings with the learning rate of the policy multiplied by `factor`."""
+    return learning.replace(learning_rate=learning.learning_rate * factor)
+
+
+@compiled(static_argnames=("game",))
+def contest(
+    key: Array,
+    game: Game,
+    learning: Learning,
+    rounds: Array,
+    policies: StackedPolicies,
+    active: Array,
+    student: Student,
+    step_size: Array | float,
+    floor: Array | float,
+    weights: Weights,
+) -> tuple[Student, Weights, TrainMetrics]:
+    """`rounds` rounds of every population's learner against the others' policies, [P, K] active. key: consumed.
+
+    Every population's mixture against the other's learner goes on from `weights` [P, K]. Returns the learners, the
+    weights, and metrics. Two-player games; rounds are of whole episodes.
+    """
+    shared = num_populations(game) == 1
+
+    def one(views: tuple[View, ...], p: Array | int, own_key: Array) -> tuple[Student, Weights, TrainMetrics]:
+        own = jax.tree.map(lambda leaf: leaf[p], student)
+        learner = plain_learner(networks(game, learning))
+        held = rotate(active, p)[-1]  # the opponent's population comes last
+        alike = simplex.masked_uniform(held)
+        source = source_of(views, learner, learning.replace(segment=0), rotate(policies, p), jnp.log(rotate(active, p)))
+
+        def experience(k: Array, params: PyTree, weights: Weights) -> tuple[list[Experience], Weights]:
+            sigma = jnp.log((1 - floor) * jnp.exp(weights.log_weight) + floor * alike)
+            mixed = source.log_sigma.at[-1].set(sigma)
+            batches, _ = source._replace(log_sigma=mixed).one_round(k, params, NO_CODE, [])
+            earned = jnp.concatenate([batch.earned.reshape(-1) for batch in batches])
+            faced = jnp.concatenate([batch.faced[..., 1].reshape(-1) for batch in batches])
+            return batches, update_weights(weights, held, earned, faced, step_size)
+
+        params, opt_state, metrics = best_response.train(
+            own_key,
+            own.params,
+            own.opt_state,
+            experience=experience,
+            learner=learner,
+            steps=rounds,
+            carry=jax.tree.map(lambda leaf: rotate(leaf, p)[-1], weights),
+            **train_options(views[0], learning),
+        )
+        return Student(params, opt_state), metrics.carry, metrics._replace(carry=())
+
+    keys = jax.random.split(stream(key), num_populations(game))
+    students, faced, metrics = each_population(game, one, keys)
+    return students, faced if shared else jax.tree.map(lambda leaf: leaf[::-1], faced), metrics

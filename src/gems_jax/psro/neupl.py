@@ -1,0 +1,356 @@
+"""Neural population learning (NeuPL): a fixed number of policies, all of them best responses in training at once.
+
+N slots play a symmetric zero-sum game. Row i of the *interaction graph* Sigma [N, N] is the mixture that slot i trains
+against, over the slots before it, and the graph is solved again from current payoffs U as the slots move:
+
+    psro         Sigma[0] = 0,  Sigma[i, :i] = Nash(U[:i, :i])
+    fictitious   Sigma[i, :i] = 1 / i
+    self_play    Sigma[i] = 1 / N, with itself
+    cycle        Sigma[i, i - 1] = 1 (slot 0 against the last)
+
+A policy is conditioned on its row, not on its number: slots with equal rows are one policy, and only different rows
+are trained. A row of zeros is the sink, the initial policy, never trained. The profile is the Nash mixture of all
+slots. Games with two seats are made symmetric by letting the policies play either.                 (Liu et al. 2022)
+
+Simplex-NeuPL trains the network on *any* mixture besides: a share `simplex` of what is played is against uniform draws
+from the mixtures of the slots, so that it answers every opponent prior, not those of the graph alone.
+                                                                                                    (Liu et al. 2022b)
+
+With exact learners, for enumerable games, a slot is a table that moves a share `rate` towards an exact best response
+in every update, and U is exact. With PPO one network is trained on all rows, as in the original: a generator of the
+families that GEMS has, linear in Fourier features of the row. Opponents are the slots as they stood at the last
+solution of the graph, the sink is kept apart, and U is measured. Slots with nothing to gain, such as answers to an
+equilibrium, feel no gradient of their own, and whatever they share with other slots drags them along until the whole
+population is one policy that chases itself. Four settings prevent it: rows further apart than `bandwidth` share
+nearly nothing, entropy holds such slots at mixed play until rows have settled (`entropy_decay`), slots play the average
+of the network over rounds (`decay`), and the network forgets rows that are gone (`shrink`). Entries of U average
+earlier measurements of slots whose rows have not changed (`retain`). An equilibrium of the slots need not be one of
+the game, and noise in U chooses among many: a mixture is kept while no slot measurably gains against it (`tolerance`,
+`keep_mixtures`), so that a slot has the time to learn its answer, and slots with nothing to gain join no mixture.
+These, the population size, when to solve the graph, how slots move and the use of PPO (the original has MPO) are this
+project's choices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from gems_jax.config import CONFIDENCE, NON_NEGATIVE, OPEN_SHARE, SHARE, choice, real, size, widths
+from gems_jax.extensive.infosets import infoset_policy
+from gems_jax.extensive.values import GameTree, build_tree, tied_actions, uniform_table
+from gems_jax.learning.networks import unshared
+from gems_jax.policies.population import StackedPolicies
+from gems_jax.psro.budget import Pace, new_pace, rounds_of, settle
+from gems_jax.psro.conditional import RowStudent, new_row_student, row_networks, shrink_rows, train_rows
+from gems_jax.psro.cost import Cost, ExplicitMetrics, explicit_metrics
+from gems_jax.psro.payoffs import PayoffTable, exact_payoffs, fill, meta_game, new_table, solve_levels
+from gems_jax.psro.ppo import training_cost
+from gems_jax.psro.responses import policy_params, towards
+from gems_jax.psro.settings import ExplicitSettings, anneal, learning_of
+from gems_jax.psro.store import chosen_mixture, running_mean
+from gems_jax.psro.symmetric import for_everyone, one_population
+from gems_jax.types import Array, Game, Profile, PyTree, Solver, nbytes, num_players, struct
+
+_RATES = {"tabular": 0.01}  # of the generator's Adam by default
+_OTHER_RATE = 0.005
+_EQUAL = 1e-5  # rows of the graph that differ by no more are the same
+# No slot ever stops doing something altogether, as no network with a softmax does. So a best response is one to
+# opponents that may get anywhere, and does not hang on how ties go where nobody ever gets.
+_TREMBLE = 1e-6
+
+
+@struct
+class NeuplConfig(ExplicitSettings):
+    """Settings of NeuPL."""
+
+    slots: int = size(12)
+    """N, policies in the population (the original has 8, too few for Kuhn poker)."""
+    updates: int = size(10)
+    """Updates of all slots per iteration."""
+    graph_period: int = size(10)
+    """Updates between two solutions of the interaction graph."""
+    graph: Literal["psro", "fictitious", "self_play", "cycle"] = choice("psro")
+    """Who trains against whom."""
+    meta_solver: Literal["nash_lp", "nash"] = choice("nash_lp")
+    """How the meta-games of the graph and of the profile are solved."""
+    rows: int = size(4)
+    """Rows of the graph that a round of learning plays; `opponents` are shared out between them."""
+    generator_widths: tuple[int, ...] = widths(())
+    """Hidden widths between the features of a row and the policy that they make; () is linear."""
+    features: int = size(128, at_least=0)
+    """Fourier features of a row that the network is conditioned on; 0: the row itself."""
+    simplex: float = real(0.0, SHARE)
+    """Share of the rows that are any mixture of the slots instead of one of the graph's (Simplex-NeuPL: 0.5)."""
+    entropy_weight: float = real(0.05, NON_NEGATIVE)
+    """Weight of the entropy bonus at first: slots with nothing to gain stay mixed instead of drifting."""
+    entropy_decay: float = real(0.02, NON_NEGATIVE)
+    """The entropy bonus falls like 1 / sqrt(1 + entropy_decay * rounds)."""
+    bandwidth: float = real(0.2, CONFIDENCE)
+    """Distance of rows above which the features of two rows are nearly orthogonal."""
+    decay: float = real(0.995, OPEN_SHARE)
+    """Decay per round of the average of the network that the slots play."""
+    shrink: float = real(0.5, SHARE)
+    """Factor of the network's conditional part whenever the graph is solved; forgets rows that are gone."""
+    retain: float = real(0.9, SHARE)
+    """Weight of earlier measurements of a payoff, for slots whose rows have not changed."""
+    tolerance: float = real(0.01, NON_NEGATIVE)
+    """Measured gain, as a share of the width of the returns, up to which mixtures are kept as they are."""
+    momentum: float = real(0.0, (lambda x: 0 <= x < 1, "at least 0 and below 1"))
+    """Decay of Adam's mean of gradients, its b1: without one a slot does not overshoot."""
+    rate: float = real(0.2, CONFIDENCE)
+    """How far an update moves a slot towards its best response (exact learners)."""
+
+
+SIMPLEX_NEUPL = NeuplConfig(oracle="ppo", simplex=0.5)
+
+
+@struct
+class NeuplState:
+    slots: PyTree  # [N, I, A], what each slot plays, or the networks that say so
+    graph: Array  # [N, N], who it trains against
+    payoffs: Array  # [N, N], U: what slot i earns from slot j, either seat
+    weight: Array  # [N, N], measurements that stand behind an entry of U
+    sigma: Array  # [N]
+    sigma_average: Array  # [N], over the iterations so far
+    pace: Pace
+    step: Array  # [] int32
+
+
+class Slots(NamedTuple):
+    """How the slots are made, run, measured and trained."""
+
+    first: Callable[[Array], PyTree]  # first(key) -> slots
+    policies: Callable[[PyTree, Array], StackedPolicies]  # policies(slots, graph) -> [1, N, ...]
+    measure: Callable[[Array, PyTree, Array], tuple[Array, Cost]]  # measure(key, slots, graph) -> U [N, N]
+    train: Callable[[Array, PyTree, Array, int, int], tuple[PyTree, Cost]]  # (key, slots, graph, updates, rounds)
+
+
+# --- exact learners
+
+
+@partial(jax.jit, static_argnames="updates")
+def train_slots(tree: GameTree, slots: Array, graph: Array, rate: Array, updates: int) -> Array:
+    """All slots [N, I, A] `updates` moves further along a fixed graph [N, N]; equal rows end as equal policies."""
+    same = jnp.all(jnp.abs(graph[:, None] - graph[None, :]) <= _EQUAL, axis=2)
+    first = jnp.argmax(same, axis=1)  # the slot that a row stands for
+    trained = graph.sum(axis=1) > 0.5
+
+    def best(row: Array, slots: Array) -> Array:
+        tied = tied_actions(tree, slots[None], row[None])
+        return jax.nn.one_hot(jnp.argmax(tied, axis=1), tree.num_actions)
+
+    def update(_: Array, slots: Array) -> Array:
+        replies = jax.vmap(best, in_axes=(0, None))(graph, slots)
+        moved = jax.vmap(lambda table, reply: towards(tree, table, reply, rate))(slots, replies)
+        moved = jnp.where(tree.legal[None], jnp.maximum(moved, _TREMBLE), 0.0)
+        moved = moved / moved.sum(axis=-1, keepdims=True)
+        return jnp.where(trained[:, None, None], moved, slots)[first]
+
+    return jax.lax.fori_loop(0, updates, update, slots)
+
+
+def exact_slots(symmetric: Game, config: NeuplConfig) -> Slots:
+    """Tables that move towards exact best responses."""
+    tree, network, count = build_tree(symmetric), infoset_policy(symmetric), config.slots
+
+    def first(key: Array) -> Array:
+        del key  # uniform policies
+        return jnp.broadcast_to(uniform_table(tree), (count, *tree.legal.shape))
+
+    def policies(slots: Array, graph: Array) -> StackedPolicies:
+        del graph
+        params = jax.vmap(lambda table: policy_params(symmetric, table[None])[0])(slots)
+        return StackedPolicies(params[None], network)
+
+    def measure(key: Array, slots: Array, graph: Array) -> tuple[Array, Cost]:
+        del key, graph
+        values = exact_payoffs(tree, (slots, slots))
+        return (values[0] + values[1].T) / 2, Cost(tree_walks=count * count)
+
+    def train(key: Array, slots: Array, graph: Array, updates: int, rounds: int) -> tuple[Array, Cost]:
+        del key, rounds
+        return train_slots(tree, slots, graph, jnp.float32(config.rate), updates), Cost(tree_walks=count * updates)
+
+    return Slots(first, policies, measure, train)
+
+
+# --- one network
+
+
+@struct
+class Conditional:
+    """One network for all slots, and the sink."""
+
+    learner: RowStudent
+    sink: PyTree  # parameters of one policy
+
+
+def learned_slots(symmetric: Game, config: NeuplConfig) -> Slots:
+    """One network, trained by PPO."""
+    learning, count = learning_of(config, symmetric), config.slots
+    if not config.learning_rate:  # it is a network that is trained, whatever it generates
+        learning = learning.replace(learning_rate=_RATES.get(learning.policy, _OTHER_RATE))
+    nets = row_networks(
+        symmetric, learning, count, config.generator_widths, config.features, float(config.bandwidth),
+        float(config.decay), float(config.momentum),
+    )  # fmt: skip
+    network = unshared(nets.generator.policy)
+
+    def first(key: Array) -> Conditional:
+        key_learner, key_sink = jax.random.split(key)
+        return Conditional(new_row_student(key_learner, nets, learning), network.init(key_sink))
+
+    def policies(slots: Conditional, graph: Array) -> StackedPolicies:
+        made = jax.vmap(lambda row: nets.policy(slots.learner.mean, row))(graph)
+        empty = graph.sum(axis=1) < 0.5
+
+        def put(one: Array, sink: Array) -> Array:
+            return jnp.where(empty.reshape(-1, *[1] * sink.ndim), sink[None], one)[None]
+
+        return StackedPolicies(jax.tree.map(put, made, slots.sink), network)
+
+    def measure(key: Array, slots: Conditional, graph: Array) -> tuple[Array, Cost]:
+        everyone = np.ones((1, count), bool)
+        table, cost = fill(
+            key, symmetric, config, new_table(symmetric, count), policies(slots, graph), everyone, everyone
+        )
+        return meta_game(symmetric, table, jnp.asarray(everyone))[0][0], cost
+
+    def train(key: Array, slots: Conditional, graph: Array, updates: int, rounds: int) -> tuple[Conditional, Cost]:
+        del updates
+        different = jnp.asarray(_different(graph))
+        bonus = anneal(learning.entropy_weight, config.entropy_decay, slots.learner.rounds)
+        learner, metrics = train_rows(
+            key, symmetric, learning.replace(entropy_weight=bonus), jnp.int32(rounds), nets, config.rows,
+            shrink_rows(slots.learner, config.shrink), policies(slots, graph), graph,
+            jnp.where(graph.sum(axis=1) > 0.5, different, 0.0), config.simplex, different if config.simplex else None,
+        )  # fmt: skip
+        return Conditional(learner, slots.sink), training_cost(learning, metrics, rounds)
+
+    return Slots(first, jax.jit(policies), measure, train)
+
+
+# --- the method
+
+
+def neupl_solver(game: Game, config: NeuplConfig) -> Solver:
+    """NeuPL. Two-player zero-sum games. Its step runs in Python."""
+    if num_players(game) != 2 or not game.zero_sum:
+        raise ValueError(f"neupl is for two-player zero-sum games: {game.name!r} is not one; use psro")
+    symmetric, count, config = one_population(game), config.slots, config.for_game(game)
+    if config.oracle == "exact" and config.simplex:
+        raise ValueError(
+            "simplex > 0 trains one network on any mixture, and exact learners are tables: use oracle='ppo'"
+        )
+    make = (exact_slots if config.oracle == "exact" else learned_slots)(symmetric, config)
+    tolerance = config.tolerance * (game.return_bounds[1] - game.return_bounds[0])
+
+    def nash(payoffs: Array, graph: Array, sigma: Array) -> tuple[Array, Array]:
+        """Row i: the mixture [N] of the first i + 1 slots, and its gap; [N, N] and [N]. Those so far: graph, sigma."""
+        table = PayoffTable(jnp.stack([payoffs, payoffs.T]), jnp.zeros(payoffs.shape, jnp.int32))
+        below = jnp.tril(jnp.ones((count, count), bool))
+        solved, gap = solve_levels(symmetric, config.meta_solver, table, below[:, None])
+        if config.payoffs == "exact":
+            return solved[:, 0], gap
+        return keep_mixtures(payoffs, solved[:, 0], jnp.concatenate([graph[1:], sigma[None]]), tolerance)
+
+    def solve_graph(payoffs: Array, graph: Array, sigma: Array) -> Array:
+        if config.graph == "psro":
+            return jnp.concatenate([jnp.zeros((1, count)), nash(payoffs, graph, sigma)[0][:-1]])
+        if config.graph == "fictitious":
+            return jnp.tril(jnp.ones((count, count)), -1) / jnp.maximum(jnp.arange(count), 1)[:, None]
+        if config.graph == "self_play":
+            return jnp.full((count, count), 1.0 / count)
+        return jnp.roll(jnp.eye(count), -1, axis=1)
+
+    def init(key: Array) -> NeuplState:
+        sink, nothing = jnp.eye(count)[0], jnp.zeros((count, count))
+        return NeuplState(make.first(key), nothing, nothing, nothing, sink, sink, new_pace(game, config), jnp.int32(0))
+
+    def step(state: NeuplState, key: Array) -> tuple[NeuplState, ExplicitMetrics]:
+        slots, graph, payoffs, cost, left = state.slots, state.graph, state.payoffs, Cost(), config.updates
+        weight, retain = state.weight, config.retain if config.payoffs == "episodes" else 0.0
+        passes, before = -(-config.updates // config.graph_period), int(state.step)
+        rounds = max(int(rounds_of(state.pace, config)) // passes, 1)
+        key_start, *keys = jax.random.split(key, 1 + passes)
+        if before == 0:  # nobody has met yet
+            payoffs, cost = make.measure(key_start, slots, graph)
+        for pass_key in keys:
+            key_train, key_measure = jax.random.split(pass_key)
+            updates = min(config.graph_period, left)
+            old, graph = graph, solve_graph(payoffs, graph, state.sigma)
+            slots, spent = make.train(key_train, slots, graph, updates, rounds)
+            found, measured = make.measure(key_measure, slots, graph)
+            weight = forget(weight, old, graph, retain) + 1.0
+            payoffs = payoffs + (found - payoffs) / weight
+            cost = cost.plus(spent).plus(measured)
+            left -= updates
+        sigma, gap = (rows[-1] for rows in nash(payoffs, graph, state.sigma))
+        average = running_mean(state.sigma_average, sigma, before)
+        metrics = explicit_metrics(
+            cost,
+            jnp.asarray(_different(graph))[None],
+            parameter_bytes=nbytes(slots),
+            payoff_bytes=nbytes(payoffs),
+            meta_bytes=nbytes((graph, sigma, average)),
+            restricted_gap=gap,
+        )
+        pace = settle(state.pace, config, passes * rounds, cost.training_steps, cost.env_steps)
+        return NeuplState(slots, graph, payoffs, weight, sigma, average, pace, state.step + 1), metrics
+
+    def profile(state: NeuplState, which: str = "iterate") -> Profile:
+        sigma = chosen_mixture(which, state.sigma, state.sigma_average)
+        return for_everyone(game, Profile(make.policies(state.slots, state.graph), sigma[None]))
+
+    return Solver(init, step, profile, jittable=False)
+
+
+@jax.jit
+def keep_mixtures(payoffs: Array, solved: Array, before: Array, tolerance: Array | float) -> tuple[Array, Array]:
+    """Keeps mixtures of the levels of a measured symmetric game as they are where no slot gains more than noise.
+
+    Level i is the game of the first i + 1 slots. Its mixture is the first of three against which none of these slots
+    earns more than `tolerance`: that of level i - 1, that of level i before, the solution of level i.
+
+    Args:
+      payoffs: [N, N], what slot i earns from slot j, antisymmetric.
+      solved: [N, N], row i: an equilibrium of level i.
+      before: [N, N], earlier mixtures of the levels; rows of zeros where there are none.
+      tolerance: [], in units of payoff.
+
+    Returns:
+      Mixtures [N, N] of the levels, and their gaps [N].
+    """
+
+    def gain(mixture: Array, level: Array) -> Array:
+        met = jnp.arange(len(payoffs)) <= level
+        whole = jnp.where(met, mixture, 0.0).sum() > 0.5
+        return jnp.where(whole, jnp.where(met, payoffs @ mixture, -jnp.inf).max(), jnp.inf)
+
+    def settle_level(below: Array, level: Array) -> tuple[Array, tuple[Array, Array]]:
+        earlier = jnp.where(gain(before[level], level) <= tolerance, before[level], solved[level])
+        kept = jnp.where(gain(below, level) <= tolerance, below, earlier)
+        return kept, (kept, 2.0 * gain(kept, level))
+
+    return jax.lax.scan(settle_level, jnp.zeros(len(payoffs)), jnp.arange(len(payoffs)))[1]
+
+
+def forget(weight: Array, old: Array, new: Array, retain: Array | float) -> Array:
+    """Discounts earlier measurements: weight [N, N] times `retain`, less where rows [N, N] of the graph changed.
+
+    A slot is as much the same as its two rows overlap, 1 - |new - old|_1 / 2.
+    """
+    same = jnp.clip(1.0 - jnp.abs(new - old).sum(axis=1) / 2, 0.0, 1.0)
+    return retain * same[:, None] * same[None, :] * weight
+
+
+def _different(graph: Array) -> np.ndarray:
+    """[N] bool: slots whose row is not an earlier one's, the sizes of the population that is really there."""
+    rows = np.asarray(graph)
+    return np.array([not any(np.abs(rows[i] - rows[j]).max() <= _EQUAL for j in range(i)) for i in range(len(rows))])

@@ -1,0 +1,217 @@
+"""The payoff table of a meta-game over stored policies: exact on the tree, or measured by episodes.
+
+values [players, K, ..., K]: what each player earns when player q plays slot i_q of its population. Only profiles with
+a new slot are filled in each time: 2k + 1 of them when both of two populations of k policies get one more.
+"""
+
+from __future__ import annotations
+
+import functools
+import string
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from gems_jax.estimation.monte_carlo import player_return
+from gems_jax.extensive.infosets import tables_of
+from gems_jax.extensive.sequence_form import leaf_reach
+from gems_jax.extensive.values import GameTree, build_tree, reach
+from gems_jax.host.stages import compiled
+from gems_jax.meta import META_SOLVERS, NASH_TOLERANCE, duality_gap, regret_matching_plus
+from gems_jax.policies.population import StackedPolicies
+from gems_jax.psro.cost import Cost
+from gems_jax.psro.settings import ExplicitSettings
+from gems_jax.psro.store import pad_slots
+from gems_jax.rollout.episode import play_episode, play_joint
+from gems_jax.types import Array, Game, num_players, num_populations, struct
+
+_BATCH = 16  # profiles that are played at once: one compilation per capacity, whatever their number
+
+
+@struct
+class PayoffTable:
+    values: Array  # [players, K, ..., K]
+    episodes: Array  # [K, ..., K] int32, that stand behind an entry; 0 where it is exact or empty
+
+
+def new_table(game: Game, capacity: int) -> PayoffTable:
+    """An empty table. Raises ValueError for games whose players share populations in ways that make no meta-game."""
+    players = num_players(game)
+    if not (num_populations(game) == players or (players == 2 and num_populations(game) == 1)):
+        raise ValueError(
+            "explicit populations need one population per player, or two players that share one: "
+            f"got population_of_player={game.population_of_player}"
+        )
+    shape = (capacity,) * players
+    return PayoffTable(jnp.zeros((players, *shape)), jnp.zeros(shape, jnp.int32))
+
+
+def widen_table(table: PayoffTable, capacity: int) -> PayoffTable:
+    """The same entries with more room."""
+    slots = tuple(range(table.episodes.ndim))
+    return PayoffTable(
+        pad_slots(table.values, capacity, tuple(axis + 1 for axis in slots)),
+        pad_slots(table.episodes, capacity, slots),
+    )
+
+
+def new_profiles(game: Game, active: np.ndarray, fresh: np.ndarray) -> np.ndarray:
+    """[B, players]: the slots of every profile of active slots in which somebody plays a fresh one."""
+    players, capacity = num_players(game), active.shape[1]
+    everyone, somebody = np.ones((capacity,) * players, bool), np.zeros((capacity,) * players, bool)
+    for player, population in enumerate(game.population_of_player):
+        shape = [1] * players
+        shape[player] = capacity
+        everyone &= active[population].reshape(shape)
+        somebody |= fresh[population].reshape(shape)
+    return np.argwhere(everyone & somebody)
+
+
+@jax.jit
+def exact_payoffs(tree: GameTree, tables: tuple[Array, ...]) -> Array:
+    """[players, k_0, ..., k_{n-1}]: what everybody earns when player q plays one of tables[q], [k_q, I, A]."""
+    axes = string.ascii_lowercase[: len(tables)]
+    reaches = [
+        leaf_reach(tree, jax.vmap(lambda table: reach(tree, table))(own), player) for player, own in enumerate(tables)
+    ]
+    # sum over leaves y of payoff z
+    recipe = ",".join(["yz", *(f"{axis}y" for axis in axes)]) + "->z" + axes
+    return jnp.einsum(recipe, tree.chance[:, None] * tree.payoff, *reaches, precision="highest")
+
+
+@functools.partial(jax.jit, static_argnames="player")
+def _filled(tree: GameTree, values: Array, tables: Array, player: int, slots: Array) -> Array:
+    """The table's values with all profiles in which `player` plays one of the `slots` [n]. tables [P, K, I, A]."""
+    everyone = [tables[population] for population in tree.population_of_player]
+    everyone[player] = everyone[player][slots]
+    return values.at[(slice(None),) * (player + 1) + (slots,)].set(exact_payoffs(tree, tuple(everyone)))
+
+
+def fill_exact(
+    game: Game, table: PayoffTable, policies: StackedPolicies, active: np.ndarray, fresh: np.ndarray
+) -> tuple[PayoffTable, Cost]:
+    """The table with exact entries for every profile that has a fresh slot, [P, K] bool."""
+    tree, tables, values = build_tree(game), tables_of(game, policies), table.values
+    for player, population in enumerate(game.population_of_player):
+        slots = np.nonzero(fresh[population])[0]
+        if slots.size:
+            values = _filled(tree, values, tables, player, jnp.asarray(slots))
+    return PayoffTable(values, table.episodes), Cost(tree_walks=len(new_profiles(game, active, fresh)))
+
+
+@compiled(static_argnames=("game", "episodes"))
+def _play(key: Array, game: Game, policies: StackedPolicies, profiles: Array, episodes: int) -> tuple[Array, Array]:
+    """Mean returns [B, players] and env steps [B] of profiles [B, players]."""
+    outcome = play_joint(play_episode, key, game, policies, profiles, episodes)
+    returns = [player_return(game, player, outcome.returns).mean(axis=1) for player in range(num_players(game))]
+    return jnp.stack(returns, axis=1), outcome.length.sum(axis=1)
+
+
+def fill_sampled(
+    key: Array,
+    game: Game,
+    table: PayoffTable,
+    policies: StackedPolicies,
+    active: np.ndarray,
+    fresh: np.ndarray,
+    episodes: int,
+) -> tuple[PayoffTable, Cost]:
+    """The table with the mean of `episodes` episodes for every profile that has a fresh slot. key: consumed.
+
+    A zero-sum game stays one: all players' entries come from the same episodes.
+    """
+    profiles = new_profiles(game, active, fresh)
+    values, counts, steps = np.array(table.values), np.array(table.episodes), 0
+    starts = range(0, len(profiles), _BATCH)
+    for start, batch_key in zip(starts, jax.random.split(key, len(starts)), strict=True):
+        batch = profiles[start : start + _BATCH]
+        filled = np.concatenate([batch, np.repeat(batch[:1], _BATCH - len(batch), axis=0)])
+        returns, lengths = _play(batch_key, game, policies, jnp.asarray(filled), episodes)
+        where = tuple(batch.T)
+        values[(slice(None), *where)] = np.asarray(returns)[: len(batch)].T
+        counts[where] = episodes
+        steps += int(np.asarray(lengths)[: len(batch)].sum())
+    cost = Cost(episodes=len(profiles) * episodes, env_steps=steps)
+    return PayoffTable(jnp.asarray(values), jnp.asarray(counts)), cost
+
+
+def fill(
+    key: Array,
+    game: Game,
+    config: ExplicitSettings,
+    table: PayoffTable,
+    policies: StackedPolicies,
+    active: np.ndarray,
+    fresh: np.ndarray,
+) -> tuple[PayoffTable, Cost]:
+    """The table with entries for every profile that has a fresh slot, as the settings say. key: consumed."""
+    if config.payoffs == "exact":
+        return fill_exact(game, table, policies, active, fresh)
+    return fill_sampled(key, game, table, policies, active, fresh, config.entry_episodes)
+
+
+# --- the meta-game
+
+
+def meta_game(game: Game, table: PayoffTable, active: Array) -> tuple[Array, Array]:
+    """Payoffs [players, K, ..., K] and active slots [players, K] of the game between the populations.
+
+    Two players that share a population take both seats equally often: the game is made symmetric.
+    """
+    values, owners = table.values, jnp.asarray(game.population_of_player)
+    if num_populations(game) < num_players(game):
+        mine = (values[0] + values[1].T) / 2
+        values = jnp.stack([mine, mine.T])
+    return values, active[owners]
+
+
+def _solve(
+    game: Game, name: str, table: PayoffTable, active: Array, tolerance: float | Array, start: Array | None
+) -> tuple[Array, Array]:
+    """Solves one meta-game: sigma [P, K] and its gap [], from active and start [P, K]."""
+    shared = num_populations(game) < num_players(game)
+    owners = jnp.asarray(game.population_of_player)
+    payoffs, everyone = meta_game(game, table, active)
+    if name == "nash":
+        begin = None if start is None else start[owners]
+        sigma = regret_matching_plus(payoffs, everyone, tolerance=tolerance, start=begin).sigma
+    else:
+        sigma = META_SOLVERS["alpha_rank_single" if shared and name == "alpha_rank" else name](payoffs, everyone)
+    if shared:
+        sigma = sigma.mean(axis=0, keepdims=True)
+    return sigma, duality_gap(payoffs, sigma[owners], everyone)
+
+
+@functools.partial(jax.jit, static_argnames=("game", "name"))
+def solve_meta_game(
+    game: Game,
+    name: str,
+    table: PayoffTable,
+    active: Array,
+    tolerance: float | Array = NASH_TOLERANCE,
+    start: Array | None = None,
+) -> tuple[Array, Array]:
+    """Solves the meta-game of the active slots.
+
+    Args:
+      game: whose populations meet.
+      name: of a meta-solver in `META_SOLVERS`.
+      table: payoffs of all slots.
+      active: [P, K] bool.
+      tolerance: gap at which "nash" stops, as a fraction of the largest payoff; the other solvers do not stop early.
+      start: [P, K], mixtures that "nash" begins with; None for uniform ones.
+
+    Returns:
+      Mixtures sigma [P, K], and their gap [] inside the meta-game.
+    """
+    return _solve(game, name, table, active, tolerance, start)
+
+
+@functools.partial(jax.jit, static_argnames=("game", "name"))
+def solve_levels(game: Game, name: str, table: PayoffTable, active: Array) -> tuple[Array, Array]:
+    """Solves the meta-games of M sets of active slots [M, P, K]: mixtures [M, P, K], and their gaps [M].
+
+    Solvers on the host are called back, one set after the other.
+    """
+    return jax.vmap(lambda mask: _solve(game, name, table, mask, NASH_TOLERANCE, None))(active)

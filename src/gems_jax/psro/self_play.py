@@ -1,0 +1,264 @@
+"""Self-play by policy gradient: plain, towards a magnet (MMD), and with a refined reference policy (NashPG).
+
+Every population has one network, which PPO trains against the others as they are now. With two players that share a
+population this is self-play proper, with a population each independent PPO. One loss serves three methods:
+
+    loss = PPO's loss - entropy_t H(pi) + alpha_t KL(pi || magnet),   means over the decisions of a round
+
+    self_play   no magnet
+    mmd         magnetic mirror descent (Sokota et al. 2023): alpha is annealed, the magnet is uniform play or moves
+                towards the policy by magnet <- magnet + rate (policy - magnet). For tables of logits that is the
+                geometric mean magnet^(1 - rate) policy^rate; for networks, the same average of weights.
+    nash_pg     Nash policy gradient (Yu et al. 2025): alpha is constant, and the magnet is a copy of the policy that
+                is taken every `magnet_period` updates.
+
+An update is one round of episodes and its gradient steps. Returns are scaled to [0, 1], so with a uniform magnet and a
+constant alpha a one-shot game has the fixed point pi = softmax(Q / (w alpha)), where w is the width of the returns: the
+logit quantal response equilibrium of temperature w alpha. Coefficients follow x_t = x / sqrt(1 + decay t) after t
+updates of the run; t is part of the state.
+
+PPO's surrogate takes the place of MMD's proximal step (mirror descent's KL to the last policy): with one gradient step
+per round both follow the same gradient.
+
+Besides the policy that plays now the state holds a sample of the policies of past updates, whose uniform mixture is the
+profile `average`: every past update is equally likely to be in it (reservoir sampling), and the size of the state never
+changes. A mixture is drawn from once per episode, so it is the reach-weighted average of its policies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import jax
+import jax.numpy as jnp
+
+from gems_jax.accelerator.prng import stream
+from gems_jax.config import NON_NEGATIVE, SHARE, choice, real, size
+from gems_jax.host.stages import on_host, staged
+from gems_jax.learning import ppo as best_response
+from gems_jax.learning.batches import Experience, Lanes, Learner, Source
+from gems_jax.learning.ppo import Batch, Penalty, TrainMetrics, behaviour_on, kl_per_code, no_penalty, uniform_on
+from gems_jax.policies.population import StackedPolicies
+from gems_jax.psro.budget import Pace, new_pace, rounds_of, settle
+from gems_jax.psro.cost import Cost, ExplicitMetrics, explicit_metrics
+from gems_jax.psro.ppo import Nets, Student, networks, new_student, source_of, train_options
+from gems_jax.psro.settings import Budgeted, Learning, anneal, learning_of
+from gems_jax.psro.store import chosen_mixture
+from gems_jax.rollout.views import players_of, rotate, view
+from gems_jax.types import Array, Game, Profile, PyTree, Solver, nbytes, num_populations, struct
+
+
+@struct
+class SelfPlayConfig(Budgeted):
+    """Settings of self-play, MMD and NashPG."""
+
+    snapshots: int = size(0, at_least=0)
+    """Policies of past updates that are kept, for the average; 0: 128 tables of logits, or 16 networks."""
+    magnet: Literal["none", "uniform", "moving", "copied"] = choice("none")
+    """Policy that the loss pulls towards: none; uniform play; one that moves by `magnet_rate` in every update; a copy
+    of the policy itself, renewed every `magnet_period` updates."""
+    magnet_period: int = size(100)
+    """Updates between two copies of the magnet copied."""
+    momentum: float = real(0.0, (lambda x: 0 <= x < 1, "at least 0 and below 1"))
+    """b1 of Adam. Momentum lags behind opponents that learn too and widens the cycles of self-play."""
+    magnet_weight: float = real(0.0, NON_NEGATIVE)
+    """alpha, weight of KL(policy || magnet) in the loss, whose returns are scaled to [0, 1]."""
+    magnet_rate: float = real(0.01, SHARE)
+    """Step of the moving magnet towards the policy."""
+    magnet_decay: float = real(0.0, NON_NEGATIVE)
+    """Annealing of alpha: alpha / sqrt(1 + magnet_decay * t) after t updates."""
+    entropy_decay: float = real(0.0, NON_NEGATIVE)
+    """Annealing of the entropy bonus: entropy_weight / sqrt(1 + entropy_decay * t) after t updates."""
+    learning_rate_decay: float = real(0.0, NON_NEGATIVE)
+    """Annealing of both step sizes: learning_rate / sqrt(1 + learning_rate_decay * t) after t updates."""
+
+
+# Chosen on Kuhn poker with tables of logits; rates of 0 are the defaults of tables and of networks (see `Learning`).
+SELF_PLAY = SelfPlayConfig(entropy_weight=0.01, learning_rate_decay=0.1)
+MMD = SelfPlayConfig(
+    magnet="moving", magnet_weight=0.05, magnet_decay=0.0005, magnet_rate=0.003, learning_rate_decay=0.05
+)
+NASH_PG = SelfPlayConfig(magnet="copied", magnet_weight=0.05, magnet_period=400, learning_rate_decay=0.05)
+
+
+@struct
+class Trainee:
+    """Learners, magnet and past policies that one update hands to the next."""
+
+    student: Student  # [P, ...]; its optimizers are those of all populations together
+    magnet: PyTree  # [P, ...], parameters of the magnet; () where there are none
+    past: PyTree  # [P, S, ...], policies of past updates
+    updates: Array  # [] int32, updates of the run so far
+
+
+@struct
+class SelfPlayState:
+    trainee: Trainee
+    pace: Pace
+    step: Array  # [] int32
+
+
+def first_magnet(config: SelfPlayConfig, policy: PyTree) -> PyTree:
+    """The magnet [P, ...] at the start: the first policy, or () for those that have no parameters."""
+    return policy if config.magnet in ("moving", "copied") else ()
+
+
+def move_magnet(config: SelfPlayConfig, magnet: PyTree, policy: PyTree, updates: Array) -> PyTree:
+    """The magnet [P, ...] after update number `updates` (counted from 1) that led to `policy` [P, ...]."""
+    if config.magnet == "moving":
+        return jax.tree.map(lambda held, new: held + config.magnet_rate * (new - held), magnet, policy)
+    if config.magnet == "copied":
+        due = updates % config.magnet_period == 0
+        return jax.tree.map(lambda held, new: jnp.where(due, new, held), magnet, policy)
+    return magnet
+
+
+def magnet_penalty(config: SelfPlayConfig, learner: Learner, magnet: PyTree, updates: Array) -> Penalty:
+    """alpha_t KL(policy || magnet), the mean over batches of the mean over decisions."""
+    if config.magnet == "none":
+        return no_penalty
+    weight = anneal(config.magnet_weight, config.magnet_decay, updates)
+
+    def distance(params: PyTree, batch: Batch) -> Array:
+        mine = behaviour_on(learner, params, batch)
+        if config.magnet == "uniform":
+            return kl_per_code(batch, mine, uniform_on(learner, batch, mine)).mean()
+        return kl_per_code(batch, mine, behaviour_on(learner, {"policy": magnet}, batch)).mean()
+
+    def penalty(params: PyTree, batches: Sequence[Batch], key: Array) -> Array:
+        del key
+        return weight * jnp.mean(jnp.stack([distance(params, batch) for batch in batches]))
+
+    return penalty
+
+
+def joint_learner(nets: Nets) -> Learner:
+    """All populations' networks as one: the code says whose."""
+
+    def own(params: PyTree, code: Array, part: str) -> PyTree:
+        return jax.tree.map(lambda leaf: leaf[code[0]], params[part])
+
+    return Learner(
+        policy=lambda params, code: own(params, code, "policy"),
+        value=lambda params, code, seen: nets.critic(own(params, code, "critic"), seen, jnp.zeros(0)),
+        apply=nets.policy,
+    )
+
+
+def annealed(config: SelfPlayConfig, learning: Learning, updates: Array) -> Learning:
+    """Anneals the entropy weight and both step sizes of `learning` after so many updates."""
+    rates = {
+        name: anneal(getattr(learning, name), config.learning_rate_decay, updates)
+        for name in ("learning_rate", "critic_learning_rate")
+    }
+    return learning.replace(entropy_weight=anneal(learning.entropy_weight, config.entropy_decay, updates), **rates)
+
+
+def practise(
+    key: Array, game: Game, config: SelfPlayConfig, rounds: Array, trainee: Trainee
+) -> tuple[Trainee, TrainMetrics]:
+    """Runs `rounds` updates in which every population learns against the others as they are.
+
+    Args:
+      key: typed PRNG key; consumed.
+      game: the game.
+      config: settings, floats may be traced.
+      rounds: [] int32, may be traced.
+      trainee: where learning continues.
+
+    Returns:
+      The trainee afterwards, and metrics of the last update whose counts are those of all.
+    """
+    learning = learning_of(config, game)
+    nets, populations = networks(game, learning), range(num_populations(game))
+    learner = joint_learner(nets)
+    codes = [jnp.full((1, 1), population, jnp.int32) for population in populations]
+    places = [tuple(view(game, player) for player in players_of(game, population)) for population in populations]
+
+    def source(params: PyTree, p: int) -> Source:
+        now = StackedPolicies(jax.tree.map(lambda leaf: leaf[:, None], params["policy"]), nets.policy)
+        return source_of(places[p], learner, learning, rotate(now, p), jnp.zeros((len(populations), 1)))
+
+    def experience(k: Array, params: PyTree, lanes: list[list[Lanes]]) -> tuple[list[Experience], list[list[Lanes]]]:
+        keys = jax.random.split(k, len(populations))
+        played = [source(params, p).one_round(keys[p], params, codes[p], lanes[p]) for p in populations]
+        return [batch for batches, _ in played for batch in batches], [lane for _, lane in played]
+
+    def update(carry: tuple[Trainee, PyTree], k: Array) -> tuple[tuple[Trainee, PyTree], TrainMetrics]:
+        now, lanes = carry
+        key_train, key_keep = jax.random.split(k)
+        params, opt_state, metrics = best_response.train(
+            key_train,
+            now.student.params,
+            now.student.opt_state,
+            experience=experience,
+            learner=learner,
+            penalty=magnet_penalty(config, learner, now.magnet, now.updates),
+            steps=1,
+            momentum=config.momentum,
+            carry=lanes,
+            **train_options(places[0][0], annealed(config, learning, now.updates)),
+        )
+        magnet = move_magnet(config, now.magnet, params["policy"], now.updates + 1)
+        past = remembered(key_keep, now.past, params["policy"], now.updates)
+        after = Trainee(Student(params, opt_state), magnet, past, now.updates + 1)
+        return (after, metrics.carry), metrics._replace(carry=())
+
+    key_train, key_lanes = jax.random.split(stream(key))
+    lane_keys = jax.random.split(key_lanes, len(populations))
+    lanes = [source(trainee.student.params, p).lanes(lane_keys[p], 1) for p in populations]
+    (trainee, _), metrics = best_response.repeat(update, (trainee, lanes), key_train, rounds)
+    return trainee, metrics
+
+
+def remembered(key: Array, past: PyTree, policy: PyTree, updates: Array) -> PyTree:
+    """A uniform sample [P, S, ...] of the policies up to update `updates` + 1, whose own is `policy`. key: consumed."""
+    slots = jax.tree.leaves(past)[0].shape[1]
+    drawn = jax.random.randint(key, (), 0, updates + 1)
+    slot = jnp.where(updates < slots, updates, drawn)  # beyond the slots: not kept
+    return jax.tree.map(lambda held, new: held.at[:, slot].set(new, mode="drop"), past, policy)
+
+
+def self_play_solver(game: Game, config: SelfPlayConfig) -> Solver:
+    """Self-play (or independent PPO), MMD or NashPG, by `config.magnet`."""
+    learning = learning_of(config, game)
+    network = networks(game, learning).policy
+    slots = config.snapshots or (128 if learning.policy == "tabular" else 16)
+
+    def init(key: Array) -> SelfPlayState:
+        student = new_student(key, game, learning)
+        joint = best_response.fresh_optimizers(student.params, learning.gradient_clip)
+        policy = student.params["policy"]
+        past = jax.tree.map(lambda leaf: jnp.repeat(leaf[:, None], slots, axis=1), policy)
+        trainee = Trainee(Student(student.params, joint), first_magnet(config, policy), past, jnp.int32(0))
+        return SelfPlayState(trainee, new_pace(game, config), jnp.int32(0))
+
+    def step(state: SelfPlayState, key: Array) -> tuple[SelfPlayState, ExplicitMetrics]:
+        rounds = rounds_of(state.pace, config)
+        trainee, trained = practise(key, game, config, rounds, state.trainee)
+        pace = settle(state.pace, config, rounds, trained.env_steps, trained.env_steps)
+        metrics = explicit_metrics(
+            Cost(trained.episodes, trained.env_steps, rounds * learning.epochs * learning.minibatches),
+            jnp.ones((num_populations(game), 1), bool),
+            parameter_bytes=nbytes(trainee),
+        )
+        return SelfPlayState(trainee, pace, state.step + 1), metrics
+
+    def profile(state: SelfPlayState, which: str = "iterate") -> Profile:
+        """Slot 0 plays now, the others are the past."""
+        trainee = state.trainee
+        params = jax.tree.map(
+            lambda now, past: jnp.concatenate([now[:, None], past], axis=1),
+            trainee.student.params["policy"],
+            trainee.past,
+        )
+        newest = jnp.arange(slots + 1) == 0
+        kept = ~newest & (jnp.arange(slots + 1) <= jnp.maximum(trainee.updates, 1))
+        masses = [mask / mask.sum() for mask in (newest, kept)]
+        sigma = chosen_mixture(which, *(jnp.tile(mass[None], (num_populations(game), 1)) for mass in masses))
+        return Profile(StackedPolicies(params, network), sigma)
+
+    if on_host(game):
+        return Solver(init, staged(step), profile, jittable=False)
+    return Solver(init, step, profile, jittable=True)

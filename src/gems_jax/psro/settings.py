@@ -1,0 +1,150 @@
+"""Settings that the methods with learned responses share, once."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Literal, Self
+
+import jax.numpy as jnp
+from jax.typing import ArrayLike
+
+from gems_jax.config import (
+    CAP,
+    NON_NEGATIVE,
+    OPEN_SHARE,
+    SHARE,
+    Settings,
+    choice,
+    real,
+    size,
+    widths,
+)
+from gems_jax.extensive.tree import build_tree, walkable
+from gems_jax.types import Array, Game, struct
+
+
+@struct
+class Learning(Settings):
+    """How one policy per population is learned: its network, a round's episodes, the gradient steps on them."""
+
+    policy: Literal["auto", "tabular", "mlp", "film", "conv", "board"] = choice("auto")
+    """Network of a learned policy, as GEMS has them but with parameters of its own; auto: tabular, or else mlp."""
+    policy_hidden: tuple[int, ...] = widths((64, 64))
+    """Hidden widths of the policies mlp, film and conv."""
+    policy_channels: int = size(32)
+    """Features per square of the policies conv and board."""
+    policy_kernel: int = size(3)
+    """Side of the patch of squares that the policy conv looks at."""
+    critic_hidden: tuple[int, ...] = widths((32,))
+    """Hidden widths of the critic."""
+    critic_channels: int = size(0, at_least=0)
+    """Features to which the critic first reduces each square of a board; 0 takes the observation as it is."""
+    critic_kernel: int = size(1)
+    """Side of the patch of squares that those features are of."""
+    surrogate: Literal["ppo", "a2c"] = choice("ppo")
+    """Policy-gradient rule."""
+    opponents: int = size(128)
+    """Opponents per round and population, each drawn from the mixture for whole games."""
+    episodes: int = size(1)
+    """Episodes per opponent."""
+    segment: int = size(0, at_least=0)
+    """Steps per round of games that go on from round to round; 0 plays whole episodes in every round."""
+    epochs: int = size(1)
+    """Passes over a round's decisions."""
+    minibatches: int = size(1)
+    """Gradient steps per pass."""
+    normalise_advantages: bool = choice(False)
+    """Scale every batch of advantages to mean 0 and deviation 1."""
+    diversity: bool = choice(False)
+    """Responses are paid for differing from the policies that their population holds (psro/diversity.py)."""
+    learning_rate: float = real(0.0, NON_NEGATIVE)
+    """Step size of the policy's Adam; 0: 0.05 for tables of logits, 0.001 for networks."""
+    critic_learning_rate: float = real(0.0, NON_NEGATIVE)
+    """Step size of the critic's Adam; 0: 0.02 beside tables of logits, 0.001 beside networks."""
+    gradient_clip: float = real(10.0, CAP)
+    """Global gradient norm."""
+    discount: float = real(1.0, SHARE)
+    """gamma, between a player's own decisions."""
+    gae_lambda: float = real(0.95, SHARE)
+    """Decay of the advantage estimator."""
+    ppo_clip: float = real(0.2, OPEN_SHARE)
+    """Clip of PPO's ratio."""
+    value_weight: float = real(0.5, NON_NEGATIVE)
+    """Weight of the critic's loss."""
+    entropy_weight: float = real(0.0, NON_NEGATIVE)
+    """Weight of the entropy bonus."""
+    diversity_weight: float = real(0.01, NON_NEGATIVE)
+    """Weight of the bonus of `diversity`, which is between 0 and 1."""
+
+    def validate(self) -> Self:
+        """Raise ValueError for a field out of range or for fields that do not go together."""
+        super().validate()
+        if self.policy in ("film", "conv") and not self.policy_hidden:
+            raise ValueError(
+                f"policy={self.policy!r} modulates hidden layers: got policy_hidden=(), set for example (64, 64)"
+            )
+        return self
+
+
+@struct
+class Budgeted(Learning):
+    """What a method that learns may spend in an iteration."""
+
+    iterations: int = size(40)
+    """Iterations that an experiment runs by default."""
+    rounds: int = size(100)
+    """Rounds of learning per iteration, shared out between the learners of a population."""
+    env_steps: int = size(0, at_least=0)
+    """Budget of an iteration, measuring included: there are then as many rounds as it allows. 0: `rounds` of them."""
+
+
+@struct
+class ExplicitSettings(Budgeted):
+    """Settings of all methods that store policies."""
+
+    oracle: Literal["auto", "exact", "ppo"] = choice("auto")
+    """Who learns: exact best responses, for games that can be walked; PPO, for any; auto: exact where possible."""
+    payoffs: Literal["auto", "exact", "episodes"] = choice("auto")
+    """Payoffs between policies: from the tree, or measured; auto: from the tree with exact responses only."""
+    entry_episodes: int = size(1000)
+    """Episodes per measured payoff."""
+
+    def for_game(self, game: Game) -> Self:
+        """The same with every `auto` settled. Raises NotEnumerableError where exactness is not to be had."""
+        oracle = self.oracle if self.oracle != "auto" else ("exact" if walkable(game) else "ppo")
+        payoffs = self.payoffs if self.payoffs != "auto" else ("exact" if oracle == "exact" else "episodes")
+        if "exact" in (oracle, payoffs):
+            build_tree(game)
+        return self.replace(oracle=oracle, payoffs=payoffs, policy=settled_policy(game, self.policy))
+
+
+def anneal(value: ArrayLike, decay: ArrayLike, updates: Array) -> Array:
+    """value / sqrt(1 + decay * updates), []."""
+    return jnp.asarray(value) / jnp.sqrt(1.0 + jnp.asarray(decay) * updates)
+
+
+def settled_policy(game: Game, policy: str) -> str:
+    """`auto` as the network that it stands for on this game."""
+    return policy if policy != "auto" else ("tabular" if walkable(game) else "mlp")
+
+
+def learning_of(config: Learning, game: Game) -> Learning:
+    """The part of a method's settings that a training program depends on, with nothing left to `auto`.
+
+    Methods that agree in it share programs.
+    """
+    part = Learning(**{field.name: getattr(config, field.name) for field in dataclasses.fields(Learning)})
+    policy = settled_policy(game, part.policy)
+    actor, critic = (0.05, 0.02) if policy == "tabular" else (0.001, 0.001)
+    return part.replace(
+        policy=policy,
+        learning_rate=_or_default(part.learning_rate, actor),
+        critic_learning_rate=_or_default(part.critic_learning_rate, critic),
+    )
+
+
+def _or_default(rate: ArrayLike, default: float) -> ArrayLike:
+    """Replaces a rate of 0 by the default. Rates of a sweep may be traced."""
+    if isinstance(rate, (int, float)):
+        return rate or default
+    return jnp.where(jnp.asarray(rate) == 0.0, default, rate)

@@ -1,1 +1,0 @@
-"""Questions about the method that no run of a game answers, each measured by one function (`run/study.py`)."""

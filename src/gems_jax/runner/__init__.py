@@ -1,0 +1,1 @@
+"""Runs: the driver, engines, checkpoints and run directories."""

@@ -1,0 +1,242 @@
+"""Checkpoints: every leaf of a run's state, saved by orbax, whole or not at all.
+
+    checkpoints/<iteration>/manifest.json   names, shapes and kinds of the leaves, checksum of every file, the run's
+                                            identity, the headline metric, and host-side counters
+    checkpoints/<iteration>/state/          the leaves, in orbax's format
+
+A checkpoint is written beside and renamed into place, so a folder named by a number is complete; its checksums tell
+whether it still is. Leaves are stored in order and described by the manifest, because a state is any pytree:
+structs, typed PRNG keys, empty arrays and Python numbers included. The structure itself comes from the solver.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import math
+import os
+import shutil
+from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from gems_jax.runner import leaves
+from gems_jax.runner.errors import CheckpointError, ConfigMismatchError, writing
+from gems_jax.runner.files import differing_field, write_json
+from gems_jax.types import PyTree
+
+FORMAT = 2
+ROOM = 2**18  # bytes a checkpoint takes besides its leaves, at most: the manifest, orbax's metadata, whole pages
+
+
+class Checkpoint(NamedTuple):
+    """What came back: the iteration it was saved after, the tree, and the host-side counters saved beside it."""
+
+    iteration: int
+    tree: PyTree
+    extra: dict[str, Any]
+
+
+def save(
+    folder: Path,
+    iteration: int,
+    tree: PyTree,
+    *,
+    identity: Mapping[str, Any],
+    extra: Mapping[str, Any] | None = None,
+    metric: float | None = None,
+    keep: int = 3,
+) -> Path:
+    """Write `tree` as checkpoint `iteration` of `folder`; the last `keep` and the one of lowest `metric` stay."""
+    if keep < 1:
+        raise ValueError(f"keep must be at least 1, got {keep}")
+    good = [step for step in iterations(folder) if step != iteration]
+    note = f"; the last good checkpoint is iteration {good[-1]}" if good else "; there is no earlier checkpoint"
+    temporary = folder / f"tmp-{iteration:08d}-{os.getpid()}"
+    with writing(folder, note):
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            records = leaves.describe(tree)
+            _check_room(folder, records)
+            temporary.mkdir()
+            leaves.write(temporary / "state", tree)
+            manifest = {
+                "format": FORMAT,
+                "iteration": iteration,
+                "metric": metric if metric is not None and math.isfinite(metric) else None,
+                "identity": dict(identity),
+                "extra": dict(extra or {}),
+                "leaves": records,
+                "files": _checksums(temporary / "state"),
+            }
+            write_json(temporary / "manifest.json", manifest)
+            final = folder / f"{iteration:08d}"
+            if final.exists():  # left by an earlier attempt at the same iteration
+                shutil.rmtree(final)
+            os.rename(temporary, final)
+            _sync_folder(folder)
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)
+        _prune(folder, keep)
+    return final
+
+
+def restore(
+    folder: Path,
+    template: PyTree,
+    *,
+    identity: Mapping[str, Any] | None = None,
+    same_shapes: bool = True,
+    set_aside: bool = False,
+    among: Collection[int] | None = None,
+    say: Callable[[str], None] = lambda text: None,
+) -> Checkpoint | None:
+    """The newest good checkpoint of `folder`, or None when there is none at all.
+
+    `template` gives the structure (arrays or ShapeDtypeStructs); it may hold fewer top-level entries than were saved.
+    `same_shapes=False` accepts leaves that grew since `init`. A damaged checkpoint is told through `say` and the one
+    before it is used; when all are damaged, CheckpointError. `set_aside` renames damaged ones, so that they do not
+    count as the latest any more: for the process that holds the run. `among` limits it to some iterations.
+    """
+    found = [step for step in iterations(folder) if among is None or step in among]
+    for step in reversed(found):
+        path = folder / f"{step:08d}"
+        try:
+            manifest = verify(path)
+            _check_identity(manifest["identity"], identity)
+            return Checkpoint(step, _load(path, manifest, template, same_shapes), manifest["extra"])
+        except CheckpointError as error:
+            say(f"checkpoint of iteration {step} cannot be used: {error}")
+            if set_aside:
+                _set_aside(path)
+    if found:
+        raise CheckpointError(f"no readable checkpoint in {folder}: all {len(found)} are damaged")
+    return None
+
+
+def iterations(folder: Path) -> list[int]:
+    """Iterations that have a complete checkpoint, ascending."""
+    if not folder.is_dir():
+        return []
+    return sorted(int(path.name) for path in folder.iterdir() if path.name.isdigit() and path.is_dir())
+
+
+def verify(path: Path) -> dict[str, Any]:
+    """The manifest of one checkpoint, after its files were found to be exactly those that were written."""
+    try:
+        manifest = json.loads((path / "manifest.json").read_text())
+        files, version = manifest["files"], manifest["format"]
+    except FileNotFoundError:
+        raise CheckpointError(f"{path} is not a gems_jax checkpoint: it has no manifest.json") from None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise CheckpointError(f"its manifest is damaged ({type(error).__name__})") from error
+    if version != FORMAT:  # whole, but not for us: it must not be taken for damage
+        raise ConfigMismatchError(
+            f"{path} has format {version} of another version of gems_jax, this one reads format {FORMAT}"
+        )
+    present = _checksums(path / "state")
+    for name in sorted(files.keys() | present.keys()):
+        if files.get(name) != present.get(name):
+            word = "missing" if name not in present else "unexpected" if name not in files else "damaged"
+            raise CheckpointError(f"file {name} is {word}")
+    return manifest
+
+
+def clean(folder: Path) -> None:
+    """Remove what a killed process left half-written. Only the process that holds the run may call this."""
+    if folder.is_dir():
+        for path in folder.glob("tmp-*"):
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def _load(path: Path, manifest: dict[str, Any], template: PyTree, same_shapes: bool) -> PyTree:
+    """Leaves of `manifest` put into the structure of `template`, after both were found to fit."""
+    described = {record["name"]: record for record in manifest["leaves"]}
+    wanted, structure = jax.tree_util.tree_flatten_with_path(template)
+    names = [jax.tree_util.keystr(name) for name, _ in wanted]
+    tops = {_top(name) for name in names}
+    surplus = [name for name in described if _top(name) in tops and name not in set(names)]
+    lacking = [name for name in names if name not in described]
+    if surplus or lacking:
+        raise ConfigMismatchError(
+            f"state differs from checkpoint: {(lacking or surplus)[0]} is only in the "
+            f"{'state' if lacking else 'checkpoint'} (another version of the code, or other options)"
+        )
+    for (_, leaf), name in zip(wanted, names, strict=True):
+        there, here = tuple(described[name]["shape"]), leaves.stored_shape(leaf)
+        if same_shapes and there != here:
+            raise ConfigMismatchError(f"state differs from checkpoint: {name} has shape {there} there, {here} here")
+    loaded = dict(zip(described, leaves.read(path / "state", manifest["leaves"]), strict=True))
+    return jax.tree_util.tree_unflatten(structure, [loaded[name] for name in names])
+
+
+def _check_identity(there: Mapping[str, Any], here: Mapping[str, Any] | None) -> None:
+    found = differing_field(there, here) if here is not None else None
+    if found:
+        name, old, new = found
+        raise ConfigMismatchError(
+            f"config differs from checkpoint: field {name.removeprefix('config.')} is {old!r} there, {new!r} here"
+        )
+
+
+def best(folder: Path) -> int | None:
+    """The iteration of lowest metric (the earliest of equals), None where no checkpoint has one."""
+    scored = []
+    for step in iterations(folder):
+        try:
+            metric = json.loads((folder / f"{step:08d}" / "manifest.json").read_text())["metric"]
+        except (OSError, ValueError, KeyError):
+            continue
+        if metric is not None:
+            scored.append((metric, step))
+    return min(scored)[1] if scored else None
+
+
+def _prune(folder: Path, keep: int) -> None:
+    """Keep the last `keep`, and the best."""
+    steps = iterations(folder)
+    for step in set(steps) - {*steps[-keep:], best(folder)}:
+        # renamed first: a removal cut short must not leave half a checkpoint under a number
+        doomed = folder / f"tmp-old-{step:08d}"
+        os.rename(folder / f"{step:08d}", doomed)
+        shutil.rmtree(doomed, ignore_errors=True)
+
+
+def _set_aside(path: Path) -> None:
+    target = path.with_name(f"damaged-{path.name}")
+    shutil.rmtree(target, ignore_errors=True)
+    os.rename(path, target)
+
+
+def _checksums(folder: Path) -> dict[str, str]:
+    """SHA-256 of every file below `folder`, by relative name."""
+    sums = {}
+    for path in sorted(folder.rglob("*")):
+        if path.is_file():
+            with open(path, "rb") as file:
+                sums[path.relative_to(folder).as_posix()] = hashlib.file_digest(file, "sha256").hexdigest()
+    return sums
+
+
+def _check_room(folder: Path, records: list[dict[str, Any]]) -> None:
+    """ENOSPC before orbax starts: on a full disk its threads print tracebacks that cannot be caught from here."""
+    needed = sum(math.prod(record["shape"]) * jnp.dtype(record["dtype"]).itemsize for record in records) + ROOM
+    if shutil.disk_usage(folder).free < needed:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(folder))
+
+
+def _top(name: str) -> str:
+    """Top-level entry of a leaf's name: `['state'].anchors` -> `['state']`."""
+    return name.split("]", 1)[0]
+
+
+def _sync_folder(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,108 @@
+"""Small files written whole, configs as plain data, and the lock that keeps a run to one process."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gems_jax.runner.errors import RunBusyError, writing
+
+
+def resolve(value: Any) -> Any:
+    """`value` as plain JSON data: configs become dicts, arrays lists, infinities the strings float() reads back."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: resolve(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    if isinstance(value, tuple) and hasattr(value, "_asdict"):
+        return resolve(value._asdict())
+    if isinstance(value, Mapping):
+        return {str(key): resolve(item) for key, item in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [resolve(item) for item in (sorted(value) if isinstance(value, set | frozenset) else value)]
+    if hasattr(value, "dtype") and hasattr(value, "tolist"):
+        return resolve(np.asarray(value).tolist())
+    if isinstance(value, float) and not np.isfinite(value):
+        return str(value)
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, Path):
+        return str(value)
+    if callable(value):
+        return f"{getattr(value, '__module__', '?')}.{getattr(value, '__qualname__', repr(value))}"
+    raise TypeError(f"cannot write {type(value).__name__} to config.json: {value!r}")
+
+
+def differing_field(there: Any, here: Any, prefix: str = "") -> tuple[str, Any, Any] | None:
+    """The first field in which two resolved configs differ, as (dotted name, value there, value here), or None."""
+    if isinstance(there, Mapping) and isinstance(here, Mapping):
+        for name in [*there, *(n for n in here if n not in there)]:
+            found = differing_field(there.get(name), here.get(name), f"{prefix}.{name}" if prefix else str(name))
+            if found:
+                return found
+        return None
+    return None if there == here else (prefix, there, here)
+
+
+def write_json(path: Path, record: Any) -> None:
+    """JSON text, whole or not at all."""
+    replace_text(path, json.dumps(record, indent=2, allow_nan=False) + "\n")
+
+
+def replace_text(path: Path, text: str) -> None:
+    """Write beside and move into place: a reader, or the next start after a crash, sees the old text or the new."""
+    with writing(path):
+        temporary = path.with_name(f".{path.name}.{os.getpid()}")
+        try:
+            with open(temporary, "w", encoding="utf-8", newline="") as file:
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(temporary, path)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
+            raise
+
+
+@contextlib.contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Hold the run in `folder` for this process. The system lets go when the process dies, however it dies."""
+    try:
+        import fcntl
+    except ImportError:  # no such locks on this system: go without
+        yield
+        return
+    path = folder / ".lock"
+    with writing(path), contextlib.ExitStack() as stack:
+        file = stack.enter_context(open(path, "a+", encoding="utf-8"))
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.seek(0)
+            raise RunBusyError(f"{folder} is being written by process {file.read().strip() or '?'}") from None
+        file.truncate(0)
+        file.write(str(os.getpid()))
+        file.flush()
+        kept = stack.pop_all()
+    with kept:
+        yield
+
+
+def is_locked(folder: Path) -> bool:
+    """Does a living process hold the run in `folder`?"""
+    try:
+        import fcntl
+
+        with open(folder / ".lock", encoding="utf-8") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except (ImportError, OSError):
+        return False
+    return False

@@ -1,0 +1,126 @@
+"""The leaves of any pytree on disk, through orbax: end to end by dtype, described by name, shape, dtype and kind.
+
+Orbax gets one long array per dtype instead of one per leaf: for the many small leaves of a state, what it does per
+array costs eight times what the bytes cost. Kinds: `jax` array, `numpy` array, `key:<implementation>` (typed PRNG
+keys), and the Python numbers `bool`, `int`, `float`. Nothing here knows what a run is.
+"""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from gems_jax.runner.errors import CheckpointError
+from gems_jax.types import PyTree
+
+
+def describe(tree: PyTree) -> list[dict[str, Any]]:
+    """One JSON-able record per leaf: all that is needed to rebuild it from its bytes."""
+    records = []
+    for path, leaf in jax.tree_util.tree_flatten_with_path(tree)[0]:
+        name = jax.tree_util.keystr(path)
+        kind, array = _kind(name, leaf), _as_array(leaf)
+        records.append({"name": name, "kind": kind, "shape": list(array.shape), "dtype": str(array.dtype)})
+    return records
+
+
+def write(path: Path, tree: PyTree) -> None:
+    """All leaves, synchronously: on return they are on the disk, or the error was raised."""
+    import orbax.checkpoint as ocp
+
+    parts: dict[str, list[np.ndarray]] = {}
+    for leaf in jax.tree_util.tree_leaves(tree):
+        array = np.asarray(_as_array(leaf))  # on the host: orbax's way for device arrays takes twice the time
+        if array.size:
+            parts.setdefault(str(array.dtype), []).append(array.reshape(-1))
+    if parts:  # orbax refuses an empty tree
+        arrays = {dtype: np.concatenate(flat) for dtype, flat in parts.items()}
+        _checkpointer().save(path.absolute(), args=ocp.args.PyTreeSave(arrays))
+
+
+def read(path: Path, records: list[dict[str, Any]]) -> list[Any]:
+    """The leaves that `describe` described, in the same order. CheckpointError when they cannot be read."""
+    import orbax.checkpoint as ocp
+
+    dtypes = {record["dtype"] for record in records if math.prod(record["shape"])}
+    arguments = {dtype: ocp.RestoreArgs(restore_type=np.ndarray) for dtype in dtypes}
+    arrays: dict[str, np.ndarray] = {}
+    if dtypes:
+        try:
+            arrays = _checkpointer().restore(path.absolute(), args=ocp.args.PyTreeRestore(restore_args=arguments))
+        except Exception as error:  # whatever orbax and tensorstore make of files they cannot read
+            first = (str(error).splitlines() or [""])[0]
+            raise CheckpointError(f"orbax cannot read it ({type(error).__name__}: {first})") from error
+    taken = dict.fromkeys(dtypes, 0)
+    leaves = []
+    for record in records:
+        size, dtype = math.prod(record["shape"]), record["dtype"]
+        flat = arrays[dtype][taken[dtype] : taken[dtype] + size] if size else np.zeros(0, jnp.dtype(dtype))
+        if size:
+            taken[dtype] += size
+        leaves.append(_rebuild(record, flat))
+    for dtype, size in taken.items():
+        if arrays[dtype].size != size:
+            raise CheckpointError(f"it holds {arrays[dtype].size} numbers of {dtype}, the manifest says {size}")
+    return leaves
+
+
+def stored_shape(leaf: Any) -> tuple[int, ...]:
+    """Shape of the leaf's bytes: that of the key data for a typed key. Takes ShapeDtypeStructs too."""
+    if _is_key(leaf):
+        return tuple(jax.eval_shape(jax.random.key_data, leaf).shape)
+    return tuple(leaf.shape) if hasattr(leaf, "shape") else np.shape(leaf)
+
+
+def _is_key(leaf: Any) -> bool:
+    return hasattr(leaf, "dtype") and jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+
+
+def _as_array(leaf: Any) -> Any:
+    if _is_key(leaf):
+        return jax.random.key_data(leaf)
+    return leaf if isinstance(leaf, jax.Array) else np.asarray(leaf)
+
+
+def _kind(name: str, leaf: Any) -> str:
+    if _is_key(leaf):
+        return f"key:{jax.random.key_impl(leaf)}"
+    if isinstance(leaf, jax.Array):
+        return "jax"
+    if isinstance(leaf, bool | int | float):
+        return type(leaf).__name__
+    if isinstance(leaf, np.ndarray | np.generic) and leaf.dtype.kind in "biufc":
+        return "numpy"
+    raise CheckpointError(f"a state holds arrays and numbers only; {name} is a {type(leaf).__name__}")
+
+
+def _rebuild(record: dict[str, Any], flat: np.ndarray) -> Any:
+    kind, dtype = record["kind"], jnp.dtype(record["dtype"])
+    if flat.size != math.prod(record["shape"]) or flat.dtype != dtype:
+        raise CheckpointError(f"leaf {record['name']} is {flat.size} of {flat.dtype}, the manifest says otherwise")
+    value = flat.reshape(record["shape"])
+    if kind == "jax":
+        return jnp.asarray(value)
+    if kind.startswith("key:"):
+        return jax.random.wrap_key_data(jnp.asarray(value), impl=kind.removeprefix("key:"))
+    if kind in ("bool", "int", "float"):
+        return {"bool": bool, "int": int, "float": float}[kind](value.item())
+    return value.copy()  # its own memory, not a window on all of its dtype
+
+
+def _checkpointer() -> Any:
+    import orbax.checkpoint as ocp
+
+    own = jax.process_index()  # of several processes, who calls this is alone with it: orbax must not wait for others
+    alone = ocp.options.MultiprocessingOptions(
+        primary_host=own, active_processes={own}, barrier_sync_key_prefix=f"process{own}"
+    )
+    options = alone if jax.process_count() > 1 else ocp.options.MultiprocessingOptions()
+    return ocp.Checkpointer(
+        ocp.PyTreeCheckpointHandler(multiprocessing_options=options), multiprocessing_options=options
+    )

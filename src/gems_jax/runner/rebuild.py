@@ -1,0 +1,144 @@
+"""From what `config.json` says back to the objects: the game, the config, the solver.
+
+A file never decides what is imported or called. Every reader of files makes its game by `make_stored_game`, methods and
+settings are looked up in tables, and checkpoints hold arrays only.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import typing
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from gems_jax.config import GemsConfig, is_real
+from gems_jax.games import NotAGameError, is_own, make_game
+from gems_jax.runner.errors import RunError, UntrustedGameError
+from gems_jax.types import Game, Solver
+
+
+class Problem(NamedTuple):
+    """What a run solves, and how."""
+
+    game: Game
+    method: str
+    config: Any
+    solver: Solver
+
+
+def rebuild(
+    record: Mapping[str, Any], where: str = "the run", *, trust: bool = False, game: Game | None = None
+) -> Problem:
+    """Makes the problem that a `config.json` record describes.
+
+    Args:
+      record: `game`, `method`, `config` and `options`.
+      where: the file, for messages.
+      trust: import the game where it is a user's own class (`package.module:MyGame`).
+      game: the game itself, for callers who have it: the record's name is then not looked up.
+
+    Raises:
+      UntrustedGameError: if the game is a user's own class without `trust`, or is not a game at all.
+      RunError: if this installation cannot make the problem.
+    """
+    from gems_jax.solvers import make_solver  # loads the networks: not for a command line that is about to be refused
+
+    options = record.get("options") or {}
+    try:
+        if game is None:
+            game = make_stored_game(record["game"], options.get("game") or {}, where, trust=trust)
+        method, settings = record["method"], record["config"]
+        config = settings if settings is None else config_of(type(default_settings(method)), settings)
+        return Problem(game, method, config, make_solver(method, game, config))
+    except RunError:
+        raise
+    except (ValueError, TypeError, AttributeError, ImportError) as error:
+        raise RunError(f"cannot rebuild {where}: {error}") from error
+    except Exception as error:
+        if not trust:
+            raise
+        raise RunError(f"cannot rebuild {where}: {type(error).__name__}: {error}") from error  # in the user's code
+
+
+def make_stored_game(name: Any, options: Mapping[str, Any], where: str, *, trust: bool = False) -> Game:
+    """Makes the game that a file names: the only way from a file to a game.
+
+    Without `trust` only registered games are made: rows of `GAMES`, and ids of pgx, JaxMARL, PettingZoo and OpenSpiel,
+    each of which is looked up in a list of its library. Nothing that the file names is imported or called.
+
+    Args:
+      name: what the file calls the game.
+      options: what the file says that the game is made with, plain JSON.
+      where: the file, for messages.
+      trust: import `package.module:MyGame` where the name is one. The object is checked before it is called.
+
+    Raises:
+      UntrustedGameError: if the name is a user's own without `trust`, or leads to what is not a game.
+      ValueError, TypeError, ImportError: if the game is unknown or cannot be made with these options.
+    """
+    if isinstance(name, str) and is_own(name) and not trust:
+        module, _, attribute = name.partition(":")
+        given = ", ".join(f"{key}={value!r}" for key, value in options.items())
+        raise UntrustedGameError(
+            f"{where} names the game {name!r}, which is not registered: loading it would import the Python module "
+            f"{module!r} and call {attribute}({given[:200]}), that is, run the code of whoever wrote it. If you trust "
+            "it, also when the run is your own, add --trust to the command (in Python: trust=True)"
+        )
+    try:
+        return make_game(name, **{key: tuple(v) if isinstance(v, list) else v for key, v in options.items()})
+    except NotAGameError as error:
+        raise UntrustedGameError(f"cannot make the game of {where}: {error}") from error
+
+
+def default_settings(method: str) -> Any:
+    """The settings that a method has by default. ValueError that lists the methods when there is none of that name."""
+    if method == "gems":
+        return GemsConfig()
+    from gems_jax.solvers import DEFAULTS
+
+    if method not in DEFAULTS:
+        close = difflib.get_close_matches(method, DEFAULTS, 1)
+        hint = f"did you mean {close[0]!r}? " if close else ""
+        raise ValueError(f"unknown method {method!r}; {hint}known: {', '.join(DEFAULTS)}")
+    return DEFAULTS[method]
+
+
+def starting_settings(method: str, name: str, game: Game | None, preset: str) -> tuple[Any, str]:
+    """The settings that a user changes, and the preset they come from ("" for none).
+
+    Of GEMS the preset asked for, else the `tuned` or `paper` one of the game `name`, else the default ones, with a
+    network where the game (None: not known yet) cannot be walked. ValueError for presets that there are not.
+    """
+    from gems_jax.extensive.tree import walkable
+    from gems_jax.presets import PRESETS
+    from gems_jax.presets import preset as named
+
+    base = default_settings(method)
+    if not isinstance(base, GemsConfig):
+        if preset:
+            raise ValueError(f"the method {method} has no presets: got {preset!r}")
+        return base, ""
+    preset = preset or next((each for each in ("tuned", "paper") if each in PRESETS.get(name, {})), "")
+    if preset:
+        return named(name, preset), preset
+    if game is not None and not walkable(game):
+        return base.replace(policy="mlp", policy_hidden=(64, 64)), ""
+    return base, ""
+
+
+def config_of(kind: type, record: Mapping[str, Any]) -> Any:
+    """An instance of the config class `kind` from plain JSON data; fields that it lacks keep their defaults."""
+    hints = typing.get_type_hints(kind)
+    known = {field.name for field in dataclasses.fields(kind)}
+    unknown = sorted(record.keys() - known)
+    if unknown:
+        raise ValueError(f"{kind.__name__} has no field {unknown[0]!r}: it was written by another version of gems_jax")
+    return kind(**{name: _value(hints[name], value) for name, value in record.items()})
+
+
+def _value(hint: Any, value: Any) -> Any:
+    """JSON has no infinity, which is written as a string, and no tuples."""
+    if is_real(hint):
+        return tuple(float(one) for one in value) if isinstance(value, list) else float(value)
+    return tuple(value) if isinstance(value, list) else value

@@ -1,0 +1,169 @@
+"""One process's work on a run: where it begins, what it saves, and what it leaves behind when it fails."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import time
+from collections.abc import Collection, Sequence
+from typing import Any
+
+import numpy as np
+
+from gems_jax.runner import checkpoint, distributed, machine
+from gems_jax.runner.console import Console
+from gems_jax.runner.directory import RunDirectory, extend, identity, log, read_config, write_status
+from gems_jax.runner.engine import Engine, Rows
+from gems_jax.runner.errors import RunError
+from gems_jax.runner.rows import Counters
+from gems_jax.runner.writers import Writer, read_metrics, truncate_csv
+from gems_jax.types import PyTree
+
+
+@dataclasses.dataclass
+class Session:
+    """One process's work on a run."""
+
+    iterations: int
+    seeds: tuple[int, ...]
+    directory: RunDirectory | None
+    console: Console
+    writers: list[Writer]
+    counters: Counters
+    keep: int
+    best: str | None
+    highest: bool
+    checkpoint_seconds: float
+    allow_nonfinite: Collection[str] | None
+    done: int = 0
+    saved: int | None = None  # iteration of the newest checkpoint
+    saved_at: float = 0.0
+    save_cost: float = 0.0
+    last_metric: float | None = None
+    history: list[Rows] = dataclasses.field(default_factory=list)
+
+    def say(self, text: str) -> None:
+        self.console.say(text)
+        if self.directory is not None:
+            log(self.directory, text)
+
+
+def first_carry(session: Session, engine: Engine) -> PyTree:
+    """The carry to go on from: the newest good checkpoint's, or a fresh one. Says which."""
+    try:
+        found = _found(session, engine)
+    except BaseException:
+        distributed.from_primary(np.int32(-1))
+        raise
+    session.done = int(distributed.from_primary(np.int32(session.done)))
+    if session.done < 0:
+        raise RunError("process 0 could not begin, and says why")
+    if found is not None and not distributed.several():
+        return found.tree
+    carry, seconds = engine.start()
+    session.counters.compile_seconds += seconds
+    return distributed.from_primary(carry if found is None else found.tree) if session.done else carry
+
+
+def _found(session: Session, engine: Engine) -> checkpoint.Checkpoint | None:
+    """The newest good checkpoint of the directory, whose files are made to agree with it."""
+    found = None
+    if session.directory is not None:
+        found = _newest_checkpoint(session, session.directory, engine)
+        if session.iterations != read_config(session.directory.shared)["iterations"]:
+            extend(session.directory, session.iterations)
+        for member in session.directory.members:
+            rows = truncate_csv(member / "metrics.csv", session.done)
+            if rows < session.done:
+                raise RunError(
+                    f"{member / 'metrics.csv'} has rows up to iteration {rows}, the checkpoint is of {session.done}; "
+                    f"to compute them again, remove the checkpoints after {rows} from {session.directory.checkpoints}"
+                )
+        write_state(session, "running")
+        if found is None:
+            session.say(f"fresh start: {session.iterations} iterations, seeds {_seed_list(session.seeds)}")
+    return found
+
+
+def _newest_checkpoint(session: Session, directory: RunDirectory, engine: Engine) -> checkpoint.Checkpoint | None:
+    checkpoint.clean(directory.checkpoints)
+    if not checkpoint.iterations(directory.checkpoints):
+        return None
+    found = checkpoint.restore(
+        directory.checkpoints,
+        engine.template(),
+        identity=identity(directory),
+        same_shapes=engine.fixed_shapes,
+        set_aside=True,
+        say=session.say,
+    )
+    assert found is not None
+    if found.iteration > session.iterations:
+        raise RunError(f"{directory.shared} already has {found.iteration} iterations, asked for {session.iterations}")
+    session.done = session.saved = found.iteration
+    session.counters = Counters(**found.extra["counters"])
+    session.last_metric = found.extra["metric"]
+    session.say(f"resumed from the checkpoint of iteration {session.done}, {session.iterations} to reach")
+    before, now = found.extra["versions"], machine.versions()
+    changed = [
+        f"{name} {before[name]} -> {now[name]}" for name in before if now.get(name, before[name]) != before[name]
+    ]
+    if changed:
+        session.say(f"other versions than at the checkpoint, so the last bits may differ: {', '.join(changed)}")
+    return found
+
+
+def save(session: Session, carry: PyTree) -> None:
+    assert session.directory is not None
+    begin = time.monotonic()
+    for writer in session.writers:
+        writer.flush()  # the rows a checkpoint counts on are on the disk before it is
+    checkpoint.save(
+        session.directory.checkpoints,
+        session.done,
+        carry,
+        identity=identity(session.directory),
+        extra={
+            "counters": dataclasses.asdict(session.counters),
+            "versions": machine.versions(),
+            "metric": session.last_metric,
+        },
+        metric=-session.last_metric if session.highest and session.last_metric is not None else session.last_metric,
+        keep=session.keep,
+    )
+    session.saved, session.saved_at = session.done, time.monotonic()
+    session.save_cost = session.saved_at - begin
+
+
+@contextlib.contextmanager
+def status_of_failures(session: Session) -> Any:
+    """Leave a status behind whatever happens; a status that cannot be written must not hide the reason."""
+    try:
+        yield
+    except BaseException as error:
+        session.console.stop()
+        state = "failed" if isinstance(error, Exception) else "interrupted"
+        reason = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+        with contextlib.suppress(RunError):
+            write_state(session, state, reason)
+            if session.directory is not None:
+                log(session.directory, f"{state}: {reason}")
+        raise
+
+
+def write_state(session: Session, state: str, reason: str = "") -> None:
+    if session.directory is not None:
+        write_status(session.directory, state, iteration=session.done, iterations=session.iterations, reason=reason)
+
+
+def all_rows(session: Session) -> Rows:
+    if session.directory is not None:
+        columns = [read_metrics(member) for member in session.directory.members] if session.done else [{}]
+        return {name: np.stack([column[name] for column in columns]) for name in columns[0]}
+    names = session.history[0] if session.history else {}
+    return {name: np.concatenate([rows[name] for rows in session.history], axis=1) for name in names}
+
+
+def _seed_list(seeds: Sequence[int]) -> str:
+    consecutive = len(seeds) > 2 and list(seeds) == list(range(seeds[0], seeds[0] + len(seeds)))
+    return f"{seeds[0]}-{seeds[-1]}" if consecutive else ", ".join(map(str, seeds))

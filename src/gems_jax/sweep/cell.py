@@ -1,0 +1,216 @@
+"""One cell: all its points and seeds in one compiled call, then an ordinary run directory for each point.
+
+A cell may be stopped or killed at any moment and goes on from its last checkpoint, here or on another machine. It is
+locked while it is computed; who comes second waits, and finds it done.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import shutil
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from gems_jax.runner.directory import RunDirectory, create_run, identity, open_run, write_status
+from gems_jax.runner.errors import RunBusyError, RunError, writing
+from gems_jax.runner.files import locked, resolve, write_json
+from gems_jax.sweep.folder import SweepFolder, open_folder
+from gems_jax.sweep.points import Cell, SweepPlan, make_plan
+from gems_jax.types import PyTree
+
+PATIENCE = 600.0  # seconds that a process waits for another one that holds the cell
+
+
+class Outcome(NamedTuple):
+    """How a cell ended: done, failed, or stopped by a signal."""
+
+    cell: int
+    state: str
+    reason: str = ""
+
+
+def run_cell(path: Path | str, number: int, attempt: int = 1, trust: bool = False) -> Outcome:
+    """Compute cell `number` of the sweep in the folder `path`, or what is left of it. What goes wrong is an outcome.
+
+    trust: see `make_plan`. It comes from the command line, never from the folder.
+    """
+    folder = SweepFolder(Path(path))
+    try:
+        _, file = open_folder(folder.path)
+        plan = make_plan(file, trust)
+        folder.write_status(number, "running", attempt)
+        with _held(folder.cell(number)):
+            stopped = _compute(folder, plan, plan.cells[number])
+        outcome = Outcome(number, "stopped" if stopped else "done", stopped)
+    except Exception as error:
+        outcome = Outcome(number, "failed", " ".join(f"{type(error).__name__}: {error}".split())[:500])
+    with contextlib.suppress(RunError):
+        folder.write_status(number, outcome.state, attempt, outcome.reason)
+    return outcome
+
+
+def _compute(folder: SweepFolder, plan: SweepPlan, cell: Cell) -> str:
+    """Why the cell was stopped, "" when it was not."""
+    if folder.done(cell):
+        return ""
+    from gems_jax.runner.driver import run
+    from gems_jax.runner.engine import Parts
+    from gems_jax.runner.measuring import monitor_of
+    from gems_jax.sweep.families import family_of
+    from gems_jax.sweep.memory import runs_at_once
+
+    problem = problem_of(plan, cell.points[0])
+    monitor = monitor_of(problem, settings_of(plan))
+    seeds = plan.file.seeds * len(cell.points)
+    family = None
+    if plan.traced:
+
+        def parts(own: dict[str, Any]) -> Parts:
+            one = problem_of(plan, cell.points[0], own)
+            measured = monitor_of(one, settings_of(plan))
+            return Parts(one.solver, measured.measure, measured.init)
+
+        columns = {name: [plan.changes[p][name] for p in cell.points for _ in plan.file.seeds] for name in plan.traced}
+        family = family_of(parts, columns)
+    directory = _work(folder, plan, cell)
+    result = run(
+        problem.solver,
+        iterations=problem.config.iterations,
+        seeds=seeds,
+        chunk=plan.file.run.chunk,
+        measure=monitor.measure,
+        init_monitor=monitor.init,
+        directory=directory,
+        keep=1,
+        checkpoint_seconds=plan.file.run.checkpoint_seconds,
+        allow_nonfinite=None,  # a point that diverges is a finding, and no reason to stop the others
+        family=family,
+        seed_batch=runs_at_once(plan, cell, len(seeds)),
+    )
+    if result.stopped_by:
+        return result.stopped_by
+    _deliver(folder, plan, cell, directory, {"state": result.state, "monitor": result.monitor}, result)
+    return ""
+
+
+def problem_of(plan: SweepPlan, point: int, own: dict[str, Any] | None = None) -> Any:
+    """The problem of a point; `own` are traced values in the place of the point's."""
+    from gems_jax.runner.rebuild import Problem
+    from gems_jax.solvers import make_solver
+
+    config = plan.configs[point].replace(**(own or {}))
+    return Problem(plan.game, plan.file.method, config, make_solver(plan.file.method, plan.game, config))
+
+
+def settings_of(plan: SweepPlan) -> Any:
+    """How the runs of a sweep are driven."""
+    from gems_jax.runner.measuring import Settings
+
+    known = {field.name for field in dataclasses.fields(Settings)}
+    return Settings(**{name: value for name, value in dataclasses.asdict(plan.file.run).items() if name in known})
+
+
+def _point_directory(plan: SweepPlan, point: int, path: Path) -> RunDirectory:
+    return create_run(
+        game=plan.file.game,
+        method=plan.file.method,
+        config=plan.configs[point],
+        seeds=plan.file.seeds,
+        iterations=plan.configs[point].iterations,
+        path=path,
+        options={
+            "game": dict(plan.file.game_options),
+            "preset": plan.file.preset,
+            "swept": plan.changes[point],
+            **dataclasses.asdict(settings_of(plan)),
+        },
+    )
+
+
+def _work(folder: SweepFolder, plan: SweepPlan, cell: Cell) -> RunDirectory:
+    """Where the cell's checkpoints and rows are while it goes on: one point's own run directory, or one for all."""
+    path = folder.cell(cell.number) / "work"
+    if (path / "config.json").exists():
+        return open_run(path) if len(cell.points) == 1 else _joint(plan, cell, path)
+    shutil.rmtree(path, ignore_errors=True)  # its making was cut short
+    if len(cell.points) == 1:
+        return _point_directory(plan, cell.points[0], path)
+    run = _joint(plan, cell, path)
+    with writing(path):
+        for member in run.members:
+            member.mkdir(parents=True)
+    record = {
+        "schema": 1,
+        "game": plan.file.game,
+        "method": plan.file.method,
+        "seeds": list(run.seeds),
+        "iterations": plan.configs[cell.points[0]].iterations,
+        "config": {str(point): resolve(plan.configs[point]) for point in cell.points},
+        "shared": ".",
+        "members": [member.relative_to(path).as_posix() for member in run.members],
+    }
+    write_json(path / "config.json", record)  # last: without it nothing counts
+    return run
+
+
+def _joint(plan: SweepPlan, cell: Cell, path: Path) -> RunDirectory:
+    members = tuple(path / f"p{point:04d}" / f"s{seed}" for point in cell.points for seed in plan.file.seeds)
+    return RunDirectory(shared=path, members=members, seeds=plan.file.seeds * len(cell.points))
+
+
+def _deliver(folder: SweepFolder, plan: SweepPlan, cell: Cell, work: RunDirectory, carry: PyTree, result: Any) -> None:
+    """Every point's run directory to its place, whole; then the cell's own files are not needed any more."""
+    if len(cell.points) == 1:
+        with writing(folder.point(cell.points[0])):
+            os.rename(work.shared, folder.point(cell.points[0]))
+        return
+    import jax
+
+    from gems_jax.runner import checkpoint, machine
+
+    count = len(plan.file.seeds)
+    for place, point in enumerate(cell.points):
+        if folder.point(point).exists():
+            continue
+        own = slice(place * count, (place + 1) * count)
+        path = folder.cell(cell.number) / f"point-{point:04d}"
+        shutil.rmtree(path, ignore_errors=True)
+        run = _point_directory(plan, point, path)
+        for there, here in zip(work.members[own], run.members, strict=True):
+            with writing(here):
+                shutil.copyfile(there / "metrics.csv", here / "metrics.csv")
+        counters = {"seconds": result.seconds, "compile_seconds": result.compile_seconds}
+        for name in ("episodes", "env_steps"):
+            totals = result.rows.get(f"total_{name}")
+            counters[name] = [int(total) for total in totals[own, -1]] if totals is not None else [0] * count
+        checkpoint.save(
+            run.checkpoints,
+            result.iteration,
+            jax.tree.map(lambda leaf, own=own: leaf[own], carry),
+            identity=identity(run),
+            extra={"counters": counters, "versions": machine.versions(), "metric": None},
+        )
+        write_status(run, "done", iteration=result.iteration, iterations=result.iteration)
+        with writing(folder.point(point)):
+            os.rename(path, folder.point(point))
+    shutil.rmtree(work.shared, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _held(path: Path) -> Iterator[None]:
+    """The cell for this process alone: another one that holds it (left by a killed sweep) is waited for."""
+    until = time.monotonic() + PATIENCE
+    with contextlib.ExitStack() as stack:
+        while True:
+            try:
+                stack.enter_context(locked(path))
+                break
+            except RunBusyError:
+                if time.monotonic() > until:
+                    raise
+                time.sleep(0.5)
+        yield

@@ -1,0 +1,142 @@
+"""A sweep from its file to its table: cells that are finished are skipped, failed ones are tried again and told."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+from experiments.harness.experiment import circumstances, new_folder
+from gems_jax.runner.console import Console, clock
+from gems_jax.runner.directory import slug
+from gems_jax.runner.errors import RunError
+from gems_jax.runner.files import locked, resolve, write_json
+from gems_jax.runner.signals import stop_request
+from gems_jax.sweep import report
+from gems_jax.sweep.executors import make_executor
+from gems_jax.sweep.file import SweepFile, read_sweep
+from gems_jax.sweep.folder import SweepFolder, create_folder, open_folder
+from gems_jax.sweep.memory import bytes_of_run, check_memory
+from gems_jax.sweep.points import SweepPlan, make_plan
+from gems_jax.viz.summary import write_csv
+
+
+@dataclasses.dataclass(frozen=True)
+class SweepResult:
+    folder: Path
+    done: int  # cells
+    failed: dict[int, str]  # cells that failed, with the reason
+    ranking: report.Ranking | None
+    exit_code: int
+
+
+def run_sweep(
+    source: Path,
+    *,
+    run_dir: Path | None = None,
+    root: Path = Path("runs/sweep"),
+    console: Console | None = None,
+    trust: bool = False,
+) -> SweepResult:
+    """Run the sweep file at `source`, or resume the sweep in the folder `source`.
+
+    Errors are reported before any cell starts. An existing `run_dir` of the same sweep is resumed. trust: import the
+    game where the file names a user's own class, `package.module:MyGame`.
+    """
+    console = console or Console()
+    if source.is_dir():
+        folder, file = open_folder(source)
+        plan = _checked(file, trust)
+    else:
+        file = read_sweep(source)
+        plan = _checked(file, trust)
+        path = run_dir if run_dir is not None else new_folder(root / slug(file.name))
+        folder = create_folder(path, file, circumstances())
+    execute = make_executor(plan, folder)
+    with locked(folder.path), stop_request(console.say) as stop:
+        waiting = [cell.number for cell in plan.cells if not folder.done(cell)]
+        console.say(_opening(plan, folder, len(waiting)))
+        failed: dict[int, str] = {}
+        attempts = dict.fromkeys(waiting, 0)
+        while waiting and stop.signal is None:
+            for cell in waiting:
+                attempts[cell] += 1
+            outcomes = execute([(cell, attempts[cell]) for cell in waiting], lambda: stop.signal is not None)
+            for outcome in outcomes:
+                if outcome.state == "failed":
+                    failed[outcome.cell] = outcome.reason
+                else:
+                    failed.pop(outcome.cell, None)
+                left = sum(not folder.done(cell) for cell in plan.cells)
+                told = f": {outcome.reason}" if outcome.reason else ""
+                console.say(f"cell {outcome.cell} {outcome.state}{told}; {len(plan.cells) - left} of {len(plan.cells)}")
+            waiting = [cell for cell in waiting if not folder.done(plan.cells[cell])]
+            waiting = [cell for cell in waiting if attempts[cell] <= plan.file.run.retries]
+        if stop.signal is not None:
+            console.say(f"stopped by {stop.reason}; everything is saved. Continue with: gems sweep {folder.path}")
+            return SweepResult(folder.path, _count(plan, folder), failed, None, stop.exit_code)
+        ranking = _report(plan, folder, failed, console)
+    return SweepResult(folder.path, _count(plan, folder), failed, ranking, 1 if failed else 0)
+
+
+def show_plan(source: Path, console: Console, trust: bool = False) -> None:
+    """What a sweep file, or a sweep's folder, comes to."""
+    plan = _checked(open_folder(source)[1] if source.is_dir() else read_sweep(source), trust)
+    for cell in plan.cells:
+        first = plan.changes[cell.points[0]]
+        static = ", ".join(f"{name} = {value}" for name, value in first.items() if name not in plan.traced)
+        needed = bytes_of_run(plan, cell)
+        memory = f", about {needed / 2**20:.3g} MB each" if needed is not None else ""
+        runs = f"{len(cell.points)} points x {len(plan.file.seeds)} seeds{memory}"
+        console.say(f"cell {cell.number}: {static or 'all'}; {runs}")
+
+
+def _checked(file: SweepFile, trust: bool) -> SweepPlan:
+    plan = make_plan(file, trust)
+    check_memory(plan)
+    return plan
+
+
+def _count(plan: SweepPlan, folder: SweepFolder) -> int:
+    return sum(folder.done(cell) for cell in plan.cells)
+
+
+def _opening(plan: SweepPlan, folder: SweepFolder, waiting: int) -> str:
+    points, seeds, cells = len(plan.changes), len(plan.file.seeds), len(plan.cells)
+    text = f"{plan.file.name}: {points} points x {seeds} seed{'s' * (seeds > 1)} in {cells} cell{'s' * (cells > 1)}"
+    if plan.traced:
+        text += f" ({', '.join(plan.traced)} within a cell)"
+    if waiting < cells:
+        text += f", {cells - waiting} done before"
+    return f"{text}. Everything goes to {folder.path}"
+
+
+def _report(plan: SweepPlan, folder: SweepFolder, failed: dict[int, str], console: Console) -> report.Ranking | None:
+    """Table, CSV, JSON and figure of what is finished."""
+    for cell, reason in failed.items():
+        console.say(f"cell {cell} failed {plan.file.run.retries + 1} times: {reason}")
+    try:
+        ranking = report.rank(plan, folder)
+    except RunError as error:
+        console.say(f"no summary: {error}")
+        return None
+    write_csv(folder.path / "summary.csv", report.records(ranking))
+    record = {
+        "metric": ranking.metric,
+        "highest": ranking.highest,
+        "points": report.records(ranking),
+        "seeds": {f"{point.number:04d}": point.seeds for point in ranking.points},
+        "failed": {str(cell): reason for cell, reason in failed.items()},
+        **circumstances(),
+    }
+    write_json(folder.path / "summary.json", resolve(record))
+    title = f"{plan.file.name}: {plan.file.method} on {plan.file.game}, {len(plan.file.seeds)} seeds"
+    figure = report.draw(ranking, plan.axes, folder.path / "figures" / "parallel_coordinates.png", title)
+    console.table(report.table(ranking, plan.axes).rich(title))
+    seconds = sum(_seconds(ranking, cell.points) for cell in plan.cells)
+    console.say(f"{clock(seconds)} of computing without compilation; table in {folder.path}/summary.csv, {figure}")
+    return ranking
+
+
+def _seconds(ranking: report.Ranking, points: tuple[int, ...]) -> float:
+    """Of a cell: its points share one clock."""
+    return max((point.seconds for point in ranking.points if point.number in points), default=0.0)

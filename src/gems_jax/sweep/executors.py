@@ -1,0 +1,225 @@
+"""Where cells run. `executor(plan, folder)` has one way to use it: `for outcome in executor(cells, stop): ...`.
+
+    local             worker processes on this machine, one cell after another each
+    slurm             an array job, by submitit; submitit-local and submitit-debug are submitit's own stand-ins
+    ray               Ray Tune, on the cluster that `ray.init` finds or on this machine
+
+A cell that dies with its process is an outcome like any other. Cells know how to go on where they were, so that an
+executor needs no memory of its own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import queue
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from gems_jax.host.own import python_module
+from gems_jax.runner.errors import MissingExtraError
+from gems_jax.sweep.cell import Outcome, run_cell
+from gems_jax.sweep.folder import SweepFolder
+from gems_jax.sweep.points import SweepPlan
+
+Executor = Callable[[Sequence[tuple[int, int]], Callable[[], bool]], Iterator[Outcome]]  # (cell, attempt), stop?
+
+
+def make_executor(plan: SweepPlan, folder: SweepFolder) -> Executor:
+    """The executor that the sweep file names. MissingExtraError where its library is not installed."""
+    kind = plan.file.run.executor
+    if kind == "local":
+        return lambda cells, stop: _local(plan, folder, cells, stop)
+    if kind == "ray":
+        _library("ray.tune", "ray", "run.executor = 'ray'")
+        return lambda cells, stop: _ray(plan, folder, cells, stop)
+    # Its own setting up of logging would close the handlers of everybody else.
+    before = os.environ.get("SUBMITIT_LOG_LEVEL")
+    os.environ["SUBMITIT_LOG_LEVEL"] = before or "NOCONFIG"
+    try:
+        _library("submitit", "slurm", f"run.executor = {kind!r}")
+    finally:
+        if before is None:
+            del os.environ["SUBMITIT_LOG_LEVEL"]
+    cluster = {"slurm": "slurm", "submitit-local": "local", "submitit-debug": "debug"}[kind]
+    return lambda cells, stop: _submitit(plan, folder, cells, stop, cluster)
+
+
+def _library(module: str, extra: str, what: str) -> Any:
+    import importlib
+
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        package = module.partition(".")[0]
+        raise MissingExtraError(f'{what} needs {package}: pip install "gems_jax[{extra}]"') from error
+
+
+# --- processes of this machine
+
+
+class _Worker:
+    """A process that computes the cells whose numbers it is given, one after another (`worker.py`)."""
+
+    def __init__(self, folder: SweepFolder, environment: dict[str, str], trust: bool) -> None:
+        line, path = python_module("gems_jax.sweep.worker")
+        self.process = subprocess.Popen(
+            [*line, str(folder.path), *(["--trust"] if trust else [])],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, **path, **environment},
+        )
+
+    def compute(self, cell: int, attempt: int) -> Outcome:
+        """Waits for it. A process that ends without a word is a failure of the cell."""
+        assert self.process.stdin is not None and self.process.stdout is not None
+        try:
+            self.process.stdin.write(f"{cell} {attempt}\n")
+            self.process.stdin.flush()
+            answer = self.process.stdout.readline()
+        except (BrokenPipeError, ValueError):
+            answer = ""
+        if answer:
+            return Outcome(**json.loads(answer))
+        code = self.process.wait()
+        told = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
+        return Outcome(cell, "failed", f"its process ended by {told}")
+
+    def end(self) -> None:
+        assert self.process.stdin is not None
+        with contextlib.suppress(BrokenPipeError):
+            self.process.stdin.close()
+        self.process.wait()
+
+
+def _local(
+    plan: SweepPlan, folder: SweepFolder, cells: Sequence[tuple[int, int]], stop: Callable[[], bool]
+) -> Iterator[Outcome]:
+    waiting: queue.SimpleQueue[tuple[int, int]] = queue.SimpleQueue()
+    for item in cells:
+        waiting.put(item)
+    found: queue.SimpleQueue[Outcome] = queue.SimpleQueue()
+    workers: list[_Worker] = []
+
+    def work(number: int) -> None:
+        environment = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"} if plan.file.run.workers > 1 else {}
+        if plan.file.run.gpus:
+            environment["CUDA_VISIBLE_DEVICES"] = str(number % plan.file.run.gpus)
+        worker = None
+        while not stop():
+            try:
+                cell, attempt = waiting.get_nowait()
+            except queue.Empty:
+                break
+            if worker is None or worker.process.poll() is not None:
+                worker = _Worker(folder, environment, plan.trust)
+                workers.append(worker)
+            found.put(worker.compute(cell, attempt))
+        if worker is not None:
+            worker.end()
+
+    threads = [threading.Thread(target=work, args=(n,), daemon=True) for n in range(plan.file.run.workers)]
+    for thread in threads:
+        thread.start()
+    told = False
+    while any(thread.is_alive() for thread in threads) or not found.empty():
+        if stop() and not told:  # they save what they have, and say so
+            told = True
+            for worker in workers:
+                if worker.process.poll() is None:
+                    worker.process.send_signal(signal.SIGTERM)
+        try:
+            yield found.get(timeout=0.2)
+        except queue.Empty:
+            continue
+
+
+# --- SLURM, by submitit
+
+
+class CellJob:
+    """What submitit calls. When SLURM takes the machine away, the job is queued again and goes on where it was."""
+
+    def __call__(self, path: str, cell: int, attempt: int, trust: bool) -> tuple[int, str, str]:
+        outcome = run_cell(path, cell, attempt, trust)
+        return outcome.cell, outcome.state, outcome.reason
+
+    def checkpoint(self, *arguments: Any) -> Any:
+        from submitit.helpers import DelayedSubmission
+
+        return DelayedSubmission(self, *arguments)
+
+
+def _submitit(
+    plan: SweepPlan, folder: SweepFolder, cells: Sequence[tuple[int, int]], stop: Callable[[], bool], cluster: str
+) -> Iterator[Outcome]:
+    import submitit
+
+    executor = submitit.AutoExecutor(folder=folder.path / "cells" / "submitit", cluster=cluster)
+    workers = plan.file.run.workers
+    array = {"slurm_array_parallelism": workers} if cluster == "slurm" else {}
+    executor.update_parameters(name=plan.file.name, **array, **plan.file.slurm)
+    pending = list(cells)
+    running: dict[int, Any] = {}
+    while (pending and not stop()) or running:
+        room = len(pending) if cluster == "slurm" else workers - len(running)
+        batch, pending = pending[:room], pending[room:]
+        if batch and not stop():
+            with executor.batch():
+                jobs = [executor.submit(CellJob(), str(folder.path), *item, plan.trust) for item in batch]
+            running |= {cell: job for (cell, _), job in zip(batch, jobs, strict=True)}
+        if stop() and cluster != "debug":
+            for job in running.values():
+                job.cancel()
+        for cell in [cell for cell, job in running.items() if cluster == "debug" or job.done()]:
+            yield _job_outcome(cell, running.pop(cell))
+        if running:
+            time.sleep(0.5 if cluster == "local" else 5.0)
+
+
+def _job_outcome(cell: int, job: Any) -> Outcome:
+    try:
+        return Outcome(*job.result())
+    except Exception as error:  # whatever became of the job: its log has the whole story
+        first = (str(error).strip().splitlines() or [type(error).__name__])[-1]
+        return Outcome(cell, "failed", f"job {job.job_id}: {first[:300]}")
+
+
+# --- Ray Tune
+
+
+def _ray(
+    plan: SweepPlan, folder: SweepFolder, cells: Sequence[tuple[int, int]], stop: Callable[[], bool]
+) -> Iterator[Outcome]:
+    import ray
+    from ray import tune
+
+    path = str(folder.path.absolute())
+
+    def trial(config: dict[str, dict[str, int]]) -> None:
+        outcome = run_cell(path, **config["item"], trust=plan.trust)
+        tune.report({"outcome": list(outcome)})
+
+    if not ray.is_initialized():
+        ray.init(include_dashboard=False, log_to_driver=False)
+    resources = {"CPU": 1, **plan.file.ray}
+    numbers = [{"number": cell, "attempt": attempt} for cell, attempt in cells]
+    tuner = tune.Tuner(
+        tune.with_resources(trial, resources),
+        param_space={"item": tune.grid_search(numbers)},
+        tune_config=tune.TuneConfig(max_concurrent_trials=plan.file.run.workers),
+        run_config=tune.RunConfig(storage_path=f"{path}/cells", name="ray", verbose=0),
+    )
+    del stop  # Ray ends its trials itself when this process is interrupted
+    results: Any = tuner.fit()
+    for number, result in zip(numbers, results, strict=True):
+        if result.error is None:
+            yield Outcome(*result.metrics["outcome"])
+        else:
+            yield Outcome(number["number"], "failed", str(result.error).strip().splitlines()[-1][:300])

@@ -1,0 +1,170 @@
+"""The sweep file: TOML, checked to the last value before anything starts.
+
+    name = "kuhn-step-sizes"          # default: the file's name
+    game = "kuhn_poker"
+    method = "gems"                   # the default
+    preset = "tuned"                  # of the game; default: the method's own settings
+    iterations = 20                   # default: the settings'
+    seeds = 5                         # 0 to 4, or a list
+    metric = "exploitability"         # column that points are ranked by; default: the run's headline
+    highest = false                   # is that metric's highest value the best?
+
+    [game_options]                    # of the game
+    [config]                          # changes for all points
+    [grid]                            # every combination of these
+    eta = [0.03, 0.1, 0.3]
+    [list]                            # lists of one length, row by row
+    [random]                          # `samples` draws of these, from `seed`
+    samples = 20
+    learning_rate = { low = 1e-4, high = 1e-2, log = true }
+    index = { choices = ["eb_ucb", "ucb1"] }
+
+    [run]                             # where and how
+    executor = "local"                # or slurm, submitit-local, submitit-debug, ray
+    workers = 2                       # cells at once
+    gpus = 0                          # local workers take these in turn
+    memory_gb = 8.0                   # that a cell may take
+    retries = 1                       # of a cell that failed
+    [slurm]                           # handed to submitit: slurm_partition, timeout_min, gpus_per_node, ...
+    [ray]                             # resources of a trial: CPU, GPU
+
+A sweep is the product of its grid, list and random parts.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from gems_jax.runner.errors import RunError
+
+EXECUTORS = ("local", "slurm", "submitit-local", "submitit-debug", "ray")
+MAX_POINTS = 10_000
+
+
+class SweepError(RunError):
+    """A mistake in a sweep file."""
+
+    exit_code = 2
+
+
+@dataclasses.dataclass(frozen=True)
+class Execution:
+    """Where cells run, and what they may take."""
+
+    executor: str = "local"
+    workers: int = 1
+    gpus: int = 0  # of this machine, one for each local worker in turn; 0: all see the same devices
+    memory_gb: float = 0.0  # 0: what this machine has, shared among the workers
+    retries: int = 1
+    chunk: int = 10
+    checkpoint_seconds: float = 10.0
+    exact: bool = True
+    evaluation_episodes: int = 256
+    evaluation_every: int = 10
+
+
+@dataclasses.dataclass(frozen=True)
+class SweepFile:
+    """What the file says, types checked, names not yet looked up."""
+
+    name: str
+    game: str
+    method: str = "gems"
+    preset: str = ""
+    iterations: int = 0  # 0: the settings'
+    seeds: tuple[int, ...] = (0,)
+    metric: str = ""  # "": what the run itself is measured by
+    highest: bool = False  # whether the highest `metric` is the best one, or the lowest
+    game_options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    config: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    grid: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    list: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    random: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    run: Execution = Execution()
+    slurm: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    ray: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+
+def read_sweep(path: Path) -> SweepFile:
+    """The file at `path`. SweepError, in one line, for anything that is wrong with it."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise SweepError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from None
+    try:
+        record = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise SweepError(f"{path} is no TOML: {error}") from None
+    return parse_sweep({"name": path.stem, **record}, str(path))
+
+
+def parse_sweep(record: Mapping[str, Any], where: str = "the sweep") -> SweepFile:
+    """A SweepFile from plain data."""
+    known = {field.name for field in dataclasses.fields(SweepFile)}
+    check_names(record, known, where)
+    if "game" not in record:
+        raise SweepError(f"{where} names no game: add a line such as game = 'kuhn_poker'")
+    values = dict(record)
+    for name in ("name", "game", "method", "preset", "metric"):
+        _expect(name in values and not isinstance(values[name], str), where, name, "a text", values.get(name))
+    for name in ("game_options", "config", "grid", "list", "random", "run", "slurm", "ray"):
+        _expect(name in values and not isinstance(values[name], dict), where, f"[{name}]", "a table", values.get(name))
+    if "iterations" in values:
+        whole = type(values["iterations"]) is int and values["iterations"] >= 1
+        _expect(not whole, where, "iterations", "a whole number, at least 1", values["iterations"])
+    highest = values.get("highest", False)
+    _expect(not isinstance(highest, bool), where, "highest", "true or false", highest)
+    values["seeds"] = _seeds(values.get("seeds", 1), where)
+    values["run"] = _execution(values.get("run", {}), where)
+    return SweepFile(**values)
+
+
+def _execution(table: Mapping[str, Any], where: str) -> Execution:
+    known = {field.name: field.default for field in dataclasses.fields(Execution)}
+    check_names(table, known, f"{where}: [run]")
+    values: dict[str, Any] = {}
+    for name, value in table.items():
+        default = known[name]
+        fits = isinstance(value, (int, float)) if isinstance(default, float) else type(value) is type(default)
+        fits = fits and (not isinstance(value, bool) or isinstance(default, bool))
+        words = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}
+        _expect(not fits, where, f"run.{name}", words[type(default)], value)
+        values[name] = float(value) if isinstance(default, float) else value
+    run = Execution(**values)
+    if run.executor not in EXECUTORS:
+        close = difflib.get_close_matches(run.executor, EXECUTORS, 1)
+        hint = f"did you mean {close[0]!r}? " if close else ""
+        raise SweepError(f"{where}: unknown executor {run.executor!r}; {hint}known: {', '.join(EXECUTORS)}")
+    for name in ("workers", "gpus", "retries", "memory_gb", "chunk", "evaluation_episodes", "evaluation_every"):
+        least = 1 if name in ("workers", "chunk", "evaluation_every") else 0
+        if getattr(run, name) < least:
+            raise SweepError(f"{where}: run.{name} must be at least {least}: got {getattr(run, name)}")
+    return run
+
+
+def _seeds(value: Any, where: str) -> tuple[int, ...]:
+    if type(value) is int and 1 <= value <= MAX_POINTS:
+        return tuple(range(value))
+    whole = isinstance(value, list) and value and all(type(seed) is int and 0 <= seed < 2**31 for seed in value)
+    if not whole or len(set(value)) != len(value):
+        raise SweepError(f"{where}: seeds must be how many, or a list of different whole numbers: got {value!r}")
+    return tuple(value)
+
+
+def check_names(record: Mapping[str, Any], known: Any, where: str) -> None:
+    """SweepError for the first name that is not known, with the one that may have been meant."""
+    for name in record:
+        if name not in known:
+            close = difflib.get_close_matches(name, list(known), 1)
+            hint = f"did you mean {close[0]}?" if close else f"known: {', '.join(sorted(known))}"
+            raise SweepError(f"{where} has an unknown field {name!r}; {hint}")
+
+
+def _expect(wrong: bool, where: str, name: str, expected: str, got: Any) -> None:
+    if wrong:
+        raise SweepError(f"{where}: {name} must be {expected}: got {got!r}")

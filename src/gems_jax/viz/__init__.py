@@ -1,0 +1,1 @@
+"""Figures, animations and text of games and runs."""

@@ -1,0 +1,124 @@
+"""A person against a trained mixture, in the terminal.
+
+`play(policy, ask, tell)` is the whole of it: `ask(prompt)` returns what was typed (or raises EOFError), `tell(text)`
+shows something. One policy is drawn from the mixture per game where the game is too large to mix exactly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import jax
+import numpy as np
+
+from gems_jax.runner.errors import RunError
+from gems_jax.runner.load import LoadedPolicy
+from gems_jax.types import Array, Game, GameState
+from gems_jax.viz.transcripts import Table, check_discrete, choose, movers
+from gems_jax.viz.words import Words, legal_actions, words_of
+
+QUIT = ("q", "quit", "exit")
+LISTED = 9  # as many moves are listed when asking; of more, only how to type one is told
+
+
+class Leave(Exception):
+    """The person wants no more."""
+
+
+def check_playable(game: Game) -> None:
+    """RunError for games that cannot be shown in a terminal."""
+    try:
+        check_discrete(game)
+    except ValueError as error:
+        raise RunError(str(error)) from None
+    if not words_of(game).playable:
+        raise RunError(
+            f"{game.name} cannot be played in a terminal; there are kuhn_poker, leduc_holdem, tic_tac_toe, "
+            "connect_four, go_9x9, chess, deceptive_messages, public_goods and matrix games"
+        )
+
+
+def play(
+    policy: LoadedPolicy,
+    ask: Callable[[str], str],
+    tell: Callable[[str], None],
+    *,
+    seat: int | None = None,
+    seed: int = 0,
+    games: int = 0,
+) -> list[float]:
+    """Play until the person leaves, or `games` games (0: no end); returns what the person earned in each.
+
+    seat: the person's, by default changing from game to game.
+    """
+    check_playable(policy.game)
+    table, words = Table(policy.game), words_of(policy.game)
+    earned: list[float] = []
+    tell(f"{words.title} against {policy.method} (iteration {policy.iteration}). Type {words.hint}; q leaves.")
+    try:
+        while not games or len(earned) < games:
+            number = len(earned)
+            own = number % policy.game.num_seats if seat is None else seat
+            called = f" ({words.seat(own)})" if words.seats else ""
+            begins = " and begin" if own == 0 and not policy.game.simultaneous else ""
+            tell(f"\ngame {number + 1}: you sit in seat {own}{called}{begins}")
+            key = jax.random.fold_in(jax.random.key(seed), number)
+            earned.append(_one_game(table, words, policy, own, key, ask, tell))
+            total = f"{sum(earned):+g} in {len(earned)} game{'s' * (len(earned) > 1)}"
+            tell(f"you earned {earned[-1]:+g} {words.unit}; so far {total}")
+    except (Leave, EOFError):
+        tell("")
+    if earned:
+        tell(f"{len(earned)} game{'s' * (len(earned) > 1)}, {np.mean(earned):+.3f} {words.unit} per game. Good-bye.")
+    else:
+        tell("Good-bye.")
+    return earned
+
+
+def _one_game(
+    table: Table,
+    words: Words,
+    policy: LoadedPolicy,
+    own: int,
+    key: Array,
+    ask: Callable[[str], str],
+    tell: Callable[[str], None],
+) -> float:
+    key_slots, key_deal, key_play = jax.random.split(key, 3)
+    drawn, state, total = policy.episode(key_slots), table.init(key_deal), 0.0
+    for number in range(table.game.max_steps):
+        if bool(state.done):
+            break
+        key_act, key_step = jax.random.split(jax.random.fold_in(key_play, number))
+        actions = {}
+        for seat in movers(state):
+            if seat == own:
+                tell(words.seen(state, own))
+                actions[seat] = _ask(words, state, own, ask, tell)
+            else:
+                actions[seat], _ = choose(drawn, state, seat, jax.random.fold_in(key_act, seat))
+        for seat, action in actions.items():  # after all have chosen: nobody sees the others' choice before
+            if seat != own:
+                tell(f"opponent: {words.action(state, action)}")
+        state = table.advance(state, actions, key_step)
+        total += float(state.reward[own])
+    for told in (words.shown(state), words.ending(state) if words.ending else ""):
+        if told:
+            tell(told)
+    return total
+
+
+def _ask(words: Words, state: GameState, seat: int, ask: Callable[[str], str], tell: Callable[[str], None]) -> int:
+    """Ask until a legal action was typed."""
+    legal = legal_actions(state, seat)
+    names = ", ".join(words.action(state, action) for action in legal)
+    asked = names if len(legal) <= LISTED else words.hint
+    while True:
+        text = ask(f"{asked} > ").strip()
+        if text.lower() in QUIT:
+            raise Leave
+        action = words.of_text(state, text)
+        if action in legal:
+            return action  # type: ignore[return-value]
+        why = f"only {names}" if words.why_not is None else words.why_not(state, text)
+        tell(f"{text!r} is not possible here: {why} (q leaves)")

@@ -1,0 +1,198 @@
+"""Games of a trained policy against itself, written down: a text for every one, and pictures where there are any.
+
+SVG animations for the boards of pgx, GIFs and stills for the particle worlds.
+
+    paths = write_replays(gems_jax.load(RUN), folder, episodes=3, seed=0)
+
+The same policy and seed give the same games.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from gems_jax.games.hanabi.game import Hanabi
+from gems_jax.games.particles import ParticleGame
+from gems_jax.host.stages import on_host
+from gems_jax.runner.errors import writing
+from gems_jax.runner.files import replace_text
+from gems_jax.runner.load import LoadedPolicy
+from gems_jax.types import Array, Game, GameState
+from gems_jax.viz import hanabi_text
+from gems_jax.viz.animation import animation, can_draw
+from gems_jax.viz.board_pictures import board_of
+from gems_jax.viz.words import Words, legal_actions, words_of
+
+
+class Turn(NamedTuple):
+    state: GameState  # before the move
+    actions: dict[int, int]  # seat -> action, of the seats that were to move
+    probabilities: dict[int, np.ndarray]  # seat -> [A]
+
+
+class Record(NamedTuple):
+    """One whole game."""
+
+    turns: list[Turn]
+    final: GameState
+    returns: np.ndarray  # [S]
+
+
+class Table:
+    """A game with its functions compiled once, for play one move after the other."""
+
+    def __init__(self, game: Game):
+        self.game = game
+        hosted = on_host(game)  # Python plays it as it is
+        self.init: Callable[[Array], GameState] = game.init if hosted else jax.jit(game.init)
+        self.step: Callable[[GameState, Array, Array], GameState] = game.step if hosted else jax.jit(game.step)
+
+    def advance(self, state: GameState, actions: dict[int, int], key: Array) -> GameState:
+        joint = jnp.asarray([actions.get(seat, 0) for seat in range(self.game.num_seats)], jnp.int32)
+        return self.step(state, joint, key)
+
+
+def check_discrete(game: Game) -> None:
+    """ValueError for games that can be neither told in words nor drawn."""
+    if game.continuous and not isinstance(game, ParticleGame):
+        raise ValueError(f"{game.name} has continuous actions: there are no words for them")
+
+
+def movers(state: GameState) -> list[int]:
+    return [int(seat) for seat in np.nonzero(np.asarray(state.to_move))[0]]
+
+
+def choose(policy: LoadedPolicy, state: GameState, seat: int, key: Array) -> tuple[int, np.ndarray]:
+    """The policy's action for a seat, and the probabilities [A] it was drawn with. key: consumed."""
+    probs = np.asarray(policy.probabilities(state.observation[seat], state.legal[seat], seat), np.float64)
+    legal = legal_actions(state, seat)
+    weights = probs[legal] / probs[legal].sum()
+    return legal[
+        int(np.searchsorted(np.cumsum(weights), float(jax.random.uniform(key))).clip(0, len(legal) - 1))
+    ], probs
+
+
+def play_out(table: Table, policy: LoadedPolicy, key: Array) -> Record:
+    """One game in which all players are drawn from the policy's mixture. key: consumed."""
+    key_slots, key_deal, key_play = jax.random.split(key, 3)
+    policy = policy.episode(key_slots)
+    state, turns, returns = table.init(key_deal), [], np.zeros(table.game.num_seats)
+    for number in range(table.game.max_steps):
+        if bool(state.done):
+            break
+        key_act, key_step = jax.random.split(jax.random.fold_in(key_play, number))
+        chosen = {seat: choose(policy, state, seat, jax.random.fold_in(key_act, seat)) for seat in movers(state)}
+        actions = {seat: action for seat, (action, _) in chosen.items()}
+        turns.append(Turn(state, actions, {seat: probs for seat, (_, probs) in chosen.items()}))
+        state = table.advance(state, actions, key_step)
+        returns = returns + np.asarray(state.reward)
+    return Record(turns, state, returns)
+
+
+def transcript(words: Words, record: Record, number: int) -> str:
+    """One game in words: what was shown, every move with the probabilities it was drawn from, the result."""
+    lines, shown = [f"game {number}"], ""
+
+    def show(state: GameState) -> None:
+        nonlocal shown
+        now = words.shown(state)
+        if now != shown and now:
+            lines.extend(f"  {line}" for line in now.splitlines())
+        shown = now
+
+    for index, turn in enumerate(record.turns):
+        if index % words.shown_every == 0:
+            show(turn.state)
+        for seat, action in turn.actions.items():
+            name = words.action(turn.state, action)
+            count = f"{index + 1:>3}. " if words.shown_every > 1 else ""
+            lines.append(f"  {count}{words.seat(seat)}: {name:<10} ({_odds(words, turn, seat)})")
+    if record.turns:
+        show(record.final)
+    if words.ending:
+        lines.append(f"  {words.ending(record.final)}")
+    lines.append(f"  result: {words.returns(record.returns)} {words.unit}")
+    return "\n".join(lines)
+
+
+def _odds(words: Words, turn: Turn, seat: int) -> str:
+    """What could be played with its probability. Of many: the chosen one's, and the likeliest others."""
+    probs, chosen, legal = turn.probabilities[seat], turn.actions[seat], legal_actions(turn.state, seat)
+    ranked = sorted(legal, key=lambda action: -probs[action])
+    if len(legal) > 3:
+        ranked = [action for action in ranked if action != chosen and probs[action] >= 0.005][:4]
+    others = ", ".join(f"{words.action(turn.state, action)} {probs[action]:.2f}" for action in ranked)
+    return others if len(legal) <= 3 else "; ".join(filter(None, [f"{probs[chosen]:.2f}", others]))
+
+
+def write_replays(policy: LoadedPolicy, folder: Path, *, episodes: int = 3, seed: int = 0) -> list[Path]:
+    """Play `episodes` games and write them below `folder`; returns the files, the text first."""
+    game, words, table = policy.game, words_of(policy.game), Table(policy.game)
+    check_discrete(game)
+    keys = jax.random.split(jax.random.key(seed), episodes)
+    stem = f"iteration-{policy.iteration}-seed-{policy.seed}-games-{seed}"
+    with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    if isinstance(game, ParticleGame):
+        from gems_jax.viz import particles
+
+        tracks = [particles.play_track(table, policy, key) for key in keys]
+        parts = [particles.track_in_words(game, words, track, number) for number, track in enumerate(tracks, 1)]
+        returns = [track.reward.sum(axis=0) for track in tracks]
+        pictures = particles.write_pictures(game, tracks, folder, stem)
+    else:
+        records = [play_out(table, policy, key) for key in keys]
+        parts = [
+            hanabi_text.transcript(game, record, number)
+            if isinstance(game, Hanabi)
+            else transcript(words, record, number)
+            for number, record in enumerate(records, 1)
+        ]
+        returns = [record.returns for record in records]
+        pictures = _animations(words, records, folder, stem)
+    head = f"{words.title}: {policy.method}, seed {policy.seed}, iteration {policy.iteration}"
+    head += f"; {words.legend}" if words.legend else ""
+    games = "1 game" if episodes == 1 else f"{episodes} games"
+    tail = f"mean of {games}: {words.returns(np.round(np.mean(returns, axis=0), 4))} {words.unit}"
+    text = folder / f"{stem}.txt"
+    replace_text(text, "\n\n".join([head, *parts, tail]) + "\n")
+    return [text, *pictures]
+
+
+def captions(words: Words, record: Record) -> list[list[str]]:
+    """Below each position: the move that led to it and the probability it was drawn with; at the end the result."""
+    told = [["the start", ""]]
+    for number, turn in enumerate(record.turns, 1):
+        moves = [
+            f"{words.seat(seat)}: {words.action(turn.state, action)} (probability {probs[action]:.2f})"
+            for (seat, action), probs in zip(turn.actions.items(), turn.probabilities.values(), strict=True)
+        ]
+        told.append([", ".join(moves), f"move {number} of {len(record.turns)}"])
+    ending = [words.ending(record.final)] if words.ending else []
+    told[-1][1:] = [*ending, f"result: {words.returns(record.returns)} {words.unit}"]
+    return told
+
+
+def _animations(words: Words, records: list[Record], folder: Path, stem: str) -> list[Path]:
+    """One SVG animation per game, where pgx has drawings of it."""
+    if not can_draw(getattr(records[0].final.inner, "state", None)):
+        return []
+    paths = []
+    for number, record in enumerate(records, 1):
+        paths.append(folder / f"{stem}-game-{number}.svg")
+        replace_text(paths[-1], animated_game(words, record))
+    return paths
+
+
+def animated_game(words: Words, record: Record) -> str:
+    """A game of pgx as the text of an animated SVG."""
+    positions = [turn.state.inner.state for turn in record.turns] + [record.final.inner.state]
+    board = board_of(positions[0])
+    moved = [board.moved(turn.state, *turn.actions.values()) for turn in record.turns] if board else []
+    return animation(positions, captions(words, record), board, [[], *moved])

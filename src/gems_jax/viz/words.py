@@ -1,0 +1,300 @@
+"""Positions and actions in words, for transcripts and for people who play.
+
+Poker and the small games are spoken of here, boards in `board_words`, Hanabi in `hanabi_text`; every other game gets
+plain numbers. Functions take concrete states (not traced ones).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gems_jax.games.deceptive import DeceptiveMessages
+from gems_jax.games.hanabi.game import Hanabi
+from gems_jax.games.particles import ParticleGame
+from gems_jax.types import Array, Game, GameState
+from gems_jax.viz import board_words as boards
+from gems_jax.viz import hanabi_text
+
+CARDS = "JQK"
+
+
+class Words(NamedTuple):
+    """How to speak of one game."""
+
+    title: str
+    action: Callable[[GameState, int], str]  # what playing it in this position is called
+    seen: Callable[[GameState, int], str]  # the position as a seat sees it
+    shown: Callable[[GameState], str]  # what a spectator sees who is shown everything
+    unit: str
+    hint: str  # how to type an action
+    of_text: Callable[[GameState, str], int | None]  # what somebody typed, None when it is no action at all
+    why_not: Callable[[GameState, str], str] | None = None  # why it is not possible; by default the list of what is
+    ending: Callable[[GameState], str] | None = None  # how a finished game ended, where that is not plain to see
+    seats: tuple[str, ...] = ()  # names of the seats, by default `seat 0` and so on
+    legend: str = ""  # what the marks of `shown` mean
+    shown_every: int = 1  # moves between two positions of a transcript; the last one is always there
+    playable: bool = True  # whether a person can play by these words
+
+    def seat(self, seat: int) -> str:
+        return self.seats[seat] if self.seats else f"seat {seat}"
+
+    def returns(self, returns: Any) -> str:
+        """`black +1, white -1`."""
+        return ", ".join(f"{self.seat(seat)} {float(value):+g}" for seat, value in enumerate(returns))
+
+
+def words_of(game: Game) -> Words:
+    """The game's own words, or plain numbers."""
+    return _WORDS.get(game.name, _plain)(game)
+
+
+def legal_actions(state: GameState, seat: int) -> list[int]:
+    return [int(action) for action in np.nonzero(np.asarray(state.legal[seat]))[0]]
+
+
+# --- poker
+
+
+def _card_name(card: Array) -> str:
+    return CARDS[int(card) % len(CARDS)]  # whatever its suit
+
+
+def _card(state: GameState, seat: int) -> str:
+    return _card_name(state.inner.state._cards[int(state.inner.first) ^ seat])
+
+
+def _kuhn_action(state: GameState, action: int) -> str:
+    facing_bet = int(state.inner.state._last_action) == 0
+    return (("call", "fold") if facing_bet else ("bet", "check"))[action]
+
+
+def _kuhn_seen(state: GameState, seat: int) -> str:
+    own, other = (int(state.inner.state._pot[int(state.inner.first) ^ each]) + 1 for each in (seat, 1 - seat))
+    return f"your card: {_card(state, seat)}   in the pot: {own} of yours, {other} of theirs"
+
+
+def _kuhn_shown(state: GameState) -> str:
+    return f"seat 0 holds {_card(state, 0)}, seat 1 holds {_card(state, 1)}"
+
+
+def _leduc_action(state: GameState, action: int) -> str:
+    chips = state.inner.state._chips
+    return ("check" if int(chips[0]) == int(chips[1]) else "call", "raise", "fold")[action]
+
+
+def _leduc_open(state: GameState) -> bool:
+    """Whether the table's card was turned. pgx counts a round that a fold has ended as over, too."""
+    position = state.inner.state
+    return int(position._round) > int(position.terminated)
+
+
+def _leduc_public(state: GameState) -> str:
+    return _card_name(state.inner.state._cards[2]) if _leduc_open(state) else "not yet"
+
+
+def _leduc_seen(state: GameState, seat: int) -> str:
+    own, other = (int(state.inner.state._chips[int(state.inner.first) ^ each]) for each in (seat, 1 - seat))
+    cards = f"your card: {_card(state, seat)}   on the table: {_leduc_public(state)}"
+    return f"{cards}   in the pot: {own} of yours, {other} of theirs"
+
+
+def _leduc_shown(state: GameState) -> str:
+    cards = f"seat 0 holds {_card(state, 0)}, seat 1 holds {_card(state, 1)}"
+    return f"{cards}, the table shows {_leduc_public(state)}" if _leduc_open(state) else cards
+
+
+def _named(action: Callable[[GameState, int], str]) -> Callable[[GameState, str], int | None]:
+    """Actions typed by name or by any beginning of it."""
+
+    def of_text(state: GameState, text: str) -> int | None:
+        seat = int(np.argmax(np.asarray(state.to_move)))
+        found = [each for each in legal_actions(state, seat) if action(state, each).startswith(text.lower())]
+        return found[0] if text and len(found) == 1 else None
+
+    return of_text
+
+
+# --- games of one or two choices
+
+
+def _choices(title: str, *names: str) -> Callable[[Game], Words]:
+    """A game in which all choose once, at the same time: nothing to see. Numbers can be typed, too."""
+
+    def action(state: GameState, action: int) -> str:
+        return names[action]
+
+    def seen(state: GameState, seat: int) -> str:
+        return f"you sit in seat {seat}"
+
+    def of_text(state: GameState, text: str) -> int | None:
+        return by_name(state, text) if not text.isdigit() else _number(len(names))(state, text)
+
+    by_name = _named(action)
+    words = Words(title, action, seen, lambda state: "", "points", _BY_NAME, of_text)
+    return lambda game: words
+
+
+def _deceptive(game: Game) -> Words:
+    """Arms and messages by number. The Receiver does not see which arm is best."""
+    assert isinstance(game, DeceptiveMessages)
+
+    def action(state: GameState, action: int) -> str:
+        return f"{'message' if int(state.inner.turn) == 0 else 'arm'} {action}"
+
+    def seen(state: GameState, seat: int) -> str:
+        if seat == 0:
+            return f"you are the Sender: arm {int(state.inner.best)} is best, arm {game.target} is your target"
+        return f"you are the Receiver: the message is {int(state.inner.message)}"
+
+    def shown(state: GameState) -> str:
+        return f"arm {int(state.inner.best)} is best, arm {game.target} is the target"
+
+    names = tuple(name.capitalize() for name in game.player_names)
+    of_text, hint = _number(game.arms), "the number of a message or an arm"
+    return Words("Deceptive Messages", action, seen, shown, "points", hint, of_text, seats=names)
+
+
+# --- boards, Hanabi, particles
+
+
+def _board(
+    title: str,
+    action: Callable[[GameState, int], str],
+    draw: Callable[[GameState], str],
+    hint: str,
+    of_text: Callable[[GameState, str], int | None],
+    marks: tuple[str, str],
+    seats: tuple[str, str],
+    **more: Any,
+) -> Callable[[Game], Words]:
+    """marks: what the text shows for the two seats. seats: what they are called."""
+    different = marks != seats
+
+    def seen(state: GameState, seat: int) -> str:
+        return f"{draw(state)}\nyou are {seats[seat]}" + f" ({marks[seat]})" * different
+
+    legend = ", ".join(f"{mark} is {seat}" for mark, seat in zip(marks, seats, strict=True)) if different else ""
+    words = Words(title, action, seen, draw, "points", hint, of_text, seats=seats, legend=legend, **more)
+    return lambda game: words
+
+
+def _full(state: GameState, text: str) -> str:
+    action = boards.numbered(state, text)
+    return "columns go from 1 to 7" if action is None else f"column {action + 1} is full"
+
+
+def _taken(state: GameState, text: str) -> str:
+    action = boards.numbered(state, text)
+    return "fields go from 1 to 9" if action is None else f"field {action + 1} is taken"
+
+
+def _hanabi(game: Game) -> Words:
+    assert isinstance(game, Hanabi)
+    return _plain(game)._replace(title="Hanabi", action=partial(hanabi_text.action_in_words, game))
+
+
+def _particles(game: Game) -> Words:
+    """Seats by what they are: `pursuer 1`, `evader`, `agent 3`."""
+    assert isinstance(game, ParticleGame)
+    kinds = [body.kind for body in game.bodies[: game.num_seats]]
+    names = tuple(
+        kind if kinds.count(kind) == 1 else f"{kind} {kinds[: seat + 1].count(kind)}" for seat, kind in enumerate(kinds)
+    )
+    return _plain(game)._replace(seats=names)
+
+
+# --- everything else
+
+
+def _number(count: int) -> Callable[[GameState, str], int | None]:
+    def of_text(state: GameState, text: str) -> int | None:
+        return int(text) if text.isascii() and text.isdigit() and int(text[:6]) < count else None
+
+    return of_text
+
+
+def _plain(game: Game) -> Words:
+    return Words(
+        title=game.name,
+        action=lambda state, action: f"action {action}",
+        seen=lambda state, seat: f"you sit in seat {seat}",
+        shown=lambda state: "",
+        unit="points",
+        hint="the number of an action",
+        of_text=_number(game.num_actions),
+        playable=game.simultaneous and game.max_steps == 1 and not game.continuous,
+    )
+
+
+_BY_NAME = "the name of an action, or its first letter"
+_KUHN = Words("Kuhn poker", _kuhn_action, _kuhn_seen, _kuhn_shown, "chips", _BY_NAME, _named(_kuhn_action))
+_LEDUC = Words("Leduc hold'em", _leduc_action, _leduc_seen, _leduc_shown, "chips", _BY_NAME, _named(_leduc_action))
+
+
+def _go(title: str) -> Callable[[Game], Words]:
+    return _board(
+        title,
+        boards.go_move,
+        boards.go_board,
+        "a point such as d4, or pass",
+        boards.go_of_text,
+        ("X", "O"),
+        ("black", "white"),
+        why_not=boards.go_why_not,
+        ending=boards.go_result,
+        shown_every=20,
+    )
+
+
+_WORDS: dict[str, Callable[[Game], Words]] = {
+    "kuhn_poker": lambda game: _KUHN,
+    "leduc_holdem": lambda game: _LEDUC,
+    "tic_tac_toe": _board(
+        "tic-tac-toe",
+        lambda state, action: f"field {action + 1}",
+        boards.tic_tac_toe,
+        "the number of a field",
+        boards.numbered,
+        ("X", "O"),
+        ("X", "O"),
+        why_not=_taken,
+    ),
+    "connect_four": _board(
+        "Connect Four",
+        lambda state, action: f"column {action + 1}",
+        boards.connect_four,
+        "the number of a column",
+        boards.numbered,
+        ("X", "O"),
+        ("black", "white"),
+        why_not=_full,
+    ),
+    "go_9x9": _go("Go on 9x9"),
+    "pgx:go_19x19": _go("Go on 19x19"),
+    "chess": _board(
+        "chess",
+        boards.chess_move,
+        boards.chess_board,
+        "a move such as e2e4, e7e8q or o-o",
+        boards.chess_of_text,
+        ("KQRBNP", "kqrbnp"),
+        ("white", "black"),
+        why_not=boards.chess_why_not,
+        ending=boards.chess_result,
+        shown_every=20,
+    ),
+    "hanabi": _hanabi,
+    "simple_tag": _particles,
+    "simple_spread": _particles,
+    "rock_paper_scissors": _choices("rock-paper-scissors", "rock", "paper", "scissors"),
+    "biased_rps": _choices("biased rock-paper-scissors", "rock", "paper", "scissors"),
+    "matching_pennies": _choices("matching pennies", "heads", "tails"),
+    "biased_matching_pennies": _choices("biased matching pennies", "heads", "tails"),
+    "prisoners_dilemma": _choices("the prisoner's dilemma", "cooperate", "defect"),
+    "public_goods": _choices("the Public Goods Game", "withhold", "contribute"),
+    "deceptive_messages": _deceptive,
+}

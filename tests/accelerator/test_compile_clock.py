@@ -1,0 +1,77 @@
+"""Compilation is told from computation by JAX's own events, in compiled runs and in steps that run in Python."""
+
+import threading
+import time
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from gems_jax.accelerator.compile_clock import count_compilation, covered
+from gems_jax.runner.driver import run
+from walk_solver import make_walk
+
+
+def slow_to_trace(seconds):
+    """A new function whose compilation takes at least so long, and whose calls take no time."""
+
+    @jax.jit
+    def function(x):
+        time.sleep(seconds)  # while it is traced
+        return x + 1.0
+
+    return function
+
+
+@pytest.mark.parametrize(
+    ("spans", "length"),
+    [
+        ([], 0),
+        ([(1, 3)], 2),
+        ([(1, 3), (5, 6)], 3),
+        ([(2, 3), (1, 4)], 3),
+        ([(1, 3), (2, 5), (5, 6)], 5),
+        ([(1, 2)] * 3, 1),
+    ],
+)
+def test_spans_that_overlap_count_once(spans, length):
+    assert covered(spans) == length
+
+
+def test_compilation_is_recorded_where_it_happens():
+    inner, outer, elsewhere = slow_to_trace(0.1), slow_to_trace(0.1), slow_to_trace(0.1)
+    both = jax.jit(lambda x: outer(inner(x)))  # two traces inside a third
+    with count_compilation() as whole:
+        with count_compilation() as first:
+            begin = time.perf_counter()
+            both(jnp.ones(3)).block_until_ready()
+            took = time.perf_counter() - begin
+        assert first.programs >= 1 and 0.2 <= first.seconds <= took
+        with count_compilation() as second:
+            both(jnp.ones(3)).block_until_ready()
+        assert (second.programs, second.seconds) == (0, 0.0)
+        thread = threading.Thread(target=lambda: elsewhere(jnp.ones(3)).block_until_ready())
+        thread.start()
+        thread.join()
+    assert whole.spans == first.spans  # nothing of the other thread
+    with count_compilation() as broken, pytest.raises(TypeError):
+        jax.jit(lambda x: x + "1")(jnp.ones(3))
+    both(jnp.ones(4))  # after a block nothing is recorded any more
+    assert broken.programs == 0 and whole.spans == first.spans
+
+
+@pytest.mark.parametrize("jittable", [True, False])
+def test_seconds_of_a_run_exclude_what_a_step_compiles(jittable):
+    """A step in Python compiles at its second iteration; one that is compiled whole does so before the first."""
+    walk, late = make_walk(jittable=jittable), slow_to_trace(0.6)
+
+    def step(state, key):
+        if jittable or int(state.step) == 1:
+            state = state.replace(previous=late(state.previous) - 1.0)
+        return walk.step(state, key)
+
+    result = run(walk._replace(step=step), iterations=4, chunk=1)
+    seconds = np.diff(result.rows["seconds"][0], prepend=0.0)
+    assert result.compile_seconds >= 0.6
+    assert seconds.max() < 0.5 and result.seconds == pytest.approx(seconds.sum(), abs=1e-3)

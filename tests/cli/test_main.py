@@ -1,0 +1,377 @@
+"""The command line: end to end through the real console script, and every mistake in one line."""
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import chex
+import numpy as np
+import pytest
+
+from cli import Outcome, assert_one_line, bits, call, gems
+from experiments.samples import README, find_sample, mask
+from gems_jax import __version__
+from gems_jax.cli import COMMANDS, train
+from gems_jax.cli import main as cli
+from gems_jax.cli.why import explain, when
+from gems_jax.config import GemsConfig
+from gems_jax.runner.directory import RunDirectory, open_run, read_config, read_status
+from gems_jax.runner.errors import RunError
+from gems_jax.runner.files import resolve
+from gems_jax.runner.load import load
+from gems_jax.runner.measuring import Settings
+from gems_jax.runner.rebuild import config_of
+from gems_jax.runner.writers import read_metrics
+
+CLOCKS = ("seconds", "memory_mb")
+
+
+# --- end to end
+
+
+def test_train(trained: tuple[Path, Outcome]) -> None:
+    folder, said = trained
+    assert said.code == 0, said.err
+    assert "fresh start: 2 iterations, seeds 0, 1" in said.out and f"done: 2 iterations in {folder}" in said.out
+    assert re.search(r"iteration 2/2  exploitability 0\.\d+ ", said.out) and "2 seeds, mean" in said.out
+    record = read_config(folder)
+    assert record["game"] == "kuhn_poker" and record["options"]["preset"] == "paper" and record["options"]["quick"]
+    # flags win over --quick, which wins over the preset
+    assert record["config"]["iterations"] == 2 and record["config"]["abr_steps"] == 1
+    assert record["config"]["learning_rate"] == GemsConfig().learning_rate
+    assert {path.name for path in (folder / "figures").iterdir()} >= {"exploitability.png", "error_budget.png"}
+    for member in open_run(folder).members:
+        rows = read_metrics(member)
+        assert len(rows["exploitability"]) == 2 and read_status(member)["state"] == "done"
+        assert np.all((rows["exploitability"] > 0) & (rows["exploitability"] < 2))
+
+
+def test_train_says_what_the_readme_shows(trained: tuple[Path, Outcome]) -> None:
+    """The sentences of the sample and the rows of its table, numbers left out: this run has other sizes."""
+
+    def bare(text: str) -> set[str]:
+        text = re.sub(r"[┏┳┓┡╇┩└┴┘━─┃│±]", " ", mask(text)).replace(" per seed", "").replace(str(trained[0]), "RUN")
+        return {" ".join(re.sub(r"[\d.,]+[kMG]?|\bseeds?\b", " ", line).split()) for line in text.splitlines()} - {""}
+
+    first, _, second = find_sample(README.read_text(), "train")[1].partition("\n\n")
+    sentences, table = bare(first.partition("\n")[2]), bare(second.partition("kuhn_poker, gems\n")[2])
+    assert {"fresh start: iterations", "done: iterations in RUN"} <= sentences
+    assert {"exploitability run average", "env steps", "compilation took TIME not counted"} <= table
+    assert sentences | table <= bare(trained[1].out)
+
+
+def test_eval_and_why(trained: tuple[Path, Outcome]) -> None:
+    folder, _ = trained
+    done = gems("eval", folder, "--why")
+    assert done.code == 0 and done.err == "", done.err
+    found = [float(text) for text in re.findall(r"seed \d: exploitability ([\d.]+)", done.out)]
+    logged = [read_metrics(member)["exploitability"][-1] for member in open_run(folder).members]
+    np.testing.assert_allclose(found, logged, atol=2e-6)
+    assert re.search(r"why: .* of the gap of .*: raise --\w+", done.out)
+    one = call("eval", folder / "s1", "--which", "average")
+    found = re.search(r"seed 1: exploitability ([\d.]+)", one.out)
+    logged = read_metrics(folder / "s1")["exploitability_average"][-1]
+    assert found and float(found[1]) == pytest.approx(logged, abs=2e-6) and "seed 0" not in one.out, one
+    assert "the average mixture of iterations 1 to 2, exact" in one.out
+    first = call("eval", folder / "s1", "--at", 1, "--why")
+    found = re.search(r"seed 1: exploitability ([\d.]+)", first.out)
+    logged = read_metrics(folder / "s1")["exploitability"][0]
+    assert found and float(found[1]) == pytest.approx(logged, abs=2e-6) and "last iteration's before" in first.out
+
+
+@pytest.mark.slow
+def test_eval_by_held_out_episodes(trained: tuple[Path, Outcome]) -> None:
+    """A lower bound with its budget, every term with its kind, and which one to spend on next."""
+    folder, _ = trained
+    done = call("eval", folder / "s0", "--exploiter", 20, "--episodes", 2048, "--confidence", 0.9)
+    assert done.code == 0, done
+    found = re.search(r"exploitability at least ([\d.]+) \(lower bound at 90 %; exploiter of 20 rounds", done.out)
+    exact = re.search(r"seed 0: exploitability ([\d.]+) \(exact\), NashConv", done.out)
+    assert found and exact and float(found[1]) <= float(exact[1]), done.out
+    assert re.search(r"budget best response .* at least [\d.]+ \(lower bound at 90 %", done.out)
+    assert re.search(r"budget meta regret .* [\d.]+ to [\d.]+ \(90 % interval; [\d,]+ episodes", done.out)
+    assert re.search(r"why: .*: raise --\w+", done.out)
+
+
+def test_eval_refuses_what_it_cannot_do(trained: tuple[Path, Outcome]) -> None:
+    folder, _ = trained
+    assert_one_line(call("eval", folder, "--exploiter", -1), 2, "must not be negative", "-1")
+    assert_one_line(call("eval", folder, "--confidence", 1.5), 2, "between 0 and 1", "1.5")
+
+
+def test_resume_equals_one_go(trained: tuple[Path, Outcome], tmp_path: Path) -> None:
+    """The run cut back to its first iteration and taken up again ends as it did, to the bit."""
+    folder, _ = trained
+    run = tmp_path / "run"
+    shutil.copytree(folder, run)
+    before = load(run)
+    shutil.rmtree(run / "checkpoints" / "00000002")
+    done = gems("resume", run / "s1", "--no-figures")
+    assert done.code == 0 and "resumed from the checkpoint of iteration 1, 2 to reach" in done.out, done
+    for name in ("s0", "s1"):
+        now, then = read_metrics(run / name), read_metrics(folder / name)
+        assert list(now) == list(then)
+        for column in now.keys() - set(CLOCKS):
+            np.testing.assert_array_equal(now[column], then[column], err_msg=column)
+    chex.assert_trees_all_equal(bits(load(run).profile), bits(before.profile))
+
+
+def test_replay(trained: tuple[Path, Outcome]) -> None:
+    folder, _ = trained
+    done = gems("replay", folder / "s1", "--episodes", 2)
+    assert done.code == 0 and done.err == "", done.err
+    written = [Path(path) for path in re.findall("written: (.*)", done.out)]
+    assert [path.suffix for path in written] == [".txt"]  # a card game: words say it all
+    assert all(path.parent == folder / "s1" / "replays" and path.stat().st_size for path in written)
+    assert re.search(r"seat 0: (bet|check) +\(", done.out)
+
+
+def test_compare(trained: tuple[Path, Outcome], tmp_path: Path) -> None:
+    folder, _ = trained
+    done = gems("compare", folder, folder / "s0", "--output", tmp_path / "out")
+    assert done.code == 0 and done.err == "", done.err
+    mean = np.mean([read_metrics(member)["exploitability"][-1] for member in open_run(folder).members])
+    assert f"{mean:.4f}" in done.out and (tmp_path / "out" / "curves.png").stat().st_size > 5000
+
+
+def test_doctor() -> None:
+    done = gems("doctor")
+    assert done.code == 0 and done.err == "", done.err
+    assert f"gems_jax {__version__}" in done.out and "devices:" in done.out and "cache: " in done.out
+    assert re.search(r"jax +0\.1\d", done.out) and "MISSING" not in done.out
+
+
+def test_games_and_a_game_of_ones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    done = gems("games")
+    assert done.code == 0 and "kuhn_poker" in done.out and "pgx:hex" in done.out, done
+    (tmp_path / "own.py").write_text(
+        "from gems_jax.games import matrix_game\n"
+        "Fair = matrix_game([[2.0, -2.0], [-2.0, 2.0]], name='fair')\n"
+        "class Broken:\n    name = 'broken'\n"
+        "class Bad(type(Fair)):\n    def __init__(self):\n        raise KeyError('no cards')\n"
+    )
+    monkeypatch.chdir(tmp_path)  # a game of one's own lies in the current folder
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    sound = call("games", "--check", "own:Fair")
+    assert sound.code == 0 and "own:Fair: sound. 2 seats, 2 actions" in sound.out, sound
+    assert_one_line(call("games", "--check", "own:Broken"), 2, "is a class without init, step, num_seats")
+    assert_one_line(call("train", "own:Bad"), 2, "'own:Bad' cannot be made: KeyError: 'no cards'")
+    assert not (tmp_path / "runs").exists()
+
+
+def test_export(trained: tuple[Path, Outcome], tmp_path: Path) -> None:
+    folder, _ = trained
+    path = tmp_path / "policy.safetensors"
+    done = call("export", folder, "--seed", 1, "--output", path)
+    assert done.code == 0 and f"{path}: kuhn_poker, gems, seed 1" in done.out, done
+    chex.assert_trees_all_equal(bits(load(path).profile), bits(load(folder, seed=1).profile))
+    said = call("eval", path, "--why")
+    found = re.search(r"seed 1: exploitability ([\d.]+)", said.out)
+    logged = read_metrics(folder / "s1")["exploitability"][-1]
+    assert said.code == 0 and found and float(found[1]) == pytest.approx(logged, abs=2e-6), said
+    assert "why: " in said.out
+    assert_one_line(call("export", folder, "--output", path), 1, "exists already")
+    assert_one_line(call("resume", path), 1, "policy.safetensors")
+
+
+def test_other_methods(tmp_path: Path) -> None:
+    """A method that compiles whole and one that runs in Python, with growing shapes: train, resume, eval, compare."""
+    for method, steps in (("cfr_plus", (20, 30)), ("psro", (2, 3))):
+        line = ["train", "matching_pennies", "--method", method, "--iterations", steps[0], "--no-figures"]
+        done = call(*line, "--run-dir", tmp_path / method)
+        assert done.code == 0 and "iterations/s" in done.out and "env steps" not in done.out, done
+        again = call("resume", tmp_path / method, "--iterations", steps[1], "--no-figures")
+        assert again.code == 0 and f"resumed from the checkpoint of iteration {steps[0]}, {steps[1]} to" in again.out
+        said = call("eval", tmp_path / method)
+        found = re.search(r"seed 0: exploitability ([\d.]+)", said.out)
+        logged = read_metrics(tmp_path / method)["exploitability"]
+        assert found and float(found[1]) == pytest.approx(logged[-1], abs=2e-6) and len(logged) == steps[1]
+        assert_one_line(call("eval", tmp_path / method, "--why"), 1, "no error budget")
+    compared = call("compare", tmp_path / "cfr_plus", tmp_path / "psro", "--output", tmp_path / "out")
+    assert compared.code == 0 and "3 iterations" in compared.out and "env steps" not in compared.out, compared
+
+
+# --- help
+
+
+def test_help_is_quick_and_loads_nothing_heavy() -> None:
+    """The best of three: under two seconds, and without jax."""
+    script = (
+        "import sys, time; begin = time.perf_counter()\n"
+        "from gems_jax.cli.main import invoke\n"
+        "code = invoke(['--help'])\n"
+        "heavy = [name for name in ('jax', 'flax', 'pgx', 'tyro', 'matplotlib') if name in sys.modules]\n"
+        "print(time.perf_counter() - begin, heavy)"
+    )
+    seconds = []
+    for _ in range(3):
+        done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+        *overview, last = done.stdout.splitlines()
+        took, heavy = last.split(" ", 1)
+        assert heavy == "[]"
+        seconds.append(float(took))
+    assert min(seconds) < 1.0
+    assert all(f"gems {command.usage}" in done.stdout for command in COMMANDS.values())
+
+
+@pytest.mark.parametrize("command", list(COMMANDS))
+def test_every_command_has_help(command: str) -> None:
+    done = call(command, "--help")
+    assert done.code == 0 and f"usage: gems {command}" in done.out and done.err == ""
+
+
+def test_help_shows_the_defaults_of_the_preset() -> None:
+    plain, quick = call("train", "--help").out, call("train", "kuhn_poker", "--preset", "paper", "--quick", "-h").out
+    assert re.search(r"--abr-steps INT.*\n.*\(default: 30\)", plain)
+    assert re.search(r"--abr-steps INT.*\n.*\(default: 5\)", quick)
+
+
+def test_version_and_no_arguments() -> None:
+    assert call("--version").out == f"gems_jax {__version__}\n"
+    assert call().out == call("--help").out
+    with pytest.raises(SystemExit) as leave:
+        cli.main(["tarin"])
+    assert leave.value.code == 2
+
+
+# --- mistakes: one line, exit code 2, nothing made
+
+
+@pytest.mark.parametrize(
+    ("line", "parts"),
+    [
+        ("tran kuhn_poker", ["unknown command 'tran'", "did you mean 'train'?"]),
+        ("train", ["missing: GAME"]),
+        ("train khun_poker", ["Unknown game 'khun_poker'", "Did you mean kuhn_poker?"]),
+        ("train kuhn_poker --preset papper", ["no preset 'papper'", "did you mean 'paper'?"]),
+        ("train rock_paper_scissors --preset paper", ["no presets for the game 'rock_paper_scissors'"]),
+        ("train kuhn_poker --method gem", ["unknown method 'gem'", "did you mean 'gems'?"]),
+        ("train kuhn_poker --method psro --preset paper", ["the method psro has no presets"]),
+        ("train kuhn_poker --method cfr --eta 1", ["unknown flag --eta"]),
+        ("train kuhn_poker --learning-rat 1", ["unknown flag --learning-rat", "did you mean --learning-rate?"]),
+        ("train kuhn_poker --lerning_rate=1", ["unknown flag --lerning_rate", "did you mean --learning-rate?"]),
+        ("train kuhn_poker --eta -1", ["--eta must be a finite number, at least 0: got -1.0"]),
+        ("train kuhn_poker --eta nan", ["--eta must be a finite number"]),
+        ("train kuhn_poker --eta fast", ["Error parsing --eta", "'fast'"]),
+        ("train kuhn_poker --alpha", ["Missing value", "--alpha"]),
+        ("train kuhn_poker --eta", ["--eta must be a finite number, at least 0, or a tuple", "got ()"]),
+        ("train kuhn_poker --meta-rule owmu", ["invalid choice 'owmu'", "Did you mean 'omwu'?"]),
+        ("train kuhn_poker --iterations 0", ["--iterations must be a whole number, at least 1: got 0"]),
+        ("train kuhn_poker --initial-anchors 99", ["--initial-anchors must fit the capacity"]),
+        ("train kuhn_poker --seeds 0", ["--seeds must be at least 1"]),
+        ("train kuhn_poker --seed -1", ["--seed must be a whole number from 0"]),
+        ("train kuhn_poker --seed 99999999999999999999", ["--seed must be a whole number from 0"]),
+        ("train kuhn_poker --checkpoint-seconds nan", ["--checkpoint-seconds must be at least 0"]),
+        ("train kuhn_poker --writers tensorbord", ["unknown writer 'tensorbord'", "did you mean 'tensorboard'?"]),
+        ("train kuhn_poker --game-option colour=red", ["no option 'colour'", "Known options"]),
+        ("train kuhn_poker --game-option colour", ["--game-option takes name=value: got 'colour'"]),
+        ("train kuhn_poker more", ["more"]),
+        ("train pgx:tictactoe", ["pgx has no game 'tictactoe'", "Did you mean tic_tac_toe"]),
+        ("train no_module:Game", ["there is no module 'no_module'"]),
+        ("resume nowhere", ["no run at nowhere"]),
+        ("resume . --iterations 0", ["--iterations must be at least 1"]),
+        ("eval .", [". is not a run directory"]),
+        ("games --check hex", ["Unknown game 'hex'"]),
+        ("games --episodes 0 --check biased_rps", ["--episodes must be at least 1"]),
+        ("plan biased_rps --minutes 0", ["--minutes must be above 0"]),
+        ("plan biased_rps --iterations -1", ["--iterations must be at least 0"]),
+        ("plan kuhn_poker --preset no", ["no preset 'no'"]),
+        ("profile nowhere", ["no run at nowhere"]),
+        ("profile leduc", ["give a run directory"]),
+        ("profile nowhere --repeats 0", ["--repeats must be at least 1"]),
+        ("doctor --verbose", ["unknown flag --verbose"]),
+    ],
+)
+def test_mistakes(line: str, parts: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert_one_line(call(*line.split()), 2, *parts)
+    assert not list(tmp_path.iterdir())
+
+
+def test_runs_are_never_written_over(kuhn_run: RunDirectory) -> None:
+    done = call("train", "kuhn_poker", "--run-dir", kuhn_run.shared)
+    assert_one_line(done, 2, "never written over", f"gems resume {kuhn_run.shared}")
+
+
+def test_settings_that_do_not_go_with_the_game(tmp_path: Path) -> None:
+    done = call("train", "pgx:tic_tac_toe", "--policy", "tabular", "--run-dir", tmp_path / "run", "--no-exact")
+    assert_one_line(done, 2, "tic_tac_toe")
+    assert not (tmp_path / "run").exists()
+
+
+# --- parts
+
+
+def test_why_names_the_largest_term() -> None:
+    base = {
+        "budget_best_response": 0.01,
+        "budget_oracle": 0.02,
+        "budget_newcomer": 0.0,
+        "budget_meta_regret": 0.03,
+        "monte_carlo_error": 0.01,
+    }
+
+    def told(**changes: float) -> str:
+        # the first row is old: only the last five count
+        return explain([{name: np.array([9.0] + [value] * 5) for name, value in {**base, **changes}.items()}])
+
+    assert "meta-strategy leaves 0.03 of the gap of 0.06 (50%): raise --meta-steps or --eta" in told()
+    assert "the noise of the values (0.5) is larger than that: raise --num-opponents" in told(monte_carlo_error=0.5)
+    assert "best response leaves" in told(budget_best_response=0.9, monte_carlo_error=5.0)
+    assert "--abr-steps" in told(budget_best_response=0.9) and "--oracle-opponents" in told(budget_oracle=0.9)
+    assert "raise --iterations" in told(budget_newcomer=0.9)
+    assert "the mean of the last 5 iterations', each before its training" in when([{n: np.zeros(9) for n in base}])
+    assert "the last iteration's before its training" in when([{n: np.float64(0.1) for n in base}])
+    zero = {name: np.zeros(3) for name in base}
+    assert explain([zero]).endswith("nothing: the gap is 0")
+    with pytest.raises(RunError, match="no error budget"):
+        explain([{"iteration": np.arange(3.0)}])
+    with pytest.raises(RunError, match="no error budget"):
+        explain([{name: np.zeros(0) for name in base}])
+
+
+def test_why_without_a_budget_is_one_line(matrix_run: RunDirectory) -> None:
+    (matrix_run.shared / "metrics.csv").write_text("iteration,gap\n1,0.5\n")
+    assert_one_line(call("eval", matrix_run.shared, "--why"), 1, "no error budget")
+
+
+def test_game_options_are_python_or_text() -> None:
+    pairs = ["a=1", "b=2.5", "shared=True", "name=x y", "payoffs=[[1, 0], [0, 1]]", "t="]
+    assert train.game_options(pairs) == {
+        "a": 1,
+        "b": 2.5,
+        "shared": True,
+        "name": "x y",
+        "payoffs": [[1, 0], [0, 1]],
+        "t": "",
+    }
+
+
+def test_settings_go_through_json() -> None:
+    import dataclasses
+
+    settings = Settings(chunk=3, exact=False, writers=("tensorboard",))
+    assert Settings.of(json.loads(json.dumps({**dataclasses.asdict(settings), "preset": "x"}))) == settings
+    assert Settings.of({}) == Settings()
+
+
+def test_settings_of_each_player_on_the_command_line_and_in_a_record() -> None:
+    words = ["kuhn_poker", "--eta", "0.1", "0.2", "--lambda-jacobian", "0.5"]
+    settings = train._parse(words, GemsConfig()).settings
+    assert settings.eta == (0.1, 0.2) and settings.lambda_jacobian == 0.5
+    record = json.loads(json.dumps(resolve(settings)))
+    assert config_of(GemsConfig, record) == settings
+
+
+def test_the_preset_paper_brings_the_options_of_its_game() -> None:
+    for words, expected in (
+        (["simple_tag", "--preset", "paper"], {"continuous": True}),
+        (["simple_tag", "--preset", "paper", "--game-option", "continuous=False"], {"continuous": False}),
+        (["simple_tag", "--preset", "tuned"], {}),
+        (["simple_tag"], {}),
+    ):
+        run = train._with_preset_options(train._parse(words, GemsConfig()).run)
+        assert train.game_options(run.game_option) == expected

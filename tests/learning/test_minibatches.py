@@ -1,0 +1,65 @@
+"""Minibatches hold the rows they should: every row once, decisions first, and bits as they were."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from gems_jax.learning.batches import Experience
+from gems_jax.learning.minibatches import Bits, _order, decisions, pack, rows_at, shuffle, small, unpack
+
+ROWS = 48
+
+
+def batch_of(observation):
+    """One code; of 48 rows every third is a decision, and the target of a row is its number."""
+    none = jnp.zeros((1, ROWS))
+    number = jnp.arange(ROWS, dtype=jnp.float32)[None]
+    return Experience(
+        code=jnp.zeros((1, 2)), observation=observation, legal=jnp.ones((1, ROWS, 3), bool),
+        action=number.astype(jnp.int32), log_prob=none, acted=jnp.arange(ROWS)[None] % 3 == 0, advantage=none,
+        target=number, episodes=jnp.int32(0), env_steps=jnp.int32(0), earned=none[:, :1], faced=none[:, :1, None],
+    )  # fmt: skip
+
+
+def numbers(part):
+    return list(np.asarray(part.target).reshape(-1))
+
+
+def test_the_order_of_lots_is_that_of_argsort():
+    """Ties included: the lots are coarse, and the first comes first."""
+    lots = jax.random.uniform(jax.random.key(0), (2, 500)) + jnp.arange(500)[None] % 2
+    lots = lots.at[:, 100:200].set(lots[:, :100])
+    np.testing.assert_array_equal(jax.jit(_order)(lots), jnp.argsort(lots, axis=1))
+
+
+def test_decisions_come_first_and_each_row_once():
+    batch = batch_of(jnp.zeros((1, ROWS, 5)))
+    picked = decisions(jax.random.key(2), batch, 16)
+    assert picked.acted.shape == (1, 16) and picked.acted.all()
+    assert sorted(numbers(picked)) == list(range(0, ROWS, 3)) != numbers(picked)
+    places = shuffle(jax.random.key(3), batch, 4, 1.0)
+    assert places.shape == (4, 1, 12)
+    assert sorted(sum((numbers(rows_at(batch, part)) for part in places), [])) == list(range(ROWS))
+    assert shuffle(jax.random.key(3), batch, 4, 0.5).shape == (4, 1, 6)
+
+
+@pytest.mark.parametrize("shape", [(1,), (32,), (33,), (6, 7, 2), (9, 9, 17), (8, 8, 119)])
+def test_bits_come_back(shape):
+    """Of sizes that fill their words and of others; a row takes a word per 32 flags, the last one perhaps in part."""
+    flags = jax.random.bernoulli(jax.random.key(0), 0.4, (2, 3, *shape))
+    bits = jax.jit(lambda flags: pack(flags, 2))(flags)
+    assert bits.words.shape == (2, 3, -(-flags[0, 0].size // 32)) and bits.words.dtype == jnp.uint32
+    np.testing.assert_array_equal(jax.jit(unpack)(bits), flags)
+
+
+def test_rows_of_bits_are_the_rows():
+    """Shuffled as words or as they are, a minibatch is the same; what are no bits is left alone."""
+    flags = jax.random.bernoulli(jax.random.key(1), 0.5, (1, ROWS, 6, 7, 2))
+    batch, places = batch_of(flags), jnp.asarray([[5, 40, 0, 5]])
+    stored = small(batch)
+    assert isinstance(stored.observation, Bits)
+    for one, other in zip(*map(jax.tree.leaves, (rows_at(batch, places), rows_at(stored, places))), strict=True):
+        np.testing.assert_array_equal(one, other)
+    plain = batch_of(jnp.zeros((1, ROWS, 5)))
+    assert small(plain) is plain

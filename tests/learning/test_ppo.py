@@ -1,0 +1,356 @@
+"""Advantages, surrogates and the training loop, without any generator: numbers by hand, then known best responses."""
+
+from functools import partial
+
+import chex
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from gems_jax import make_game
+from gems_jax.extensive.values import behaviour, build_tree, expected_returns, uniform_table
+from gems_jax.learning.batches import Experience, Learner, collect, gae
+from gems_jax.learning.ppo import (
+    SURROGATES,
+    _normalised,
+    a2c_surrogate,
+    make_optimizer,
+    masked_mean,
+    policy_gradient_loss,
+    ppo_surrogate,
+    train,
+)
+from gems_jax.policies.networks import Critic, MlpPolicy
+from gems_jax.policies.population import StackedPolicies
+from toy_games import STOP, TAKE, WAIT, Purse, constant, pure, team_game
+
+# --- advantages
+
+
+def advantages(reward, value, acted, final=0.0, discount=1.0, decay=1.0):
+    return np.asarray(
+        gae(
+            jnp.asarray(reward, jnp.float32),
+            jnp.asarray(value, jnp.float32),
+            jnp.asarray(acted, bool),
+            jnp.float32(final),
+            discount,
+            decay,
+        )
+    )
+
+
+def test_gae_of_a_single_decision():
+    """What comes after the only decision is its reward: 0.25 + 0.5 + 1 - 0.4, whatever the discount."""
+    for discount, decay in [(1.0, 1.0), (0.5, 0.9)]:
+        got = advantages([0.25, 0.5, 1.0], [0.4, 9.0, 9.0], [1, 0, 0], discount=discount, decay=decay)
+        np.testing.assert_allclose(got, [1.35, 0.0, 0.0], rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("final", "decay", "first", "second"),
+    [
+        # second: 4 + 0.5 final - 0.25; first: (1 + 2) + 0.5 * 0.25 - 0.5 + 0.5 decay * second
+        (0.0, 0.8, 4.125, 3.75),
+        (2.0, 0.8, 4.525, 4.75),  # truncated: the value of the last observation stands in for what was cut off
+        (0.0, 0.0, 2.625, 3.75),  # decay 0: the error of one step
+        (0.0, 1.0, 4.5, 3.75),  # decay 1: (1 + 2) + 0.5 * 4 - 0.5, the return less the value
+        (2.0, 1.0, 5.0, 4.75),  # and 0.25 * 2 more
+    ],
+)
+def test_gae_of_two_decisions_with_rewards_in_between(final, decay, first, second):
+    got = advantages([1.0, 2.0, 4.0], [0.5, 99.0, 0.25], [1, 0, 1], final, discount=0.5, decay=decay)
+    np.testing.assert_allclose(got, [first, 0.0, second], rtol=1e-6)
+
+
+def test_gae_does_not_look_back_nor_at_seats_that_wait():
+    """What was earned before the first decision is not its doing; a seat that never acts has no advantage."""
+    np.testing.assert_allclose(advantages([5.0, 1.0], [9.0, 0.25], [0, 1]), [0.0, 0.75])
+    np.testing.assert_allclose(advantages([5.0, 1.0], [9.0, 9.0], [0, 0], final=3.0), [0.0, 0.0])
+
+
+def test_long_episodes_are_scanned_to_the_same_numbers():
+    """Twelve decisions of reward 1, value 0, no discount: the rewards to go, 12 to 1 (longer than what is unrolled)."""
+    np.testing.assert_allclose(advantages([1.0] * 12, [0.0] * 12, [1] * 12), np.arange(12, 0, -1))
+
+
+# --- surrogates
+
+
+@pytest.mark.parametrize(
+    ("ratio", "advantage", "expected", "slope"),
+    [
+        (2.0, 1.0, 1.2, 0.0),  # clipped above: no more to be gained
+        (2.0, -1.0, -2.0, -2.0),  # a bad move made likelier is not forgiven
+        (0.5, 1.0, 0.5, 0.5),
+        (0.5, -1.0, -0.8, 0.0),  # clipped below
+        (1.1, 3.0, 3.3, 3.3),
+    ],
+)
+def test_ppo_surrogate_by_hand(ratio, advantage, expected, slope):
+    def surrogate(log_prob):
+        return ppo_surrogate(log_prob, jnp.log(0.3), jnp.float32(advantage), 0.2)
+
+    value, gradient = jax.value_and_grad(surrogate)(jnp.log(jnp.float32(0.3 * ratio)))
+    np.testing.assert_allclose([value, gradient], [expected, slope], rtol=1e-5, atol=1e-6)
+
+
+def test_a2c_surrogate_by_hand():
+    value, gradient = jax.value_and_grad(lambda p: a2c_surrogate(p, jnp.float32(7.0), jnp.float32(-2.0), 0.1))(-0.7)
+    np.testing.assert_allclose([value, gradient], [1.4, -2.0], rtol=1e-6)
+    assert set(SURROGATES) == {"ppo", "a2c"}
+
+
+# --- one batch
+
+# Trainable logits and one trainable value, whatever the code and the observation.
+PLAIN = Learner(
+    policy=lambda params, code: params["actor"],
+    value=lambda params, code, observation: params["critic"],
+    apply=constant,
+)
+NO_CODE = jnp.zeros((1, 0))
+
+
+def hand_batch():
+    """One episode of three steps, one seat, two actions, at the last step of which the seat is not to move."""
+    shape = (1, 3)
+    return Experience(
+        code=NO_CODE,
+        observation=jnp.zeros((*shape, 2)),
+        legal=jnp.ones((*shape, 2), bool),
+        action=jnp.asarray([0, 1, 0]).reshape(shape),
+        log_prob=jnp.log(jnp.asarray([0.5, 0.25, 1.0])).reshape(shape),
+        acted=jnp.asarray([True, True, False]).reshape(shape),
+        advantage=jnp.asarray([2.0, -1.0, 100.0]).reshape(shape),
+        target=jnp.asarray([1.0, 0.0, 100.0]).reshape(shape),
+        episodes=jnp.int32(1),
+        env_steps=jnp.int32(3),
+        earned=jnp.zeros((1, 1)),
+        faced=jnp.zeros((1, 1, 2), jnp.int32),
+    )
+
+
+def test_the_parts_of_the_loss_by_hand():
+    """Policy (3/4, 1/4), value 0.5.
+
+    PPO: ratios 1.5 and 1, clipped at 1.2: (1.2 * 2 - 1) / 2 = 0.7. A2C: (2 ln 0.75 - ln 0.25) / 2 = 0.405465.
+    Value error: (0.25 + 0.25) / 2. Entropy of (3/4, 1/4): 0.562335.
+    """
+    params = {"actor": jnp.asarray([jnp.log(3.0), 0.0]), "critic": jnp.float32(0.5)}
+    for surrogate, objective in [(ppo_surrogate, 0.7), (a2c_surrogate, 0.405465)]:
+        loss, parts = policy_gradient_loss(params, hand_batch(), PLAIN, surrogate, 0.2, 0.5, 0.1)
+        np.testing.assert_allclose(parts.objective, objective, rtol=1e-5)
+        np.testing.assert_allclose(parts.value_loss, 0.25, rtol=1e-6)
+        np.testing.assert_allclose(parts.entropy, 0.562335, rtol=1e-5)
+        np.testing.assert_allclose(loss, -objective + 0.5 * 0.25 - 0.1 * 0.562335, rtol=1e-5)
+
+
+def test_gradients_of_value_and_entropy_by_hand():
+    """d value: 2 * ((0.5 - 1) + (0.5 - 0)) / 2 = 0, and 2 * (v - 0.5) in general; entropy pulls towards (1/2, 1/2)."""
+
+    def gradient(value, entropy_weight):
+        params = {"actor": jnp.asarray([jnp.log(3.0), 0.0]), "critic": jnp.float32(value)}
+        silent = hand_batch().replace(advantage=jnp.zeros((1, 3)))
+        return jax.grad(lambda p: policy_gradient_loss(p, silent, PLAIN, ppo_surrogate, 0.2, 1.0, entropy_weight)[0])(
+            params
+        )
+
+    np.testing.assert_allclose(gradient(0.75, 0.0)["critic"], 0.5, rtol=1e-5)
+    np.testing.assert_allclose(gradient(0.5, 0.0)["critic"], 0.0, atol=1e-6)
+    # dH/dx_0 = -p0 p1 (ln p0 - ln p1) = -(3/16) ln 3; the loss is minus the entropy
+    np.testing.assert_allclose(gradient(0.5, 1.0)["actor"], 3 / 16 * np.log(3) * np.asarray([1, -1]), rtol=1e-5)
+    np.testing.assert_allclose(gradient(0.5, 0.0)["actor"], 0.0, atol=1e-6)
+
+
+def test_masked_mean():
+    np.testing.assert_allclose(masked_mean(jnp.asarray([1.0, 2.0, jnp.nan]), jnp.asarray([True, True, False])), 1.5)
+    assert masked_mean(jnp.ones(2), jnp.zeros(2, bool)) == 0.0
+
+
+def test_normalised_advantages_by_hand():
+    """Of the two decisions that count, 2 and -1: mean 1/2, deviation 3/2."""
+    got = _normalised(hand_batch()).advantage.reshape(-1)
+    np.testing.assert_allclose(got[:2], [1.0, -1.0], rtol=1e-5)
+
+
+# --- collecting
+
+
+def stacked(*rows):
+    """Populations [P, K, A] of constant policies."""
+    return StackedPolicies(jnp.stack(rows), constant)
+
+
+RPS = make_game("biased_rps", a=1, b=2, c=3)  # width 6
+ROCK = stacked(pure(3, 0), pure(3, 0))
+ONE = jnp.zeros((2, 1))  # log_sigma of populations of one
+
+
+@pytest.mark.parametrize("surrogate", SURROGATES.values())
+def test_the_gradient_on_a_bandit_is_the_policy_gradient(surrogate):
+    """Against rock the actions earn (0, 1, -3) / 6: d/dx_k E[r] = p_k (r_k - E[r]), the value's baseline drops out.
+
+    With a value of -1/4 an advantage is at most 5/12 in size, and so is the gradient of one episode: the mean of 40,000
+    is within 5 * (5/12) / 200 = 0.0105 with probability above 1 - 2e-6. The coordinates are 0.03 to 0.15 in size.
+    """
+    params = {"actor": jnp.asarray([0.5, 0.0, 0.2]), "critic": jnp.float32(-0.25)}
+
+    @jax.jit
+    def gradient(key):
+        batch = collect(
+            key, RPS, PLAIN, params, NO_CODE, ROCK, ONE, num_opponents=1, episodes=40_000, discount=1.0, decay=1.0
+        )
+        return jax.grad(lambda p: policy_gradient_loss(p, batch, PLAIN, surrogate, 0.2, 0.0, 0.0)[0])(params)["actor"]
+
+    earned, chance = np.asarray([0.0, 1.0, -3.0]) / 6, np.asarray(jax.nn.softmax(params["actor"]))
+    expected = chance * (earned - chance @ earned)
+    assert np.abs(expected).min() > 0.03
+    np.testing.assert_allclose(-gradient(jax.random.key(0)), expected, atol=0.0105)
+
+
+def test_truncation_bootstraps_and_termination_does_not():
+    """Purse of two moves, width 4, value 0.3 everywhere, discount 0.9. TAKE against TAKE: 1/4 - 1/4 + 0.27 - 0.3."""
+    learner = PLAIN._replace(policy=lambda params, code: code)
+
+    @jax.jit
+    def run(key, codes, opponent):
+        return collect(
+            key, Purse(2), learner, {"critic": jnp.float32(0.3)}, codes, stacked(opponent, opponent), ONE,
+            num_opponents=2, episodes=1, discount=0.9, decay=0.5,
+        )  # fmt: skip
+
+    batch = run(jax.random.key(0), pure(3, TAKE, WAIT, STOP), pure(3, TAKE))
+    chex.assert_shape(batch.advantage, (3, 4))  # two episodes of two steps, one seat
+    assert batch.env_steps == 2 * (2 + 2 + 1)
+    np.testing.assert_array_equal(batch.acted, np.tile([True, False], (3, 2)))
+    expected = [0.25 - 0.25 + 0.27 - 0.3, -0.25 + 0.27 - 0.3, -0.3]
+    np.testing.assert_allclose(batch.advantage[:, 0], expected, rtol=1e-5, atol=1e-7)
+    np.testing.assert_allclose(batch.target[:, 0], np.asarray(expected) + 0.3, rtol=1e-5, atol=1e-6)
+    np.testing.assert_array_equal(batch.action[:, ::2], [[TAKE] * 2, [WAIT] * 2, [STOP] * 2])
+
+
+def test_every_seat_of_a_team_learns_from_the_teams_reward():
+    """Seats 0 and 1, one team, earn 7 and 0 of a range from -3.5 to 7; a value of 0.1 is taken off."""
+    learner = PLAIN._replace(policy=lambda params, code: code)
+    teams = stacked(pure(2, 1), pure(2, 1))
+    batch = collect(
+        jax.random.key(0), team_game(), learner, {"critic": jnp.float32(0.1)}, pure(2, 1), teams, ONE,
+        num_opponents=1, episodes=1, discount=1.0, decay=1.0,
+    )  # fmt: skip
+    np.testing.assert_allclose(batch.advantage[0], [3.5 / 10.5 - 0.1] * 2, rtol=1e-5)
+    np.testing.assert_array_equal(batch.acted[0], [True, True])
+    np.testing.assert_array_equal(batch.observation[0], np.eye(3)[:2])
+
+
+# --- training
+
+
+@partial(jax.jit, static_argnames=("game", "learner", "steps", "options"))
+def trained(key, params, opponents, log_sigma, rates, game, learner, steps, options):
+    """`train` against a fixed mixture, from a fresh optimizer."""
+    options = dict(options)
+    episodes = options.pop("episodes")
+    optimizer = make_optimizer(0.5)
+
+    def experience(step_key, current, carry):
+        batch = collect(
+            step_key, game, learner, current, NO_CODE, opponents, log_sigma,
+            num_opponents=episodes, episodes=1, discount=1.0, decay=0.95,
+        )  # fmt: skip
+        return [batch], carry
+
+    return train(
+        key,
+        params,
+        {name: optimizer.init(part) for name, part in params.items()},
+        experience=experience,
+        learner=learner,
+        steps=steps,
+        learning_rate=rates,
+        gradient_clip=0.5,
+        clip=0.2,
+        value_weight=0.5,
+        **options,
+    )
+
+
+def settings(**options):
+    """Options of `train` as a static argument."""
+    return tuple(sorted({"epochs": 1, "episodes": 64, "entropy_weight": 0.0, **options}.items()))
+
+
+HALF_ROCK_HALF_PAPER = stacked(pure(3, 0, 1), pure(3, 0, 1))  # scores (-1/2, 1/2, -1/2): paper is the best response
+START = {"actor": jnp.zeros(3), "critic": jnp.float32(0.0)}
+
+
+@pytest.mark.parametrize("name", SURROGATES)
+def test_training_finds_the_best_response_in_biased_rps(name):
+    options = settings(surrogate=SURROGATES[name], epochs=2, normalise=name == "a2c")
+    rates = {"actor": 0.1, "critic": 0.05}
+    log_sigma = jnp.log(jnp.full((2, 2), 0.5))
+    params, _, metrics = trained(
+        jax.random.key(0), START, HALF_ROCK_HALF_PAPER, log_sigma, rates, RPS, PLAIN, 60, options
+    )
+    # Gradients of 64 episodes, 120 steps of Adam at 0.1: a failure would need most of them to point the wrong way.
+    assert jax.nn.softmax(params["actor"])[1] > 0.95
+    assert params["critic"] == pytest.approx(0.5 / 6, abs=0.05)  # paper wins 1 or loses nothing: 1/2 of a width of 6
+    assert metrics.episodes == 60 * 64 and metrics.env_steps == 60 * 64
+    assert metrics.penalty == 0.0 and metrics.gradient_norm > 0.0
+
+
+def test_a_part_with_rate_zero_and_a_training_of_no_steps_change_nothing():
+    options = settings(surrogate=ppo_surrogate, episodes=8)
+    arguments = (HALF_ROCK_HALF_PAPER, jnp.log(jnp.full((2, 2), 0.5)))
+    params, _, _ = trained(jax.random.key(0), START, *arguments, {"actor": 0.0, "critic": 0.1}, RPS, PLAIN, 3, options)
+    np.testing.assert_array_equal(params["actor"], START["actor"])
+    assert params["critic"] != 0.0
+    params, opt_state, metrics = trained(
+        jax.random.key(0), START, *arguments, {"actor": 0.1, "critic": 0.1}, RPS, PLAIN, 0, options
+    )
+    chex.assert_trees_all_equal(params, START)
+    assert metrics.episodes == 0 and metrics.env_steps == 0
+    assert all(not np.any(leaf) for leaf in jax.tree.leaves(opt_state))
+
+
+def test_a_penalty_is_added_to_the_loss():
+    """No advantage at all (rock against rock, value 0): only the penalty moves the policy, to its minimum (1, 0, 0)."""
+    rock = {"actor": pure(3, 0)[0], "critic": jnp.float32(0.0)}
+
+    def penalty(params, batches, key):
+        del key
+        assert len(batches) == 1 and batches[0].code.shape == (1, 0)
+        return jnp.sum((params["actor"] - rock["actor"] - jnp.asarray([1.0, 0.0, 0.0])) ** 2)
+
+    options = settings(surrogate=a2c_surrogate, episodes=2, penalty=penalty)
+    params, _, metrics = trained(
+        jax.random.key(0), rock, ROCK, ONE, {"actor": 0.05, "critic": 0.0}, RPS, PLAIN, 100, options
+    )
+    np.testing.assert_allclose(params["actor"] - rock["actor"], [1.0, 0.0, 0.0], atol=0.05)
+    assert metrics.penalty < 0.01
+
+
+def test_an_ordinary_network_learns_to_beat_uniform_play_in_kuhn():
+    """No generator anywhere. The best response of seat 0 to a uniform opponent is worth 0.5; 15,360 episodes.
+
+    Over keys 0 to 9 this training always ended above 0.4999.
+    """
+    game = make_game("kuhn_poker")
+    size = int(np.prod(game.observation_shape))
+    policy, critic = MlpPolicy(size, game.num_actions, (32,)), Critic(game.observation_shape, 0, (32,))
+    learner = Learner(
+        policy=lambda params, code: params["actor"],
+        value=lambda params, code, observation: critic(params["critic"], observation, code),
+        apply=policy,
+    )
+    key_actor, key_critic, key_train = jax.random.split(jax.random.key(0), 3)
+    params = {"actor": policy.init(key_actor), "critic": critic.init(key_critic)}
+    options = settings(surrogate=ppo_surrogate, epochs=2, episodes=256)
+    rates = {"actor": 0.02, "critic": 0.02}
+    uniform = stacked(jnp.zeros((1, 2)), jnp.zeros((1, 2)))
+    params, _, metrics = trained(key_train, params, uniform, ONE, rates, game, learner, 60, options)
+    assert metrics.episodes == 15_360
+    tree = build_tree(game)
+    tables = jnp.stack([behaviour(tree, policy, params["actor"]), uniform_table(tree)])
+    assert expected_returns(tree, tables)[0] > 0.49

@@ -1,0 +1,179 @@
+"""Sufficient statistics of tabular play: sums by hand, then the losses, gradients and divergences of the rows."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from gems_jax import make_game
+from gems_jax.extensive.infosets import infoset_policy
+from gems_jax.learning.batches import Experience, Learner, collect, table_of, values_on
+from gems_jax.learning.ppo import SURROGATES, behaviour_on, fresh_optimizers, kl_per_code, policy_gradient_loss, train
+from gems_jax.learning.tabular import Tally, entropy, kl, tally
+from gems_jax.policies.networks import Critic
+from gems_jax.policies.population import StackedPolicies
+from gems_jax.policies.tabular import TabularPolicy
+from gems_jax.rollout.views import view
+
+KUHN = make_game("kuhn_poker")
+CODES = jnp.array([[0.0, 0.0], [1.0, -0.5], [1.0, -0.5]])  # the third is the second again, as newest anchors are
+
+
+def generated(params, code):
+    """A row of logits per information set that bends with the code."""
+    return params["policy"][0] + jnp.tanh(code @ params["policy"][1])[:, None] * params["policy"][2]
+
+
+def learner_of(table: TabularPolicy, size: int) -> Learner:
+    critic = Critic((size,), 2, (5,))
+    return Learner(generated, lambda params, code, seen: critic(params["critic"], seen, code), table)
+
+
+def params_of(key, table: TabularPolicy, size: int):
+    keys = jax.random.split(key, 4)
+    shape = table.legal.shape
+    parts = (
+        jax.random.normal(keys[0], shape),
+        jax.random.normal(keys[1], (2, shape[0])),
+        jax.random.normal(keys[2], shape),
+    )
+    return {"policy": parts, "critic": Critic((size,), 2, (5,)).init(keys[3])}
+
+
+LEARNER = learner_of(infoset_policy(KUHN), 13)
+PLAYED, OTHER = (params_of(jax.random.key(seed), infoset_policy(KUHN), 13) for seed in (0, 1))
+
+
+def played(player: int, episodes: int = 16) -> Experience:
+    """What three codes of Kuhn poker do in `player`'s place against uniform play."""
+    opponents = StackedPolicies(jnp.zeros((2, 1, 12, 2)), infoset_policy(KUHN))
+    return jax.jit(
+        lambda key: collect(
+            key, view(KUHN, player), LEARNER, PLAYED, CODES, opponents, jnp.zeros((2, 1)), num_opponents=1,
+            episodes=episodes, discount=1.0, decay=0.9,
+        )
+    )(jax.random.key(7))  # fmt: skip
+
+
+def test_sums_by_hand():
+    """Two information sets, seen as 5 and 6, three actions, of which the first set has two."""
+    table = TabularPolicy(np.array([[5.0], [6.0]]), np.array([[1, 1, 0], [1, 1, 1]]))
+    learner = learner_of(table, 1)
+    params = params_of(jax.random.key(3), table, 1)
+    batch = Experience(
+        code=jnp.zeros((1, 2)),
+        observation=jnp.array([[[5.0], [6.0], [6.0], [5.0], [6.0]]]),
+        legal=jnp.ones((1, 5, 3), bool),
+        action=jnp.array([[1, 2, 2, 0, 2]]),
+        log_prob=jnp.zeros((1, 5)),
+        acted=jnp.array([[True, True, True, False, True]]),
+        advantage=jnp.array([[0.5, -1.0, 2.0, 9.0, 3.0]]),
+        target=jnp.array([[1.0, 2.0, 3.0, 9.0, 4.0]]),
+        episodes=jnp.int32(5),
+        env_steps=jnp.int32(5),
+        earned=jnp.zeros((1, 5)),
+        faced=jnp.zeros((1, 5, 2), jnp.int32),
+        row=jnp.array([[0, 1, 1, 0, 1]]),
+    )
+    sums = tally(learner, params, batch)
+    assert isinstance(sums, Tally)
+    np.testing.assert_allclose(sums.visits, [1, 3])
+    np.testing.assert_allclose(sums.gain, [[0, 0], [0.5, 0], [0, 5.0]])
+    np.testing.assert_allclose(sums.loss, [[0, 0], [0, 0], [0, 1.0]])
+    np.testing.assert_allclose(sums.target, [1, 9])
+    np.testing.assert_allclose(sums.squared, 1 + 4 + 9 + 16)
+    np.testing.assert_allclose(jnp.exp(sums.log_prob).sum(axis=0), [1, 1], rtol=1e-6)
+    assert jnp.exp(sums.log_prob)[2, 0] == 0  # illegal
+
+
+@pytest.mark.parametrize("player", [0, 1])
+@pytest.mark.parametrize("surrogate", list(SURROGATES))
+def test_losses_and_gradients_are_those_of_the_rows(player, surrogate):
+    """At the policy that played, and at another one where clipping takes hold on both sides."""
+    rows = played(player)
+    sums = tally(LEARNER, PLAYED, rows)
+    assert isinstance(sums, Tally)
+    assert sums.visits.sum() == rows.acted.sum() > 16
+
+    @jax.jit
+    def found(params, batch):
+        terms = (LEARNER, SURROGATES[surrogate], 0.2, 0.5, 0.1)
+        return jax.value_and_grad(policy_gradient_loss, has_aux=True)(params, batch, *terms)
+
+    for params in (PLAYED, OTHER):
+        for left, right in zip(jax.tree.leaves(found(params, rows)), jax.tree.leaves(found(params, sums)), strict=True):
+            np.testing.assert_allclose(left, right, rtol=2e-4, atol=2e-6)
+
+
+def test_divergence_of_policies_is_that_of_the_rows():
+    rows = played(0)
+    sums = tally(LEARNER, PLAYED, rows)
+    of_rows, of_sums = (
+        kl_per_code(batch, behaviour_on(LEARNER, OTHER, batch), behaviour_on(LEARNER, PLAYED, batch))
+        for batch in (rows, sums)
+    )
+    assert of_rows.shape == (3,)
+    assert (of_rows > 0.01).all()
+    np.testing.assert_allclose(of_rows, of_sums, rtol=1e-4)
+
+
+def test_divergence_and_entropy_by_hand():
+    """Of (1/2, 1/2) against (1/4, 3/4): (log 2 + log 2/3) / 2; the second cell has one legal action."""
+    left = jnp.log(jnp.array([[0.5, 1.0], [0.5, 0.0]])).at[1, 1].set(-1e9)
+    right = jnp.log(jnp.array([[0.25, 1.0], [0.75, 0.0]])).at[1, 1].set(-1e9)
+    np.testing.assert_allclose(kl(left, right), [0.5 * np.log(4 / 3), 0.0], rtol=1e-5)
+    np.testing.assert_allclose(entropy(left), [np.log(2), 0.0], rtol=1e-6)
+
+
+def test_values_looked_up_are_those_of_the_critic():
+    """Advantages come from values in a table; by hand they come from the critic on every row."""
+    rows = played(1)
+    value = values_on(LEARNER, PLAYED, rows.code, rows.observation)
+    np.testing.assert_allclose(
+        np.where(rows.acted, rows.target - rows.advantage, 0), np.where(rows.acted, value, 0), rtol=1e-5, atol=1e-6
+    )
+
+
+def test_few_rows_stay_rows():
+    """Four episodes of three steps are no more rows than there are information sets."""
+    rows = played(0, episodes=4)
+    assert tally(LEARNER, PLAYED, rows) is rows
+
+
+def test_looks_that_two_rows_share_are_not_counted():
+    table = TabularPolicy(np.array([[1.0], [1.0]]), np.array([[1, 0], [1, 1]]))
+    assert not table.distinct
+    assert table_of(learner_of(table, 1), 100) is None
+
+
+def test_training_goes_the_same_way():
+    """Three rounds on tallies and on rows, of the same play until rounding tells them apart."""
+    rates = {"policy": 0.05, "critic": 0.05}
+
+    def trained(tallied: bool):
+        opponents = StackedPolicies(jnp.zeros((2, 1, 12, 2)), infoset_policy(KUHN))
+
+        def experience(key, params, carry):
+            batch = collect(
+                key, view(KUHN, 0), LEARNER, params, CODES, opponents, jnp.zeros((2, 1)), num_opponents=1, episodes=16,
+                discount=1.0, decay=0.9,
+            )  # fmt: skip
+            return [batch], carry
+
+        return jax.jit(
+            lambda key: train(
+                key, PLAYED, fresh_optimizers(PLAYED, 0.5), experience=experience, learner=LEARNER,
+                surrogate=SURROGATES["ppo"], steps=3, epochs=2, learning_rate=rates, gradient_clip=0.5, clip=0.2,
+                value_weight=0.5, entropy_weight=0.01, tallied=tallied,
+            )
+        )(jax.random.key(5))  # fmt: skip
+
+    (left, _, said), (right, _, told) = trained(True), trained(False)
+    for a, b in zip(jax.tree.leaves(left), jax.tree.leaves(right), strict=True):
+        np.testing.assert_allclose(a, b, atol=2e-3)
+    assert said.episodes == told.episodes == 3 * 48
+    np.testing.assert_allclose(said.value_loss, told.value_loss, rtol=1e-2)
+    moved = max(
+        float(jnp.abs(a - b).max()) for a, b in zip(jax.tree.leaves(left), jax.tree.leaves(PLAYED), strict=True)
+    )
+    assert moved > 0.1
