@@ -117,10 +117,9 @@ class Settings:
 
 
 @struct
-class GemsConfig(Settings):
-    """Settings of `gems_step`. Static fields first in each group, then the real-valued ones."""
+class PopulationConfig(Settings):
+    """Anchors of each population, and how an iteration's episodes are divided between the phases."""
 
-    # --- budget and population
     iterations: int = size(40)
     """Outer iterations T that an experiment runs by default."""
     initial_anchors: int = size(1)
@@ -135,7 +134,6 @@ class GemsConfig(Settings):
     """Previous value of a new anchor in the optimistic update: what the oracle measured, or 0 as printed."""
     mass_floor: float = real(0.01, OPEN_SHARE)
     """Mass of a new anchor when new_mass='floor'."""
-
     adaptive: bool = choice(False)
     """Move episodes each iteration to the phase whose error dominates, within what the settings play anyway."""
     adaptive_rate: float = real(0.5, SHARE)
@@ -143,25 +141,66 @@ class GemsConfig(Settings):
     adaptive_floor: float = real(0.1, THIRD)
     """Share of the episodes that each phase keeps at least."""
 
-    # --- generator and policy
-    policy: Literal["tabular", "mlp", "film", "conv", "board"] = choice("tabular")
-    """The policy: logits per information set (small games), an MLP, or a shared torso with a generated head."""
+
+@struct
+class LearnerConfig(Settings):
+    """Networks and policy gradient of one learner, shared by GEMS and the PSRO family."""
+
+    policy: Literal["auto", "tabular", "mlp", "film", "conv", "board"] = choice("auto")
+    """The policy: logits per information set (small games), an MLP, or a shared torso with a generated head. auto:
+    tabular for enumerable games, otherwise mlp."""
     policy_hidden: tuple[int, ...] = widths(())
     """Hidden widths of the policies mlp, film and conv; () is linear."""
     policy_channels: int = size(32)
     """Features per square of the policies conv and board."""
     policy_kernel: int = size(3)
     """Side of the patch of squares that the policy conv looks at."""
-    generator: Literal["hypernetwork", "concatenated"] = choice("hypernetwork")
-    """phi = G_theta(z) emits all weights, or the code is concatenated to the observation."""
-    generator_widths: tuple[int, ...] = widths((16,))
-    """Hidden widths of the generator (not printed in the paper)."""
     critic_hidden: tuple[int, ...] = widths((32,))
     """Hidden widths of the critic (not printed in the paper)."""
     critic_channels: int = size(0, at_least=0)
     """Features to which the critic first reduces each square of a board; 0 takes the observation as it is."""
     critic_kernel: int = size(1)
     """Side of the patch of squares that those features are of."""
+    surrogate: Literal["ppo", "a2c"] = choice("ppo")
+    """Policy-gradient rule."""
+    normalise_advantages: bool = choice(False)
+    """Scale every batch of advantages to mean 0 and deviation 1."""
+    learning_rate: float = real(2e-4, NON_NEGATIVE)
+    """Step size of the generator's Adam."""
+    critic_learning_rate: float = real(1e-3, NON_NEGATIVE)
+    """Step size of the critic's Adam (not printed in the paper). Values are in units of the game's return bounds: where
+    returns differ by small parts of those, a critic needs small steps to tell them apart."""
+    gradient_clip: float = real(0.5, CAP)
+    """Global gradient norm."""
+    discount: float = real(1.0, SHARE)
+    """gamma, between a player's own decisions."""
+    gae_lambda: float = real(0.95, SHARE)
+    """Decay of the advantage estimator (not printed in the paper)."""
+    ppo_clip: float = real(0.2, OPEN_SHARE)
+    """Clip of PPO's ratio (not printed in the paper)."""
+    value_weight: float = real(0.5, NON_NEGATIVE)
+    """Weight of the critic's loss (not printed in the paper)."""
+    entropy_weight: float = real(0.0, NON_NEGATIVE)
+    """Weight of the entropy bonus (not printed in the paper)."""
+
+    def validate(self) -> Self:
+        """Raise ValueError for a field out of range or for fields that do not go together."""
+        super().validate()
+        if self.policy in ("film", "conv") and not self.policy_hidden:
+            raise ValueError(
+                f"policy={self.policy!r} modulates hidden layers: got policy_hidden=(), set for example (64, 64)"
+            )
+        return self
+
+
+@struct
+class GeneratorConfig(Settings):
+    """The generator G_theta and the policies it emits."""
+
+    generator: Literal["hypernetwork", "concatenated"] = choice("hypernetwork")
+    """phi = G_theta(z) emits all weights, or the code is concatenated to the observation."""
+    generator_widths: tuple[int, ...] = widths((16,))
+    """Hidden widths of the generator (not printed in the paper)."""
     precision: Literal["float32", "bfloat16"] = choice("float32")
     """What hidden layers of policies (but tables) and critics compute in; parameters and outputs stay float32. Half of
     the bytes on accelerators; a CPU gains nothing."""
@@ -172,7 +211,11 @@ class GemsConfig(Settings):
     generator_scale: float = real(1.0, NON_NEGATIVE)
     """How far codes differ at the start: deviation of W f(z) (not printed in the paper)."""
 
-    # --- phase 1: meta-game estimation
+
+@struct
+class EstimateConfig(Settings):
+    """Phase 1: Monte-Carlo estimates of the meta-game."""
+
     opponents: Literal["per_anchor", "shared", "stratified"] = choice("per_anchor")
     """Opponents drawn for each anchor, once for all (Algorithm 1), or systematically (unbiased, less noise)."""
     num_opponents: int = size(8)
@@ -194,7 +237,18 @@ class GemsConfig(Settings):
     ema: float = real(0.0, SHARE)
     """Weight beta of the new estimate in a moving average of the values; 0 disables it."""
 
-    # --- phase 2: meta-strategy update
+    @property
+    def joint_episodes(self) -> int:
+        """Episodes of the joint samples of one estimate."""
+        weighed = self.estimator in ("importance", "self_normalised")
+        played = weighed or (self.estimator == "per_anchor" and self.mixture == "joint")
+        return self.mixture_samples * self.episodes * played
+
+
+@struct
+class MetaConfig(Settings):
+    """Phase 2: the update of the meta-strategy."""
+
     meta_rule: Literal["omwu", "mwu"] = choice("omwu")
     """Optimistic (eq:omwu-eta) or plain multiplicative weights."""
     schedule: Literal["const", "sqrt", "harmonic"] = choice("const")
@@ -214,7 +268,11 @@ class GemsConfig(Settings):
     gradient_cap: float = real(math.inf, CAP)
     """Bound on the bracket of eq:omwu-eta."""
 
-    # --- phase 3: oracle
+
+@struct
+class OracleConfig(Settings):
+    """Phase 3: the bandit oracle over candidate codes."""
+
     index: Literal["eb_ucb", "ucb_v", "ucb1", "thompson", "thompson_nig", "greedy"] = choice("eb_ucb")
     """Score by which the oracle picks."""
     delta_rule: Literal["constant", "decaying"] = choice("constant")
@@ -253,9 +311,11 @@ class GemsConfig(Settings):
     lambda_decay: float = real(0.0, NON_NEGATIVE)
     """Annealing: lambda_jacobian / (1 + lambda_decay t)."""
 
-    # --- phase 4: amortized best response
-    surrogate: Literal["ppo", "a2c"] = choice("ppo")
-    """Policy-gradient rule."""
+
+@struct
+class ResponseConfig(Settings):
+    """Phase 4: the amortized best response within a trust region (eq:abr-tr_revised)."""
+
     abr_steps: int = size(30, at_least=0)
     """Rounds of fresh episodes per iteration, K_ABR."""
     abr_segment: int = size(0, at_least=0)
@@ -281,18 +341,11 @@ class GemsConfig(Settings):
     """Decisions per protected anchor that the trust region looks at, drawn from those episodes; 0 takes all."""
     reset_optimizer: bool = choice(False)
     """Start every iteration with a fresh optimizer."""
-    normalise_advantages: bool = choice(False)
-    """Scale every batch of advantages to mean 0 and deviation 1."""
-    learning_rate: float = real(2e-4, NON_NEGATIVE)
-    """Step size of the generator's Adam."""
     learning_rate_decay: float = real(0.0, NON_NEGATIVE)
     """Annealing: learning_rate / (1 + learning_rate_decay t), and the critic's likewise."""
     output_rate: float = real(1.0, NON_NEGATIVE)
     """Step size of the generator's output layer relative to the rest. Adam moves phi by this times the number of
     features f(z): about 1 / their number moves what a code generates as fast as what all codes share."""
-    critic_learning_rate: float = real(1e-3, NON_NEGATIVE)
-    """Step size of the critic's Adam (not printed in the paper). Values are in units of the game's return bounds: where
-    returns differ by small parts of those, a critic needs small steps to tell them apart."""
     beta_kl: float = real(0.05, NON_NEGATIVE)
     """Weight of the KL trust region."""
     abr_floor: float = real(0.0, SHARE)
@@ -302,27 +355,21 @@ class GemsConfig(Settings):
     covers positions that the population would not bring about, against whoever else plays. Discrete actions only."""
     q_new: float = real(0.25, SHARE)
     """Fraction of a batch's anchors, or of its opponents (see `q_new_applies`), that are the newest anchor."""
-    gradient_clip: float = real(0.5, CAP)
-    """Global gradient norm."""
-    discount: float = real(1.0, SHARE)
-    """gamma, between a player's own decisions."""
-    gae_lambda: float = real(0.95, SHARE)
-    """Decay of the advantage estimator (not printed in the paper)."""
-    ppo_clip: float = real(0.2, OPEN_SHARE)
-    """Clip of PPO's ratio (not printed in the paper)."""
-    value_weight: float = real(0.5, NON_NEGATIVE)
-    """Weight of the critic's loss (not printed in the paper)."""
-    entropy_weight: float = real(0.0, NON_NEGATIVE)
-    """Weight of the entropy bonus (not printed in the paper)."""
     entropy_decay: float = real(0.0, NON_NEGATIVE)
     """Annealing: entropy_weight / (1 + entropy_decay t)."""
 
-    @property
-    def joint_episodes(self) -> int:
-        """Episodes of the joint samples of one estimate."""
-        weighed = self.estimator in ("importance", "self_normalised")
-        played = weighed or (self.estimator == "per_anchor" and self.mixture == "joint")
-        return self.mixture_samples * self.episodes * played
+
+@struct
+class GemsConfig(
+    ResponseConfig, OracleConfig, MetaConfig, EstimateConfig, GeneratorConfig, LearnerConfig, PopulationConfig
+):
+    """Settings of `gems_step`: the fields of all groups, by flat names.
+
+    A function that needs one group takes that group's class, and every `GemsConfig` is one.
+    """
+
+    policy: Literal["tabular", "mlp", "film", "conv", "board"] = choice("tabular")
+    """The policy: logits per information set (small games), an MLP, or a shared torso with a generated head."""
 
     def pool_size(self, anchors: int | None = None) -> int:
         """Candidates that an oracle call judges with `anchors` in each population, by default in every slot."""
@@ -331,36 +378,32 @@ class GemsConfig(Settings):
     def validate(self) -> Self:
         """Raise ValueError for a field out of range or for fields that do not go together."""
         super().validate()
-        if self.initial_anchors > self.capacity:
-            raise ValueError(
-                f"initial_anchors must fit the capacity: got {self.initial_anchors} anchors for {self.capacity} slots"
-            )
-        pool = self.mutations + self.randoms
-        if pool and self.anchors_per_call > pool:
-            raise ValueError(
-                f"anchors_per_call must be at most the pool's {pool} candidates: got {self.anchors_per_call}"
-            )
-        if self.anchors_per_call > self.capacity:
-            raise ValueError(
-                f"anchors_per_call must fit the capacity: got {self.anchors_per_call} for {self.capacity} slots"
-            )
-        if self.oracle_rounds > self.oracle_opponents:
-            raise ValueError(
-                f"oracle_rounds must be at most oracle_opponents={self.oracle_opponents}: got {self.oracle_rounds}"
-            )
+        self._validate_sizes()
+        self._validate_generator()
         if self.estimator in ("importance", "self_normalised") and not self.mixture_samples:
             raise ValueError(f"estimator={self.estimator!r} weighs joint samples: got mixture_samples=0, set some")
-        if self.policy in ("film", "conv") and not self.policy_hidden:
-            raise ValueError(
-                f"policy={self.policy!r} modulates hidden layers: got policy_hidden=(), set for example (64, 64)"
-            )
-        if self.generator == "concatenated" and self.precision != "float32":
+        return self
+
+    def _validate_sizes(self) -> None:
+        pool = self.mutations + self.randoms or math.inf  # without candidates the oracle adds nothing
+        for value, limit, message in (
+            (self.initial_anchors, self.capacity, "initial_anchors must fit the capacity: got {} anchors for {} slots"),
+            (self.anchors_per_call, pool, "anchors_per_call must be at most the pool's {1} candidates: got {0}"),
+            (self.anchors_per_call, self.capacity, "anchors_per_call must fit the capacity: got {} for {} slots"),
+            (self.oracle_rounds, self.oracle_opponents, "oracle_rounds must be at most oracle_opponents={1}: got {0}"),
+        ):
+            if value > limit:
+                raise ValueError(message.format(value, limit))
+
+    def _validate_generator(self) -> None:
+        if self.generator != "concatenated":
+            return
+        if self.precision != "float32":
             raise ValueError(
                 f"precision={self.precision!r} needs generator='hypernetwork': got generator='concatenated'"
             )
-        if self.generator == "concatenated" and (self.policy != "mlp" or not self.policy_hidden):
+        if self.policy != "mlp" or not self.policy_hidden:
             raise ValueError(
                 "generator='concatenated' needs policy='mlp' with a hidden layer: "
                 f"got policy={self.policy!r}, policy_hidden={self.policy_hidden!r}"
             )
-        return self

@@ -8,41 +8,23 @@ from typing import Literal, Self
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
-from gems_jax.config import (
-    CAP,
-    NON_NEGATIVE,
-    OPEN_SHARE,
-    SHARE,
-    Settings,
-    choice,
-    real,
-    size,
-    widths,
-)
+from gems_jax.config import CAP, NON_NEGATIVE, LearnerConfig, choice, real, size, widths
 from gems_jax.extensive.tree import build_tree, walkable
 from gems_jax.types import Array, Game, struct
 
 
 @struct
-class Learning(Settings):
+class Learning(LearnerConfig):
     """How one policy per population is learned: its network, a round's episodes, the gradient steps on them."""
 
-    policy: Literal["auto", "tabular", "mlp", "film", "conv", "board"] = choice("auto")
-    """Network of a learned policy, as GEMS has them but with parameters of its own; auto: tabular, or else mlp."""
     policy_hidden: tuple[int, ...] = widths((64, 64))
     """Hidden widths of the policies mlp, film and conv."""
-    policy_channels: int = size(32)
-    """Features per square of the policies conv and board."""
-    policy_kernel: int = size(3)
-    """Side of the patch of squares that the policy conv looks at."""
-    critic_hidden: tuple[int, ...] = widths((32,))
-    """Hidden widths of the critic."""
-    critic_channels: int = size(0, at_least=0)
-    """Features to which the critic first reduces each square of a board; 0 takes the observation as it is."""
-    critic_kernel: int = size(1)
-    """Side of the patch of squares that those features are of."""
-    surrogate: Literal["ppo", "a2c"] = choice("ppo")
-    """Policy-gradient rule."""
+    learning_rate: float = real(0.0, NON_NEGATIVE)
+    """Step size of the policy's Adam; 0: 0.05 for tables of logits, 0.001 for networks."""
+    critic_learning_rate: float = real(0.0, NON_NEGATIVE)
+    """Step size of the critic's Adam; 0: 0.02 beside tables of logits, 0.001 beside networks."""
+    gradient_clip: float = real(10.0, CAP)
+    """Global gradient norm."""
     opponents: int = size(128)
     """Opponents per round and population, each drawn from the mixture for whole games."""
     episodes: int = size(1)
@@ -53,37 +35,10 @@ class Learning(Settings):
     """Passes over a round's decisions."""
     minibatches: int = size(1)
     """Gradient steps per pass."""
-    normalise_advantages: bool = choice(False)
-    """Scale every batch of advantages to mean 0 and deviation 1."""
     diversity: bool = choice(False)
     """Responses are paid for differing from the policies that their population holds (psro/diversity.py)."""
-    learning_rate: float = real(0.0, NON_NEGATIVE)
-    """Step size of the policy's Adam; 0: 0.05 for tables of logits, 0.001 for networks."""
-    critic_learning_rate: float = real(0.0, NON_NEGATIVE)
-    """Step size of the critic's Adam; 0: 0.02 beside tables of logits, 0.001 beside networks."""
-    gradient_clip: float = real(10.0, CAP)
-    """Global gradient norm."""
-    discount: float = real(1.0, SHARE)
-    """gamma, between a player's own decisions."""
-    gae_lambda: float = real(0.95, SHARE)
-    """Decay of the advantage estimator."""
-    ppo_clip: float = real(0.2, OPEN_SHARE)
-    """Clip of PPO's ratio."""
-    value_weight: float = real(0.5, NON_NEGATIVE)
-    """Weight of the critic's loss."""
-    entropy_weight: float = real(0.0, NON_NEGATIVE)
-    """Weight of the entropy bonus."""
     diversity_weight: float = real(0.01, NON_NEGATIVE)
     """Weight of the bonus of `diversity`, which is between 0 and 1."""
-
-    def validate(self) -> Self:
-        """Raise ValueError for a field out of range or for fields that do not go together."""
-        super().validate()
-        if self.policy in ("film", "conv") and not self.policy_hidden:
-            raise ValueError(
-                f"policy={self.policy!r} modulates hidden layers: got policy_hidden=(), set for example (64, 64)"
-            )
-        return self
 
 
 @struct
