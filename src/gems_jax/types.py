@@ -16,7 +16,8 @@ seat acts now).
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+import difflib
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, Protocol, TypeVar, dataclass_transform, runtime_checkable
 
 import jax
@@ -114,6 +115,42 @@ def num_populations(game: Game) -> int:
 
 def seats_of_player(game: Game, player: int) -> tuple[int, ...]:
     return tuple(seat for seat, owner in enumerate(game.player_of_seat) if owner == player)
+
+
+def is_two_player_zero_sum(game: Game) -> bool:
+    """Whether the game has exactly two players (not seats) whose returns always sum to zero."""
+    return num_players(game) == 2 and game.zero_sum
+
+
+def require_two_player_zero_sum(game: Game, what: str, instead: str = "psro") -> None:
+    """Raises ValueError unless `game` has two players and is zero-sum.
+
+    Args:
+      game: the game to check.
+      what: a singular noun for the method or quantity, the subject of the message.
+      instead: what the message recommends for other games.
+    """
+    if not is_two_player_zero_sum(game):
+        raise ValueError(
+            f"{what} is for two-player zero-sum games: {game.name!r} has {num_players(game)} players and "
+            f"zero_sum={game.zero_sum}; use {instead}"
+        )
+
+
+def did_you_mean(name: object, known: Iterable[str], count: int = 1, cutoff: float = 0.6) -> str:
+    """Formats the known names that are closest to an unknown one, for the middle of an error message.
+
+    Args:
+      name: the name that was not found.
+      known: the names that exist.
+      count: how many suggestions to make at most.
+      cutoff: least similarity of a suggestion, in [0, 1].
+
+    Returns:
+      `"did you mean 'x'? "` or `"did you mean 'x' or 'y'? "`, with a trailing space; `""` if nothing is close.
+    """
+    close = difflib.get_close_matches(str(name), list(known), count, cutoff)
+    return f"did you mean {' or '.join(map(repr, close))}? " if close else ""
 
 
 @struct

@@ -245,7 +245,7 @@ def test_version_and_no_arguments() -> None:
     [
         ("tran kuhn_poker", ["unknown command 'tran'", "did you mean 'train'?"]),
         ("train", ["missing: GAME"]),
-        ("train khun_poker", ["Unknown game 'khun_poker'", "Did you mean kuhn_poker?"]),
+        ("train khun_poker", ["Unknown game 'khun_poker'", "did you mean 'kuhn_poker'?"]),
         ("train kuhn_poker --preset papper", ["no preset 'papper'", "did you mean 'paper'?"]),
         ("train rock_paper_scissors --preset paper", ["no presets for the game 'rock_paper_scissors'"]),
         ("train kuhn_poker --method gem", ["unknown method 'gem'", "did you mean 'gems'?"]),
@@ -269,7 +269,7 @@ def test_version_and_no_arguments() -> None:
         ("train kuhn_poker --game-option colour=red", ["no option 'colour'", "Known options"]),
         ("train kuhn_poker --game-option colour", ["--game-option takes name=value: got 'colour'"]),
         ("train kuhn_poker more", ["more"]),
-        ("train pgx:tictactoe", ["pgx has no game 'tictactoe'", "Did you mean tic_tac_toe"]),
+        ("train pgx:tictactoe", ["pgx has no game 'tictactoe'", "did you mean 'tic_tac_toe'"]),
         ("train no_module:Game", ["there is no module 'no_module'"]),
         ("resume nowhere", ["no run at nowhere"]),
         ("resume . --iterations 0", ["--iterations must be at least 1"]),

@@ -149,7 +149,7 @@ def test_continuous_boxes_are_mapped():
 @pytest.mark.parametrize(
     ("id", "options", "message"),
     [
-        ("MPE_simple_tug_v3", {}, "Did you mean MPE_simple_tag_v3"),
+        ("MPE_simple_tug_v3", {}, "did you mean 'MPE_simple_tag_v3'"),
         ("storm", {}, "it has no step_env"),
         ("coin_game", {}, "it has no step_env"),
         ("LearnedPolicyEnemySMAX", {}, "missing 2 required positional arguments"),

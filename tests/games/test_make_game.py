@@ -60,7 +60,7 @@ def test_options():
 
 
 def test_unknown_names_list_the_known_ones(own_module):
-    with pytest.raises(ValueError, match="Did you mean kuhn_poker") as error:
+    with pytest.raises(ValueError, match="did you mean 'kuhn_poker'") as error:
         make_game("khun_poker")
     assert all(name in str(error.value) for name in GAMES)
     with pytest.raises(ValueError, match="Known games: kuhn_poker"):

@@ -160,8 +160,8 @@ def test_missing_extras_name_the_line_that_installs_them(monkeypatch):
 
 
 def test_unknown_ids_are_told_with_what_is_near():
-    assert_one_line(call("games", "--check", "openspiel:leduc_pokr"), 2, "Did you mean leduc_poker")
-    assert_one_line(call("games", "--check", "pz:connect_for_v3"), 2, "Did you mean connect_four_v3")
+    assert_one_line(call("games", "--check", "openspiel:leduc_pokr"), 2, "did you mean 'leduc_poker'")
+    assert_one_line(call("games", "--check", "pz:connect_for_v3"), 2, "did you mean 'connect_four_v3'")
 
 
 @pytest.mark.parametrize("fault", ["no_seed", "sum"])

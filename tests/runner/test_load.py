@@ -163,7 +163,7 @@ def test_foreign_and_missing_runs(kuhn_run: RunDirectory, matrix_run: RunDirecto
     ("change", "message"),
     [
         ({"method": "psroo"}, "unknown method 'psroo'"),
-        ({"game": "khun_poker"}, "Did you mean kuhn_poker"),
+        ({"game": "khun_poker"}, "did you mean 'kuhn_poker'"),
         ({"config": {"etta": 1}}, "no field 'etta': it was written by another version"),
         ({"config": {"eta": -1}}, "eta must be a finite number"),
         ({"config": 3}, "cannot rebuild"),

@@ -81,7 +81,7 @@ from gems_jax.extensive.values import (
     population_mean,
     values_against,
 )
-from gems_jax.types import Array, Game, Profile, PyTree, Solver, num_players
+from gems_jax.types import Array, Game, Profile, PyTree, Solver, is_two_player_zero_sum, num_players
 
 Row = dict[str, Array]
 InitMonitor = Callable[[PyTree], PyTree]
@@ -119,7 +119,7 @@ def exact_monitor(game: Game, solver: Solver) -> tuple[InitMonitor, Measure]:
     """
     tree = build_tree(game)
     names: tuple[str, ...] = getattr(game, "player_names", None) or tuple(map(str, range(num_players(game))))
-    zero_sum = num_players(game) == 2 and game.zero_sum
+    zero_sum = is_two_player_zero_sum(game)
     outcomes = outcome_columns(game)
     areas: tuple[str, ...] = getattr(game, "areas", ())
 

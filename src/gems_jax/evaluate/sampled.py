@@ -48,7 +48,17 @@ from gems_jax.evaluate.opponents import opponents_of, random_policy
 from gems_jax.host.stages import playing
 from gems_jax.policies.population import StackedPolicies, materialise
 from gems_jax.rollout.episode import play_joint, watch_episode
-from gems_jax.types import Array, Episode, Game, Profile, PyTree, Solver, num_players, num_populations
+from gems_jax.types import (
+    Array,
+    Episode,
+    Game,
+    Profile,
+    PyTree,
+    Solver,
+    is_two_player_zero_sum,
+    num_players,
+    num_populations,
+)
 
 LONG_GAME = 256  # steps
 
@@ -131,7 +141,7 @@ def random_profile(game: Game) -> Profile:
 
 def _scored(game: Game) -> bool:
     """Games that are won, drawn or lost."""
-    return num_players(game) == 2 and game.zero_sum and getattr(game, "player_names", None) is None
+    return is_two_player_zero_sum(game) and getattr(game, "player_names", None) is None
 
 
 def _board(game: Game) -> bool:

@@ -35,7 +35,14 @@ from gems_jax.extensive.tables import (
 )
 from gems_jax.extensive.tree import GameTree, build_tree
 from gems_jax.extensive.walk import ALTERNATIVES
-from gems_jax.types import Array, Game, NotEnumerableError, Profile, num_players, num_populations
+from gems_jax.types import (
+    Array,
+    Game,
+    NotEnumerableError,
+    Profile,
+    num_populations,
+    require_two_player_zero_sum,
+)
 
 __all__ = [
     "GameTree",
@@ -311,9 +318,5 @@ def nash_conv(game: Game, profile: Profile) -> Array:
 
 def exploitability(game: Game, profile: Profile) -> Array:
     """NashConv / 2, [], exact, of a two-player zero-sum game."""
-    if num_players(game) != 2 or not game.zero_sum:
-        raise ValueError(
-            f"Exploitability is for two-player zero-sum games, and {game.name!r} has {num_players(game)} players and "
-            f"zero_sum={game.zero_sum}: use nash_conv, the sum of what the players can win by deviating."
-        )
+    require_two_player_zero_sum(game, "exploitability", "nash_conv, the sum of what the players can win by deviating")
     return nash_conv(game, profile) / 2

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
 from collections.abc import Callable
 from functools import partial
@@ -28,7 +27,7 @@ from gems_jax.games.particles import SimpleSpread, SimpleTag
 from gems_jax.games.public_goods import PublicGoods
 from gems_jax.host.own import NotAGameError, UnknownNameError
 from gems_jax.host.pettingzoo import is_environment
-from gems_jax.types import Game
+from gems_jax.types import Game, did_you_mean
 
 __all__ = [
     "GAMES",
@@ -166,10 +165,9 @@ def _factory(name: str) -> Any:
             raise UnknownNameError(f"Unknown game {name!r}: {error}. Known games: {known}.") from None
     provider, separator, rest = name.partition(":")
     if not separator:
-        close = difflib.get_close_matches(name, GAMES, n=3)
-        hint = f" Did you mean {' or '.join(close)}?" if close else ""
+        hint = did_you_mean(name, GAMES, 3)
         raise ValueError(
-            f"Unknown game {name!r}.{hint} Known games: {', '.join(GAMES)}; besides pgx:<id> for a two-player game of "
+            f"Unknown game {name!r}; {hint}known games: {', '.join(GAMES)}; besides pgx:<id> for a two-player game of "
             "pgx, jaxmarl:<id> for an environment of JaxMARL, pz:<id> for one of PettingZoo, openspiel:<id> for one of "
             "OpenSpiel and package.module:MyGame for your own."
         )

@@ -6,7 +6,6 @@ cut games short.) Rewards are what `returns()` grew by since the last decision.
 
 from __future__ import annotations
 
-import difflib
 from typing import Any
 
 import numpy as np
@@ -24,9 +23,10 @@ def load(name: str) -> Any:
         raise ImportError(f"openspiel:{name} {NEEDS}") from error
     short, known = name.partition("(")[0], pyspiel.registered_names()
     if short not in known:
-        close = difflib.get_close_matches(short, known, 3)
-        hint = f" Did you mean {' or '.join(close)}?" if close else ""
-        raise ValueError(f"OpenSpiel has no game {short!r}.{hint} pyspiel.registered_names() lists them.")
+        from gems_jax.types import did_you_mean  # here only: workers start without JAX
+
+        hint = did_you_mean(short, known, 3)
+        raise ValueError(f"OpenSpiel has no game {short!r}; {hint}pyspiel.registered_names() lists them")
     try:
         return pyspiel.load_game(name)
     except pyspiel.SpielError as error:

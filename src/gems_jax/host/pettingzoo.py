@@ -6,7 +6,6 @@ have. Observations are what an agent sees when it is to move, and zeros for the 
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import os
 import pkgutil
@@ -45,9 +44,10 @@ def find_module(name: str) -> Any:
                 raise ImportError(f"pz:{name} {NEEDS} ({error})") from error
     if name.startswith("simple_") and not any(found.startswith("simple_") for found in known):
         raise ImportError(f"pz:{name} is an environment of mpe2 and {NEEDS}")
-    close = difflib.get_close_matches(name, known, 3)
-    hint = f" Did you mean {' or '.join(close)}?" if close else ""
-    raise ValueError(f"PettingZoo has no environment {name!r}.{hint} Known: {', '.join(sorted(known))}.")
+    from gems_jax.types import did_you_mean  # here only: workers start without JAX
+
+    hint = did_you_mean(name, known, 3)
+    raise ValueError(f"PettingZoo has no environment {name!r}; {hint}known: {', '.join(sorted(known))}")
 
 
 def make(name: str, **options: Any) -> Environment:

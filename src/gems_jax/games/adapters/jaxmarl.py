@@ -20,7 +20,6 @@ step there, a defect of its reward, so that low and high must be given.
 from __future__ import annotations
 
 import contextlib
-import difflib
 import io
 import sys
 import warnings
@@ -34,7 +33,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from gems_jax.games.sides import Sided, check_sides
-from gems_jax.types import Array, GameState, PyTree, struct
+from gems_jax.types import Array, GameState, PyTree, did_you_mean, struct
 
 # (steps, low, high) of known ids: JaxMARL's length of an episode, and an interval that holds nearly all returns of
 # random play, with room for better play. That of MPE, which pays in every step, goes with the length.
@@ -98,9 +97,8 @@ def _env(env_id: str, settings: tuple[tuple[str, Any], ...], max_steps: int = 0)
     library = _library()
     known = library.registration.registered_envs
     if env_id not in known:
-        close = difflib.get_close_matches(env_id, known, n=3)
-        hint = f" Did you mean {' or '.join(close)}?" if close else ""
-        raise ValueError(f"JaxMARL has no environment {env_id!r}.{hint} It has: {', '.join(known)}.")
+        hint = did_you_mean(env_id, known, 3)
+        raise ValueError(f"JaxMARL has no environment {env_id!r}; {hint}known: {', '.join(known)}")
     with jax.ensure_compile_time_eval(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:

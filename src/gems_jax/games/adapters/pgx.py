@@ -9,7 +9,6 @@ Everything that is particular to one game is a row of `_RULES`; a game without a
 
 from __future__ import annotations
 
-import difflib
 import itertools
 import warnings
 from contextlib import AbstractContextManager
@@ -23,7 +22,7 @@ import numpy as np
 
 from gems_jax.accelerator.compile import once
 from gems_jax.games.poker import KUHN, LEDUC, LEDUC_WITH_SUITS, Poker, bits
-from gems_jax.types import Array, GameState, NotEnumerableError, PyTree, struct
+from gems_jax.types import Array, GameState, NotEnumerableError, PyTree, did_you_mean, struct
 
 OBSERVATIONS = ("plain", "infoset")
 # Games with a name of their own in `gems_jax.games.GAMES`; the others are called pgx:<id>.
@@ -83,9 +82,8 @@ def _env(env_id: str) -> Any:
             raise ImportError(f"The game {env_id!r} needs pgx: pip install pgx") from error
         if env_id not in pgx.available_envs():
             known = pgx.available_envs()
-            close = difflib.get_close_matches(env_id, known, n=3)
-            hint = f" Did you mean {' or '.join(close)}?" if close else ""
-            raise ValueError(f"pgx has no game {env_id!r}.{hint} It has: {', '.join(known)}.")
+            hint = did_you_mean(env_id, known, 3)
+            raise ValueError(f"pgx has no game {env_id!r}; {hint}known: {', '.join(known)}")
         return _faster(pgx.make(env_id))
 
 
