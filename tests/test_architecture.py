@@ -39,7 +39,7 @@ ALLOWED = {
     "gems": LEARNING,
     "evaluate": LEARNING,
     "psro": {*LEARNING, "evaluate"},
-    "presets": {"config", "gems"},
+    "presets": {"types", "config", "gems"},
     "solvers": METHODS | {"gems", "psro", "presets"},
     "profiling": RUNNING,
     "runner": SOLVERS,

@@ -22,7 +22,6 @@ from gems_jax.config import (
     THIRD,
     PerPlayer,
     is_real,
-    replace_fields,
     validate_fields,
 )
 from gems_jax.presets import PRESETS
@@ -149,10 +148,10 @@ def test_settings_that_may_differ_between_players():
 def test_close_names_are_suggested():
     with pytest.raises(ValueError, match="index must be one of eb_ucb, .*greedy: got 'eb_ubc'; did you mean 'eb_ucb'"):
         GemsConfig(index="eb_ubc").validate()
-    with pytest.raises(ValueError, match="GemsConfig has no field 'learn_rate'; did you mean learning_rate"):
+    with pytest.raises(ValueError, match="GemsConfig has no field 'learn_rate'; did you mean 'learning_rate'"):
         GemsConfig().replace(learn_rate=1.0)
     with pytest.raises(ValueError, match="no field 'xyz'; known: iterations, initial_anchors, "):
-        replace_fields(GemsConfig(), {"xyz": 1})
+        GemsConfig().replace(xyz=1)
 
 
 @pytest.mark.parametrize(

@@ -9,13 +9,12 @@ Values are checked by `validate`, not on construction, because the fields of a t
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import math
 import typing
 from collections.abc import Callable
 from typing import Any, Literal, Self
 
-from gems_jax.types import struct
+from gems_jax.types import did_you_mean, struct
 
 Range = tuple[Callable[[float], bool], str]  # (is it in range, how a person says so)
 PerPlayer = float | tuple[float, ...]  # one number for all players, or one for each population
@@ -64,43 +63,38 @@ def validate_fields(config: Any) -> None:
     """Raise ValueError for the first field out of range; leaves that are arrays (a sweep) or tracers pass."""
     hints = typing.get_type_hints(type(config))
     for field in dataclasses.fields(config):
-        value, static = getattr(config, field.name), field.metadata.get("static", False)
-        if typing.get_origin(hints[field.name]) is Literal:
-            names = typing.get_args(hints[field.name])
-            if value not in names:
-                close = difflib.get_close_matches(str(value), names, 1)
-                hint = f"; did you mean {close[0]!r}?" if close else ""
-                raise ValueError(f"{field.name} must be one of {', '.join(names)}: got {value!r}{hint}")
-        elif hints[field.name] is bool:
+        value, hint = getattr(config, field.name), hints[field.name]
+        if typing.get_origin(hint) is Literal:
+            _validate_name(field.name, value, typing.get_args(hint))
+        elif hint is bool:
             if not isinstance(value, bool):
                 raise ValueError(f"{field.name} must be True or False: got {value!r}")
-        elif static or isinstance(value, (int, float, str, tuple, list)) or value is None:
-            check, expected = field.metadata["check"]
-            if hints[field.name] == PerPlayer and isinstance(value, (tuple, list)):
-                expected += ", or a tuple with one for each population"
-            each = value if hints[field.name] == PerPlayer and isinstance(value, tuple) and value else (value,)
-            if not all(_passes(one, check, static) for one in each):
-                raise ValueError(f"{field.name} must be {expected}: got {value!r}")
+        else:
+            _validate_number(field, value, hint == PerPlayer)
 
 
-def _passes(value: Any, check: Callable[[Any], bool], static: bool) -> bool:
-    """Whether a value, or a number of a tuple, is in range; arrays and tracers are not looked at."""
-    if static:
-        return check(value)
-    if isinstance(value, (int, float, str, tuple, list)) or value is None:
-        return isinstance(value, (int, float)) and not isinstance(value, bool) and check(value)
-    return True
+def _validate_name(field: str, value: Any, names: tuple[str, ...]) -> None:
+    if value not in names:
+        hint = did_you_mean(value, names).rstrip()
+        raise ValueError(f"{field} must be one of {', '.join(names)}: got {value!r}{hint and '; '}{hint}")
 
 
-def replace_fields(config: Any, changes: dict[str, Any]) -> Any:
-    """dataclasses.replace whose unknown names raise a ValueError that suggests the known ones."""
-    known = [field.name for field in dataclasses.fields(config)]
-    for name in changes:
-        if name not in known:
-            close = difflib.get_close_matches(name, known, 3)
-            hint = f"did you mean {', '.join(close)}?" if close else f"known: {', '.join(known)}"
-            raise ValueError(f"{type(config).__name__} has no field {name!r}; {hint}")
-    return dataclasses.replace(config, **changes)
+def _validate_number(field: dataclasses.Field, value: Any, per_player: bool) -> None:
+    """Checks a size, widths, a real number, or one real number for each population."""
+    check, expected = field.metadata["check"]
+    static = field.metadata.get("static", False)
+    several = per_player and isinstance(value, (tuple, list))
+    each = value if several and isinstance(value, tuple) and value else (value,)
+    if not all(check(one) if static else _is_in_range(one, check) for one in each):
+        expected += ", or a tuple with one for each population" * several
+        raise ValueError(f"{field.name} must be {expected}: got {value!r}")
+
+
+def _is_in_range(value: Any, check: Callable[[Any], bool]) -> bool:
+    """Whether a leaf is a number in range. Arrays and tracers pass: a traced value cannot be checked."""
+    if value is None or isinstance(value, (bool, str, tuple, list)):
+        return False
+    return not isinstance(value, (int, float)) or check(value)
 
 
 class Settings:
@@ -108,7 +102,12 @@ class Settings:
 
     def replace(self, **changes: Any) -> Self:
         """A copy with some fields changed; unknown names raise ValueError."""
-        return replace_fields(self, changes)
+        known = [field.name for field in dataclasses.fields(self)]  # type: ignore[arg-type]
+        for name in changes:
+            if name not in known:
+                hint = did_you_mean(name, known, 3).rstrip() or f"known: {', '.join(known)}"
+                raise ValueError(f"{type(self).__name__} has no field {name!r}; {hint}")
+        return dataclasses.replace(self, **changes)  # type: ignore[type-var]
 
     def validate(self) -> Self:
         """Raise ValueError for a field out of range."""

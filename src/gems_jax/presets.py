@@ -5,10 +5,9 @@ The presets called `paper`, and every departure from the printed numbers, are in
 
 from __future__ import annotations
 
-import difflib
-
 from gems_jax.config import GemsConfig
 from gems_jax.gems.paper_presets import PAPER
+from gems_jax.types import did_you_mean
 
 # The newest anchor alone is trained, on many episodes, while the trust region holds the others. All candidates are
 # fresh codes: a mutation stands so near its parent that training the one drags the other along.
@@ -308,11 +307,9 @@ def preset(game: str, which: str = "paper") -> GemsConfig:
     """The settings `which` for a game. Raises ValueError that lists what there is."""
     name = game if isinstance(game, str) else getattr(game, "name", game)
     if name not in PRESETS:
-        close = difflib.get_close_matches(str(name), PRESETS, 1)
-        hint = f"did you mean {close[0]!r}? " if close else ""
+        hint = did_you_mean(name, PRESETS)
         raise ValueError(f"no presets for the game {name!r}; {hint}games with presets: {', '.join(sorted(PRESETS))}")
     if which not in PRESETS[name]:
-        close = difflib.get_close_matches(str(which), PRESETS[name], 1)
-        hint = f"did you mean {close[0]!r}? " if close else ""
+        hint = did_you_mean(which, PRESETS[name])
         raise ValueError(f"{name} has no preset {which!r}; {hint}known: {', '.join(PRESETS[name])}")
     return PRESETS[name][which]

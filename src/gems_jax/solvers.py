@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import functools
 from collections.abc import Callable
 from typing import Any
@@ -25,7 +24,7 @@ from gems_jax.psro.random_play import RandomConfig, random_solver
 from gems_jax.psro.self_play import MMD, NASH_PG, SELF_PLAY, self_play_solver
 from gems_jax.psro.sp_psro import SP_PSRO, sp_psro_solver
 from gems_jax.psro.xdo import EDO, PDO, XDO, xdo_solver
-from gems_jax.types import Game, Solver
+from gems_jax.types import Game, Solver, did_you_mean
 
 
 def _gems(game: Game, config: GemsConfig) -> Solver:
@@ -146,7 +145,5 @@ def with_budget(name: str, game: Game, config: Any, env_steps: int) -> Any:
 def make_solver(name: str, game: Game, config: Any = None) -> Solver:
     """The method `name` on `game`. Without a config, its default one. Raises ValueError for bad names and settings."""
     if name not in METHODS:
-        close = difflib.get_close_matches(str(name), METHODS, 1)
-        hint = f"did you mean {close[0]!r}? " if close else ""
-        raise ValueError(f"unknown method {name!r}; {hint}known: {', '.join(sorted(METHODS))}")
+        raise ValueError(f"unknown method {name!r}; {did_you_mean(name, METHODS)}known: {', '.join(sorted(METHODS))}")
     return METHODS[name](game, config)
