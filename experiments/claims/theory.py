@@ -205,7 +205,7 @@ CLAIMS = (
         where="prop:exploit_decomp, eq:inst_decomp",
         paper="left is at most right",
         rule=Computed("the inequality holds in a case with two actions, computed", theory.decomposition),
-        note="What does hold is an identity of four other terms (docs/design.md), and every run checks it.",
+        note="What does hold is an identity of four other terms (docs/paper.md), and every run checks it.",
         command="make report",
     ),
     Claim(
@@ -219,7 +219,7 @@ CLAIMS = (
                 Column("kuhn", ("paper", "tuned"), "budget_violation"), at_most=1e-5, exact=True,
                 what="error of this project's identity",
             ),
-            "for the four terms of the identity of docs/design.md; not for the printed ones",
+            "for the four terms of the identity of docs/paper.md; not for the printed ones",
         ),
         command="python -m experiments.run kuhn --full",
     ),

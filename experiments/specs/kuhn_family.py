@@ -66,7 +66,7 @@ EXPERIMENT = dataclasses.replace(
         "which costs no steps: on games that cannot be walked they would have to learn that too.",
         '`psro, transfer`, `psro, one opponent` and `psro, diverse` are options of PSRO: `start="transfer"`, '
         '`start="newest"` with `target="newest"`, and `diversity=True`.',
-        "All baselines learn tables of logits by PPO with the settings of `make kuhn-compare`. `docs/design.md` lists "
+        "All baselines learn tables of logits by PPO with the settings of `make kuhn-compare`. `docs/methods.md` lists "
         "what is a reconstruction.",
         TRIALS,
         SECONDS,

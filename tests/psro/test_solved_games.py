@@ -27,7 +27,7 @@ RANDOM_BAR = 0.2
 ROOM = {"sp_psro": 64, "fxp": 64}
 BUDGET = {"os_mccfr", "es_mccfr"}  # by environment steps: a round of theirs is one traversal
 # Payoffs of biased_rps go to 3, so NashConv to 6. These methods miss 0.15 there on some of seeds 0 to 4, and stay
-# below the same fraction of the largest NashConv, 0.45; docs/design.md has the reasons.
+# below the same fraction of the largest NashConv, 0.45; docs/methods.md has the reasons.
 BIASED_BAR = {"alpha_psro": 0.45, "epsro": 0.45, "simplex_neupl": 0.45}
 
 

@@ -7,7 +7,7 @@ text, then the Kuhn table. What is printed nowhere (network widths, lambda_J, ep
 `config.py` marks it. `tests/data/paper_tables.toml` has the printed values with their labels, and a test holds every
 preset here against them: it fails for a departure that DEPARTURES does not list, and for a listed one that is none.
 
-Where the text allows two readings, the presets take these (docs/design.md has the others):
+Where the text allows two readings, the presets take these (docs/paper.md has the others):
 - B counts joint profiles (eq:mc-estimators_revised, Algorithm 1). The Kuhn table calls it "Bootstrap samples".
 - q_new is the fraction of opponents that are the newest anchor ("New-opponent fraction"), and a batch's anchors are
   uniform draws of Z_t ("Sample batch of anchors z ~ Z_t").
