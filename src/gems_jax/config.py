@@ -15,7 +15,7 @@ import typing
 from collections.abc import Callable
 from typing import Any, Literal, Self
 
-from gems_jax.types import struct
+from gems_jax.types import Struct
 
 Range = tuple[Callable[[float], bool], str]  # (is it in range, how a person says so)
 PerPlayer = float | tuple[float, ...]  # one number for all players, or one for each population
@@ -103,7 +103,7 @@ def replace_fields(config: Any, changes: dict[str, Any]) -> Any:
     return dataclasses.replace(config, **changes)
 
 
-class Settings:
+class Settings(Struct):
     """What the configs of all methods can do."""
 
     def replace(self, **changes: Any) -> Self:
@@ -116,7 +116,6 @@ class Settings:
         return self
 
 
-@struct
 class PopulationConfig(Settings):
     """Anchors of each population, and how an iteration's episodes are divided between the phases."""
 
@@ -142,7 +141,6 @@ class PopulationConfig(Settings):
     """Share of the episodes that each phase keeps at least."""
 
 
-@struct
 class LearnerConfig(Settings):
     """Networks and policy gradient of one learner, shared by GEMS and the PSRO family."""
 
@@ -193,7 +191,6 @@ class LearnerConfig(Settings):
         return self
 
 
-@struct
 class GeneratorConfig(Settings):
     """The generator G_theta and the policies it emits."""
 
@@ -212,7 +209,6 @@ class GeneratorConfig(Settings):
     """How far codes differ at the start: deviation of W f(z) (not printed in the paper)."""
 
 
-@struct
 class EstimateConfig(Settings):
     """Phase 1: Monte-Carlo estimates of the meta-game."""
 
@@ -245,7 +241,6 @@ class EstimateConfig(Settings):
         return self.mixture_samples * self.episodes * played
 
 
-@struct
 class MetaConfig(Settings):
     """Phase 2: the update of the meta-strategy."""
 
@@ -269,7 +264,6 @@ class MetaConfig(Settings):
     """Bound on the bracket of eq:omwu-eta."""
 
 
-@struct
 class OracleConfig(Settings):
     """Phase 3: the bandit oracle over candidate codes."""
 
@@ -312,7 +306,6 @@ class OracleConfig(Settings):
     """Annealing: lambda_jacobian / (1 + lambda_decay t)."""
 
 
-@struct
 class ResponseConfig(Settings):
     """Phase 4: the amortized best response within a trust region (eq:abr-tr_revised)."""
 
@@ -359,7 +352,6 @@ class ResponseConfig(Settings):
     """Annealing: entropy_weight / (1 + entropy_decay t)."""
 
 
-@struct
 class GemsConfig(
     ResponseConfig, OracleConfig, MetaConfig, EstimateConfig, GeneratorConfig, LearnerConfig, PopulationConfig
 ):
