@@ -14,7 +14,7 @@ import typing
 from collections.abc import Callable
 from typing import Any, Literal, Self
 
-from gems_jax.types import did_you_mean, struct
+from gems_jax.types import Struct, did_you_mean
 
 Range = tuple[Callable[[float], bool], str]  # (is it in range, how a person says so)
 PerPlayer = float | tuple[float, ...]  # one number for all players, or one for each population
@@ -97,17 +97,17 @@ def _is_in_range(value: Any, check: Callable[[Any], bool]) -> bool:
     return not isinstance(value, (int, float)) or check(value)
 
 
-class Settings:
+class Settings(Struct):
     """What the configs of all methods can do."""
 
     def replace(self, **changes: Any) -> Self:
         """A copy with some fields changed; unknown names raise ValueError."""
-        known = [field.name for field in dataclasses.fields(self)]  # type: ignore[arg-type]
+        known = [field.name for field in dataclasses.fields(self)]
         for name in changes:
             if name not in known:
                 hint = did_you_mean(name, known, 3).rstrip() or f"known: {', '.join(known)}"
                 raise ValueError(f"{type(self).__name__} has no field {name!r}; {hint}")
-        return dataclasses.replace(self, **changes)  # type: ignore[type-var]
+        return super().replace(**changes)
 
     def validate(self) -> Self:
         """Raise ValueError for a field out of range."""
@@ -115,7 +115,6 @@ class Settings:
         return self
 
 
-@struct
 class PopulationConfig(Settings):
     """Anchors of each population, and how an iteration's episodes are divided between the phases."""
 
@@ -141,7 +140,6 @@ class PopulationConfig(Settings):
     """Share of the episodes that each phase keeps at least."""
 
 
-@struct
 class LearnerConfig(Settings):
     """Networks and policy gradient of one learner, shared by GEMS and the PSRO family."""
 
@@ -192,7 +190,6 @@ class LearnerConfig(Settings):
         return self
 
 
-@struct
 class GeneratorConfig(Settings):
     """The generator G_theta and the policies it emits."""
 
@@ -211,7 +208,6 @@ class GeneratorConfig(Settings):
     """How far codes differ at the start: deviation of W f(z) (not printed in the paper)."""
 
 
-@struct
 class EstimateConfig(Settings):
     """Phase 1: Monte-Carlo estimates of the meta-game."""
 
@@ -244,7 +240,6 @@ class EstimateConfig(Settings):
         return self.mixture_samples * self.episodes * played
 
 
-@struct
 class MetaConfig(Settings):
     """Phase 2: the update of the meta-strategy."""
 
@@ -268,7 +263,6 @@ class MetaConfig(Settings):
     """Bound on the bracket of eq:omwu-eta."""
 
 
-@struct
 class OracleConfig(Settings):
     """Phase 3: the bandit oracle over candidate codes."""
 
@@ -311,7 +305,6 @@ class OracleConfig(Settings):
     """Annealing: lambda_jacobian / (1 + lambda_decay t)."""
 
 
-@struct
 class ResponseConfig(Settings):
     """Phase 4: the amortized best response within a trust region (eq:abr-tr_revised)."""
 
@@ -358,7 +351,6 @@ class ResponseConfig(Settings):
     """Annealing: entropy_weight / (1 + entropy_decay t)."""
 
 
-@struct
 class GemsConfig(
     ResponseConfig, OracleConfig, MetaConfig, EstimateConfig, GeneratorConfig, LearnerConfig, PopulationConfig
 ):

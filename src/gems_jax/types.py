@@ -18,7 +18,7 @@ from __future__ import annotations
 import dataclasses
 import difflib
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple, Protocol, TypeVar, dataclass_transform, runtime_checkable
+from typing import Any, NamedTuple, Protocol, Self, TypeVar, dataclass_transform, runtime_checkable
 
 import jax
 
@@ -34,17 +34,38 @@ def static_field(**kwargs: Any) -> Any:
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(dataclasses.field, static_field))
+class Struct:
+    """Base class of frozen dataclasses that are pytrees: plain fields are leaves, `static_field`s are structure.
+
+    A subclass needs no decorator::
+
+        class Point(Struct):
+            x: Array
+            name: str = static_field(default="")
+    """
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        jax.tree_util.register_dataclass(dataclasses.dataclass(frozen=True)(cls))
+
+    def replace(self, **changes: Any) -> Self:
+        """A copy with some fields changed."""
+        return dataclasses.replace(self, **changes)  # type: ignore[type-var]
+
+
+@dataclass_transform(frozen_default=True, field_specifiers=(dataclasses.field, static_field))
 def struct(cls: type[T]) -> type[T]:
-    """Frozen dataclass that is also a pytree: plain fields are leaves, `static_field`s are structure."""
+    """Makes a class what subclasses of `Struct` are; type checkers do not see its `replace`."""
+    if issubclass(cls, Struct):
+        return cls
     data = dataclasses.dataclass(frozen=True)(cls)
     if not hasattr(cls, "replace"):
-        data.replace = lambda self, **changes: dataclasses.replace(self, **changes)  # type: ignore[attr-defined]
+        data.replace = Struct.replace  # type: ignore[attr-defined]
     jax.tree_util.register_dataclass(data)
     return data
 
 
-@struct
-class GameState:
+class GameState(Struct):
     """One position of one game. A finished position is absorbing: stepping it again changes nothing, reward 0."""
 
     inner: PyTree  # whatever the game needs to go on
@@ -153,8 +174,7 @@ def did_you_mean(name: object, known: Iterable[str], count: int = 1, cutoff: flo
     return f"did you mean {' or '.join(map(repr, close))}? " if close else ""
 
 
-@struct
-class PolicyOutput:
+class PolicyOutput(Struct):
     """Parameters of one action distribution: masked logits, or the base Gaussian of a squashed one."""
 
     logits: Array | None = None  # [A], illegal actions at a large negative number
@@ -168,8 +188,7 @@ class PolicyOutput:
 Apply = Callable[[PyTree, Array, Array], PolicyOutput]
 
 
-@struct
-class Shared:
+class Shared(Struct):
     """A part of policy parameters that all policies of a population have in common: it is never stacked by slot.
 
     A stack of such policies holds it once, and a batch of their episodes meets it in one matrix product.
@@ -208,8 +227,7 @@ def _is_shared(node: object) -> bool:
     return isinstance(node, Shared)
 
 
-@struct
-class Policy:
+class Policy(Struct):
     """Somebody who plays: parameters, and the function that runs them."""
 
     params: PyTree
@@ -228,8 +246,7 @@ class Population(Protocol):
         ...
 
 
-@struct
-class Profile:
+class Profile(Struct):
     """A mixture to play or to evaluate: draw a slot from sigma[p] at the start of an episode, keep it throughout."""
 
     population: Population  # leading axis P
@@ -243,8 +260,7 @@ class Episode(NamedTuple):
     length: Array  # [] int32, number of environment steps
 
 
-@struct
-class Trajectory:
+class Trajectory(Struct):
     """What some seats saw and did in T steps of play: one episode padded to max_steps, or several in a row.
 
     `acted` is False on padding and for seats that were not to move.

@@ -12,7 +12,7 @@ from gems_jax.evaluate.monitor import BUDGET_TERMS, exact_monitor, plain_monitor
 from gems_jax.extensive.values import exploitability, nash_conv
 from gems_jax.games import make_game
 from gems_jax.solvers import make_solver
-from gems_jax.types import Array, PolicyOutput, Profile, Solver, static_field, struct
+from gems_jax.types import Array, PolicyOutput, Profile, Solver, Struct, static_field
 
 SEEDS, ITERATIONS = 5, 5
 TINY = GemsConfig(
@@ -46,8 +46,7 @@ def play_logits(params, observation, legal) -> PolicyOutput:
     return PolicyOutput(logits=params)
 
 
-@struct
-class Logits:
+class Logits(Struct):
     """A population whose codes are the logits themselves."""
 
     codes: Array  # [P, K, 3]

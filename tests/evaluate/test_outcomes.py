@@ -13,15 +13,14 @@ from gems_jax.evaluate.outcomes import outcome_columns
 from gems_jax.extensive.values import build_tree
 from gems_jax.games import make_game
 from gems_jax.games.public_goods import PublicGoods
-from gems_jax.types import Array, PolicyOutput, Profile, Solver, static_field, struct
+from gems_jax.types import Array, PolicyOutput, Profile, Solver, Struct, static_field
 
 
 def play_logits(params, observation, legal) -> PolicyOutput:
     return PolicyOutput(logits=params)
 
 
-@struct
-class Logits:
+class Logits(Struct):
     """One policy per slot, the same logits wherever it is."""
 
     logits: Array  # [P, K, A]

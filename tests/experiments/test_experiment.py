@@ -25,7 +25,7 @@ from gems_jax.evaluate.statistics import mean_interval
 from gems_jax.runner.console import Console
 from gems_jax.runner.errors import ConfigMismatchError, RunError, RunExistsError
 from gems_jax.runner.writers import read_metrics
-from gems_jax.types import Array, PolicyOutput, Profile, Solver, static_field, struct
+from gems_jax.types import Array, PolicyOutput, Profile, Solver, Struct, static_field
 from gems_jax.viz.summary import ArmResult
 
 
@@ -37,8 +37,7 @@ class ToyConfig:
         return dataclasses.replace(self, **changes)
 
 
-@struct
-class Mixed:
+class Mixed(Struct):
     """One policy per population, its logits."""
 
     logits: Array  # [P, 1, 3]

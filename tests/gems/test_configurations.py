@@ -10,13 +10,12 @@ import pytest
 from covering import cover_pairs, pairs_of
 from gems_jax import GemsConfig, gems_step, init_gems, make_game
 from gems_jax.games.matrix import MatrixGame, matrix_game
-from gems_jax.types import GameState, struct
+from gems_jax.types import GameState, Struct
 
 ROWS = 64
 
 
-@struct
-class BoardGame:
+class BoardGame(Struct):
     """A matrix game whose seats see a board of 2 by 2 squares: every kind of policy and critic fits it."""
 
     inner: MatrixGame

@@ -14,14 +14,13 @@ import numpy as np
 
 from gems_jax.runner.directory import RunDirectory, create_run, open_run
 from gems_jax.runner.driver import RunResult, run
-from gems_jax.types import Array, Solver, struct
+from gems_jax.types import Array, Solver, Struct
 
 PAYOFF = np.array([[0.0, -1.0, 1.0], [1.0, 0.0, -1.0], [-1.0, 1.0, 0.0]], np.float32)
 CONFIG = {"eta": 0.3, "noise": 0.5}
 
 
-@struct
-class WalkState:
+class WalkState(Struct):
     log_sigma: Array  # [4], the last slot is empty: -inf
     previous: Array  # [3]
     key: Array  # a typed key in the state

@@ -18,7 +18,7 @@ from gems_jax.psro.payoffs import (
     solve_meta_game,
     widen_table,
 )
-from gems_jax.types import static_field, struct
+from gems_jax.types import Struct, static_field
 
 KUHN = make_game("kuhn_poker")
 SHARED = make_game("kuhn_poker", shared=True)
@@ -109,8 +109,7 @@ def test_two_players_that_share_a_population_play_a_symmetric_game():
 
 
 def test_players_that_share_otherwise_are_refused():
-    @struct
-    class Odd:
+    class Odd(Struct):
         population_of_player: tuple[int, ...] = static_field(default=(0, 0, 1))
         player_of_seat: tuple[int, ...] = static_field(default=(0, 1, 2))
 

@@ -14,13 +14,12 @@ import pytest
 
 from gems_jax.runner import checkpoint, leaves
 from gems_jax.runner.errors import CheckpointError, ConfigMismatchError, DiskFullError
-from gems_jax.types import Array, struct
+from gems_jax.types import Array, Struct
 
 IDENTITY = {"game": "walk", "method": "omwu", "seeds": [0], "config": {"eta": 0.1, "net": {"width": 8}}}
 
 
-@struct
-class Part:
+class Part(Struct):
     weights: dict[str, Array]
     key: Array
 

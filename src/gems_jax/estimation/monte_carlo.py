@@ -22,18 +22,17 @@ from gems_jax.types import (
     Array,
     Game,
     PyTree,
+    Struct,
     num_players,
     num_populations,
     num_slots,
     seats_of_player,
-    struct,
 )
 
 OPPONENTS = ("per_anchor", "shared", "stratified")
 
 
-@struct
-class Estimate:
+class Estimate(Struct):
     """values, variances: of scaled returns; `count` samples stand behind each entry, so that the error of a value is
     sqrt(variance / count). What was weighed is no return: its samples go up to one over the mass of their anchor."""
 

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 
 from gems_jax.estimation.monte_carlo import sample_variance
 from gems_jax.meta.bandit import empirical_bernstein_width
-from gems_jax.types import Array, struct
+from gems_jax.types import Array, Struct
 
 Kind = Literal["exact", "lower bound", "interval"]
 
@@ -53,8 +53,7 @@ def interval(low: float, high: float, confidence: float, how: str) -> Certificat
     return Certificate("interval", float(low), float(high), confidence, how)
 
 
-@struct
-class Bounds:
+class Bounds(Struct):
     """Between what and what something lies, and what it probably is. Arrays of equal shape."""
 
     low: Array

@@ -25,11 +25,10 @@ from gems_jax.extensive.values import (
     population_mean,
     values_against,
 )
-from gems_jax.types import Array, struct
+from gems_jax.types import Array, Struct
 
 
-@struct
-class ErrorBudget:
+class ErrorBudget(Struct):
     """All [players], in units of returns."""
 
     best_response_gap: Array

@@ -63,7 +63,7 @@ def policy_drift(tree: GameTree, inserted: Array, now: Array) -> Array:
     rows = []
     for population in range(tree.num_populations):
         players = [player for player, owner in enumerate(tree.population_of_player) if owner == population]
-        weights = [jax.vmap(lambda t, p=p: visit_weights(tree, t, p))(inserted[population]) for p in players]  # type: ignore[misc]
+        weights = [jax.vmap(lambda t, p=p: visit_weights(tree, t, p))(inserted[population]) for p in players]
         rows.append((jnp.stack(weights).mean(axis=0) * divergence[population]).sum(axis=-1))
     return jnp.stack(rows)
 

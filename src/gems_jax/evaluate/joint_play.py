@@ -25,13 +25,12 @@ from gems_jax.extensive.sequence_form import leaf_reach
 from gems_jax.extensive.tree import GameTree
 from gems_jax.extensive.values import all_reaches, anchor_values, best_values, mixture_gains, mixture_returns
 from gems_jax.meta.cce import joint_of
-from gems_jax.types import Array, struct
+from gems_jax.types import Array, Struct
 
 MAX_JOINT = 2**20  # entries of a joint distribution over anchors that is kept
 
 
-@struct
-class Play:
+class Play(Struct):
     """The time average of play so far: enough to say what any deviation would have earned."""
 
     gains: Array  # [players, L], chance times the others' reach times the player's payoff

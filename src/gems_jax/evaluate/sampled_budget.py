@@ -23,11 +23,10 @@ from gems_jax.evaluate.held_out import measure_policies, played_value
 from gems_jax.host.stages import compiled
 from gems_jax.policies.population import StackedPolicies
 from gems_jax.rollout.views import at
-from gems_jax.types import Array, Game, num_players, num_populations, num_slots, struct
+from gems_jax.types import Array, Game, Struct, num_players, num_populations, num_slots
 
 
-@struct
-class SampledBudget:
+class SampledBudget(Struct):
     """Bounds [P] each, in units of returns; they hold all at once."""
 
     best_response_gap: Bounds

@@ -23,12 +23,11 @@ from gems_jax.extensive.counterfactual import behaviour_of_reach, cfr_walk
 from gems_jax.extensive.infosets import tabular_policies
 from gems_jax.extensive.sequence_form import by_infoset
 from gems_jax.extensive.values import GameTree, build_tree, reach, tied_actions, uniform_table
-from gems_jax.types import Array, Game, NotEnumerableError, Profile, PyTree, Solver, num_players, struct
+from gems_jax.types import Array, Game, NotEnumerableError, Profile, PyTree, Solver, Struct, num_players
 
 PROFILES = ("iterate", "average", "current")
 
 
-@struct
 class TabularConfig(Settings):
     """Settings of the tabular methods."""
 
@@ -38,8 +37,7 @@ class TabularConfig(Settings):
     """Updates of every player per iteration, each a walk over the whole tree."""
 
 
-@struct
-class CfrState:
+class CfrState(Struct):
     """Sums are float64, each kept as a pair of float32 (a number and what it leaves over): so a state stays float32."""
 
     policy: Array  # [I, A], the current one
@@ -48,15 +46,13 @@ class CfrState:
     step: Array  # [] int32
 
 
-@struct
-class XfpState:
+class XfpState(Struct):
     policy: Array  # [I, A], the last best responses
     average: Array  # [I, A], mean of the reach of sequences
     step: Array  # [] int32
 
 
-@struct
-class TabularMetrics:
+class TabularMetrics(Struct):
     """Of one iteration."""
 
     tree_walks: Array  # [] int32
@@ -133,7 +129,7 @@ def _float64_tree(game: Game) -> GameTree:
             return build_tree(game)
         except TypeError:  # a game that counts on float32 and int32
             wide = {name: getattr(single, name).astype(jnp.float64) for name in ("chance", "payoff")}
-            return single.replace(**wide)  # type: ignore[attr-defined]
+            return single.replace(**wide)
 
 
 def _refuse_teams(game: Game) -> None:

@@ -22,11 +22,10 @@ import numpy as np
 
 from gems_jax.extensive.tree import MAX_NODES, build_tree, eager_evaluation, sort_infosets
 from gems_jax.extensive.walk import Layer, Positions, Walk
-from gems_jax.types import Array, Game, num_players, static_field, struct
+from gems_jax.types import Array, Game, Struct, num_players, static_field
 
 
-@struct
-class Histories:
+class Histories(Struct):
     """Nodes [M] of one deal, or [D, M] of all of them; K slots per node hold its actions or the outcomes of chance.
 
     Padding has no children, no payoff and `exists` False. Node 0 is the first position of the deal.
@@ -154,7 +153,7 @@ class _Nodes:
         place += (ends - counts.max(axis=0))[level]
         widest = max([game.num_actions, *map(len, self.outcomes.values())])
         shape = (deal.max() + 1, ends[-1])
-        return self.fill(shape, widest, deal, place).replace(level_ends=tuple(ends.tolist()))  # type: ignore[attr-defined]
+        return self.fill(shape, widest, deal, place).replace(level_ends=tuple(ends.tolist()))
 
     def fill(self, shape: tuple[int, int], slots: int, deal: np.ndarray, place: np.ndarray) -> Histories:
         """Put every node at [deal, place] of arrays of `shape`."""

@@ -36,12 +36,11 @@ from gems_jax.extensive.infosets import tabular_policies
 from gems_jax.extensive.sequence_form import by_infoset
 from gems_jax.extensive.traversals import draw_deal, sample_traversal
 from gems_jax.extensive.values import GameTree, build_tree, reach
-from gems_jax.types import Array, Game, NotEnumerableError, Profile, PyTree, Solver, nbytes, num_players, struct
+from gems_jax.types import Array, Game, NotEnumerableError, Profile, PyTree, Solver, Struct, nbytes, num_players
 
 PROFILES = ("iterate", "average")
 
 
-@struct
 class McCfrConfig(Settings):
     """Settings of external sampling, and of outcome sampling but for its exploration."""
 
@@ -61,7 +60,6 @@ class McCfrConfig(Settings):
     """Step of the learned baseline towards a sampled value."""
 
 
-@struct
 class OutcomeSamplingConfig(McCfrConfig):
     """Settings of outcome sampling."""
 
@@ -69,8 +67,7 @@ class OutcomeSamplingConfig(McCfrConfig):
     """epsilon: probability of a uniform action at the traversing player's own decisions."""
 
 
-@struct
-class McCfrState:
+class McCfrState(Struct):
     """Tables carried over iterations; `average` is a compensated sum, a float32 number and its rounding error."""
 
     regrets: Array  # [I, A]
@@ -80,8 +77,7 @@ class McCfrState:
     balance: Array  # [] int32, env steps that were allowed so far and not taken
 
 
-@struct
-class McCfrMetrics:
+class McCfrMetrics(Struct):
     """Costs of one iteration."""
 
     episodes: Array  # [] int32
@@ -91,8 +87,7 @@ class McCfrMetrics:
     state_bytes: Array  # [] float32, of all that is kept from iteration to iteration
 
 
-@struct
-class _Progress:
+class _Progress(Struct):
     """State of the loop over rounds."""
 
     regrets: Array

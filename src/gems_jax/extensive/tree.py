@@ -22,13 +22,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from gems_jax.extensive.walk import Positions, Walk, as_bytes, registered
-from gems_jax.types import Array, Game, NotEnumerableError, num_players, static_field, struct
+from gems_jax.types import Array, Game, NotEnumerableError, Struct, num_players, static_field
 
 MAX_NODES = 200_000
 
 
-@struct
-class GameTree:
+class GameTree(Struct):
     """A finite game in sequence form. Trees of games with the same shape (matrix games) stack and vmap.
 
     A player that owns several seats earns the mean of their returns: `payoff` is per player.

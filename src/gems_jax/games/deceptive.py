@@ -18,15 +18,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gems_jax.types import Array, GameState, struct
+from gems_jax.types import Array, GameState, Struct
 
 Mode = Literal["fixed", "random"]
 RewardMode = Literal["general", "zero_sum"]
 SENDER, RECEIVER = 0, 1
 
 
-@struct
-class Message:
+class Message(Struct):
     """Where an episode stands. All [] int32."""
 
     best: Array  # the best arm, which the Sender sees

@@ -15,11 +15,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gems_jax.types import Array, GameState, static_field, struct
+from gems_jax.types import Array, GameState, Struct, static_field
 
 
-@struct
-class MatrixGame:
+class MatrixGame(Struct):
     """Made by `matrix_game`. Seats observe which seat they are, act once, and earn their row of `payoffs`."""
 
     payoffs: Array  # [S, A_0, ..., A_{S-1}] float32

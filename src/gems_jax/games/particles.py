@@ -25,7 +25,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from gems_jax.games.sides import Sided, check_sides
-from gems_jax.types import Array, GameState, struct
+from gems_jax.types import Array, GameState, Struct
 
 DT = 0.1
 DAMPING = 0.25
@@ -34,8 +34,7 @@ CONTACT_MARGIN = 1e-3
 USUAL_STEPS = 25  # for which the typical returns are declared
 
 
-@struct
-class Particles:
+class Particles(Struct):
     """Where everything is. Agents come first, then landmarks, which never move."""
 
     position: Array  # [E, 2]

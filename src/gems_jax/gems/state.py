@@ -17,11 +17,10 @@ from gems_jax.learning.networks import critic_network, policy_network
 from gems_jax.meta import simplex
 from gems_jax.policies.networks import Concatenated, Critic, Generator, HalfPolicy, Hypernetwork, MlpPolicy
 from gems_jax.policies.population import Anchors
-from gems_jax.types import Array, Game, Profile, PyTree, num_populations, struct
+from gems_jax.types import Array, Game, Profile, PyTree, Struct, num_populations
 
 
-@struct
-class GemsState:
+class GemsState(Struct):
     """Everything that is carried from iteration to iteration. Its bytes never change."""
 
     generator: PyTree  # theta [P, ...]
@@ -39,8 +38,7 @@ class GemsState:
     shares: Array | None = None  # [3], of the episodes for each phase, with adaptive budgets only
 
 
-@struct
-class GemsMetrics:
+class GemsMetrics(Struct):
     """What one iteration measured; values and scores in scaled returns. f and v refer to the generator before ABR."""
 
     values: Array  # [P, K]

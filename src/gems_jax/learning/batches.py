@@ -18,7 +18,7 @@ from gems_jax.policies.population import StackedPolicies
 from gems_jax.policies.tabular import TabularPolicy
 from gems_jax.rollout.episode import Policies, go_on, play_groups, unroll
 from gems_jax.rollout.views import View, each_view
-from gems_jax.types import Apply, Array, Game, GameState, PyTree, Trajectory, seats_of_player, stack_policies, struct
+from gems_jax.types import Apply, Array, Game, GameState, PyTree, Struct, Trajectory, seats_of_player, stack_policies
 
 
 class Outlook(NamedTuple):
@@ -87,8 +87,7 @@ class Learner(NamedTuple):
     apply: Apply
 
 
-@struct
-class Experience:
+class Experience(Struct):
     """What one player saw and did: G codes, E episodes each, R rows of these, one per step and seat of the player.
 
     Rows are one axis: XLA's CPU kernels take several times as long for the same numbers in seven axes.
@@ -109,8 +108,7 @@ class Experience:
     row: Array | None = None  # [G, R] int32, of the table that a tabular policy looked up
 
 
-@struct
-class Lanes:
+class Lanes(Struct):
     """Games under way, one per (code, opponent, episode): where the next round of experience goes on."""
 
     state: GameState  # [G, N, M, ...]

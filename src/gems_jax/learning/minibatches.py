@@ -15,14 +15,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from gems_jax.learning.batches import Experience
-from gems_jax.types import Array, static_field, struct
+from gems_jax.types import Array, Struct, static_field
 
 _ROWS = ("observation", "legal", "action", "log_prob", "acted", "advantage", "target", "row")
 _WORD = 32
 
 
-@struct
-class Bits:
+class Bits(Struct):
     """Flags as words: the last axis holds what would be `shape` flags."""
 
     words: Array  # [..., W] uint32

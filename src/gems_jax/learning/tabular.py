@@ -15,11 +15,10 @@ import jax.numpy as jnp
 
 from gems_jax.learning.batches import Experience, Learner, table_of
 from gems_jax.policies import distributions
-from gems_jax.types import Array, PyTree, struct
+from gems_jax.types import Array, PyTree, Struct
 
 
-@struct
-class Tally:
+class Tally(Struct):
     """What one player saw and did: G codes, A actions, and X = G I cells, an information set of a code each."""
 
     code: Array  # [G, D]

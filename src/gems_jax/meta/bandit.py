@@ -15,13 +15,12 @@ import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
-from gems_jax.types import Array, struct
+from gems_jax.types import Array, Struct
 
 # --- what was measured
 
 
-@struct
-class Pulls:
+class Pulls(Struct):
     """Running statistics of C candidates, numerically sane for returns of any scale.
 
     Mean and squared deviations rather than sums of squares: the variance of nearly equal returns does not cancel.
@@ -262,8 +261,7 @@ def propose(
 # --- measuring and choosing
 
 
-@struct
-class OracleResult:
+class OracleResult(Struct):
     stats: Pulls  # what was measured of each candidate
     scores: Array  # [C], the index after the last round
     selected: Array  # [min(num_selected, C)] int32, best first
@@ -341,8 +339,7 @@ def run_oracle(
 # --- a bandit for its own sake
 
 
-@struct
-class BanditHistory:
+class BanditHistory(Struct):
     arms: Array  # [T] int32
     rewards: Array  # [T]
     stats: Pulls  # after the last round

@@ -16,11 +16,10 @@ from typing import Any
 import jax.numpy as jnp
 
 from gems_jax.meta.matrix import Estimate, Iterate, iterate_weights
-from gems_jax.types import Array, struct
+from gems_jax.types import Array, Struct
 
 
-@struct
-class RegretSums:
+class RegretSums(Struct):
     """Sums over the steps so far, of every player."""
 
     values: Array  # [players, K], sum_t v_t
@@ -33,8 +32,7 @@ class RegretSums:
     steps: Array  # [] int32
 
 
-@struct
-class Regret:
+class Regret(Struct):
     """Averages over time, [players] each."""
 
     external: Array

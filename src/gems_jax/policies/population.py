@@ -11,11 +11,10 @@ import jax
 import jax.numpy as jnp
 
 from gems_jax.policies.networks import Generator
-from gems_jax.types import Apply, Array, Population, PyTree, stack_policies, static_field, struct, take_slot
+from gems_jax.types import Apply, Array, Population, PyTree, Struct, stack_policies, static_field, take_slot
 
 
-@struct
-class Anchors:
+class Anchors(Struct):
     """Latent codes Z_t and the generator that turns them into policies: phi_i = G_theta(z_i)."""
 
     theta: PyTree
@@ -35,8 +34,7 @@ class Anchors:
         return self.generate(self.codes[index])
 
 
-@struct
-class StackedPolicies:
+class StackedPolicies(Struct):
     """Explicit policies: row i of every array of `params`. Tabular ones have the logits [K, I, A]."""
 
     params: PyTree  # [K, ...], but for what is `Shared`

@@ -36,7 +36,7 @@ class Work(NamedTuple):
     updates: float = 0.0
     learned: float = 0.0
 
-    def __add__(self, other: Any) -> Work:  # type: ignore[override]
+    def __add__(self, other: Any) -> Work:
         return Work(*(one + two for one, two in zip(self, other, strict=True)))
 
 

@@ -28,10 +28,9 @@ from gems_jax.psro.cost import Cost
 from gems_jax.psro.payoffs import fill, meta_game, widen_table
 from gems_jax.psro.responses import Mixture, Oracle, Respond, Response, policy_params
 from gems_jax.psro.settings import ExplicitSettings
-from gems_jax.types import Array, Game, PyTree, num_players, struct
+from gems_jax.types import Array, Game, PyTree, num_players
 
 
-@struct
 class AdvantageSettings(ExplicitSettings):
     """How far ahead is looked."""
 

@@ -50,10 +50,9 @@ from gems_jax.psro.ppo import ppo_oracle, training_cost
 from gems_jax.psro.responses import Mixture, Oracle, exact, exact_oracle, policy_params
 from gems_jax.psro.settings import learning_of
 from gems_jax.psro.store import Store, append, chosen_mixture, new_store, pad_slots, room, running_mean, widen
-from gems_jax.types import Array, Game, Profile, PyTree, Solver, nbytes, num_players, num_populations, struct
+from gems_jax.types import Array, Game, Profile, PyTree, Solver, Struct, nbytes, num_players, num_populations
 
 
-@struct
 class AnytimeConfig(ContestSettings):
     """Settings of Anytime and Efficient PSRO."""
 
@@ -77,8 +76,7 @@ APSRO = AnytimeConfig(inherit=True, entropy_weight=0.02, retained=0.93)
 EPSRO = APSRO.replace(newcomer="unrestricted", inner="mwu", weight_step=8.0)
 
 
-@struct
-class AnytimeState:
+class AnytimeState(Struct):
     store: Store
     sigma: Array  # [P, K]
     sigma_average: Array  # [P, K], over the iterations so far
@@ -212,6 +210,4 @@ def anytime_solver(game: Game, config: AnytimeConfig) -> Solver:
 
 def _widened(state: AnytimeState, capacity: int) -> AnytimeState:
     sigma, average = (pad_slots(mixture, capacity, (1,)) for mixture in (state.sigma, state.sigma_average))
-    return state.replace(  # type: ignore[attr-defined]
-        store=widen(state.store, capacity), sigma=sigma, sigma_average=average
-    )
+    return state.replace(store=widen(state.store, capacity), sigma=sigma, sigma_average=average)

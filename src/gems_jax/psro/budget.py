@@ -11,11 +11,10 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 
 from gems_jax.psro.settings import Budgeted
-from gems_jax.types import Array, Game, num_players, struct
+from gems_jax.types import Array, Game, Struct, num_players
 
 
-@struct
-class Pace:
+class Pace(Struct):
     """The account of a run."""
 
     balance: Array  # [] float32, env steps that were allowed so far and not taken

@@ -24,7 +24,7 @@ from gems_jax.policies.population import StackedPolicies
 from gems_jax.psro.ppo import Student, train_options
 from gems_jax.psro.settings import Learning
 from gems_jax.rollout.views import players_of, view
-from gems_jax.types import Array, Game, PyTree, struct
+from gems_jax.types import Array, Game, PyTree, Struct
 
 
 class RowNets(NamedTuple):
@@ -42,8 +42,7 @@ class RowNets(NamedTuple):
         return without_sharing(self.generator(theta, code))
 
 
-@struct
-class RowStudent:
+class RowStudent(Struct):
     """The learner of all rows, and the average over time of its generator, which is what the slots play."""
 
     student: Student  # "policy" is the generator

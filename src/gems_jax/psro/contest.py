@@ -35,12 +35,11 @@ from gems_jax.psro.ppo import NO_CODE, Student, networks, plain_learner, source_
 from gems_jax.psro.settings import ExplicitSettings, Learning
 from gems_jax.psro.store import pad_slots
 from gems_jax.rollout.views import View, each_population, rotate
-from gems_jax.types import Array, Game, PyTree, num_populations, struct
+from gems_jax.types import Array, Game, PyTree, num_populations
 
 _MEMORY = 0.7  # discount of earnings and episodes, from round to round
 
 
-@struct
 class ContestSettings(ExplicitSettings):
     """How a mixture answers its opponent."""
 

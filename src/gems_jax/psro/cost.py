@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import jax.numpy as jnp
 
-from gems_jax.types import Array, struct
+from gems_jax.types import Array, Struct
 
 Count = int | Array  # arrays in compiled steps
 
@@ -24,8 +24,7 @@ class Cost(NamedTuple):
         return Cost(*(mine + yours for mine, yours in zip(self, other, strict=True)))
 
 
-@struct
-class ExplicitMetrics:
+class ExplicitMetrics(Struct):
     """One iteration of an explicit-population method. Bytes are those of the arrays held after it."""
 
     num_active: Array  # [P] int32, policies per population

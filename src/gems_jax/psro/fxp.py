@@ -34,10 +34,9 @@ from gems_jax.psro.ppo import ppo_oracle
 from gems_jax.psro.responses import Mixture, exact, exact_oracle
 from gems_jax.psro.settings import ExplicitSettings, learning_of
 from gems_jax.psro.store import Store, append, chosen_mixture, new_store, pad_slots, room, running_mean, widen
-from gems_jax.types import Array, Game, Profile, PyTree, Solver, nbytes, num_players, num_populations, struct
+from gems_jax.types import Array, Game, Profile, PyTree, Solver, Struct, nbytes, num_players, num_populations
 
 
-@struct
 class FxpConfig(ExplicitSettings):
     """Settings of Fictitious Cross-Play."""
 
@@ -54,8 +53,7 @@ class FxpConfig(ExplicitSettings):
     """How often the main policy meets past mains rather than counters."""
 
 
-@struct
-class FxpState:
+class FxpState(Struct):
     store: Store  # mains in even slots, counters in odd ones
     table: PayoffTable  # of the mains; empty where the profile is uniform
     main: PyTree  # [P, ...], the learner behind the newest main policy

@@ -50,10 +50,9 @@ from gems_jax.psro.ppo import Student, ppo_oracle
 from gems_jax.psro.responses import Response, exact, exact_oracle
 from gems_jax.psro.settings import ExplicitSettings, learning_of
 from gems_jax.psro.store import Store, append, chosen_mixture, new_store, pad_slots, room, running_mean, widen
-from gems_jax.types import Array, Game, Profile, PyTree, Solver, nbytes, num_players, num_populations, struct
+from gems_jax.types import Array, Game, Profile, PyTree, Solver, Struct, nbytes, num_players, num_populations
 
 
-@struct
 class JpsroConfig(ExplicitSettings):
     """Settings of Joint PSRO."""
 
@@ -69,7 +68,6 @@ class JpsroConfig(ExplicitSettings):
     """Exact newcomers that gain no more than this over the joint play are not added; 0 adds all."""
 
 
-@struct
 class NeuplJpsroConfig(JpsroConfig):
     """Settings of NeuPL-JPSRO."""
 
@@ -83,8 +81,7 @@ class NeuplJpsroConfig(JpsroConfig):
     """Policies that a round of distillation draws, half of them new; `opponents` are shared out between them."""
 
 
-@struct
-class JpsroState:
+class JpsroState(Struct):
     store: Store
     memory: PyTree  # what else the policies are kept in
     table: PayoffTable
@@ -94,7 +91,6 @@ class JpsroState:
     step: Array  # [] int32
 
 
-@struct
 class JointMetrics(ExplicitMetrics):
     """The same on games that can be walked."""
 
@@ -225,7 +221,7 @@ def jpsro_solver(game: Game, config: JpsroConfig) -> Solver:
 def _widened(state: JpsroState, capacity: int) -> JpsroState:
     if capacity == state.store.capacity:
         return state
-    return state.replace(  # type: ignore[attr-defined]
+    return state.replace(
         store=widen(state.store, capacity),
         table=widen_table(state.table, capacity),
         joint=pad_slots(state.joint, capacity, tuple(range(state.joint.ndim))),

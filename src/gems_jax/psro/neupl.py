@@ -55,7 +55,7 @@ from gems_jax.psro.responses import policy_params, towards
 from gems_jax.psro.settings import ExplicitSettings, anneal, learning_of
 from gems_jax.psro.store import chosen_mixture, running_mean
 from gems_jax.psro.symmetric import for_everyone, one_population
-from gems_jax.types import Array, Game, Profile, PyTree, Solver, nbytes, num_players, struct
+from gems_jax.types import Array, Game, Profile, PyTree, Solver, Struct, nbytes, num_players
 
 _RATES = {"tabular": 0.01}  # of the generator's Adam by default
 _OTHER_RATE = 0.005
@@ -65,7 +65,6 @@ _EQUAL = 1e-5  # rows of the graph that differ by no more are the same
 _TREMBLE = 1e-6
 
 
-@struct
 class NeuplConfig(ExplicitSettings):
     """Settings of NeuPL."""
 
@@ -110,8 +109,7 @@ class NeuplConfig(ExplicitSettings):
 SIMPLEX_NEUPL = NeuplConfig(oracle="ppo", simplex=0.5)
 
 
-@struct
-class NeuplState:
+class NeuplState(Struct):
     slots: PyTree  # [N, I, A], what each slot plays, or the networks that say so
     graph: Array  # [N, N], who it trains against
     payoffs: Array  # [N, N], U: what slot i earns from slot j, either seat
@@ -183,8 +181,7 @@ def exact_slots(symmetric: Game, config: NeuplConfig) -> Slots:
 # --- one network
 
 
-@struct
-class Conditional:
+class Conditional(Struct):
     """One network for all slots, and the sink."""
 
     learner: RowStudent

@@ -30,10 +30,9 @@ from gems_jax.psro.ppo import ppo_oracle
 from gems_jax.psro.responses import Mixture, Oracle, Respond, exact, exact_learner
 from gems_jax.psro.settings import ExplicitSettings, learning_of
 from gems_jax.psro.store import Store, append, chosen_mixture, new_store, pad_slots, room, running_mean, widen
-from gems_jax.types import Apply, Array, Game, Profile, PyTree, Solver, nbytes, num_populations, struct
+from gems_jax.types import Apply, Array, Game, Profile, PyTree, Solver, Struct, nbytes, num_populations
 
 
-@struct
 class P2sroConfig(ExplicitSettings):
     """Settings of Pipeline PSRO."""
 
@@ -51,8 +50,7 @@ class P2sroConfig(ExplicitSettings):
     """A learner that lacks no more than this, or gains no more in a tick, has stopped improving. In game returns."""
 
 
-@struct
-class P2sroState:
+class P2sroState(Struct):
     store: Store  # the fixed policies
     learners: PyTree  # [P, W, ...], the lowest level first
     table: PayoffTable  # of the fixed policies, the learners in the W slots behind them
@@ -82,7 +80,7 @@ def _widened(state: P2sroState, capacity: int, workers: int) -> P2sroState:
     # the learners' slots move with the capacity: their entries are measured anew anyway
     fixed = state.store.capacity
     kept = PayoffTable(*(leaf[..., :fixed, :fixed] for leaf in (state.table.values, state.table.episodes)))
-    return state.replace(  # type: ignore[attr-defined]
+    return state.replace(
         store=widen(state.store, capacity),
         table=widen_table(kept, capacity + workers),
         sigma=sigma,
@@ -142,7 +140,7 @@ class _Pipeline(NamedTuple):
             lacks.append(response.gain)
             cost = cost.plus(response.cost)
         learners = jax.tree.map(lambda *leaves: jnp.stack(leaves, axis=1), *moved)
-        return state.replace(learners=learners, table=table), lacks[0], cost  # type: ignore[attr-defined]
+        return state.replace(learners=learners, table=table), lacks[0], cost
 
     def freeze(self, key: Array, state: P2sroState) -> tuple[P2sroState, Cost]:
         """The lowest learners join the fixed policies for good; the others move down, and fresh ones start on top."""
@@ -154,7 +152,7 @@ class _Pipeline(NamedTuple):
             lambda old, new: jnp.concatenate([old[:, 1:], new], axis=1), state.learners, self.fresh_learners(key_top, 1)
         )
         table, cost = self.measure(key_measure, wide.table, store, learners, fixed)
-        return wide.replace(store=store, learners=learners, table=table), cost  # type: ignore[attr-defined]
+        return wide.replace(store=store, learners=learners, table=table), cost
 
     def iterate(self, state: P2sroState, key: Array) -> tuple[P2sroState, ExplicitMetrics]:
         """`ticks` ticks, then the meta-game of the fixed policies. key: consumed."""
@@ -173,9 +171,7 @@ class _Pipeline(NamedTuple):
         before, sigma = int(state.step), sigma[:, : state.store.capacity]
         average = running_mean(state.sigma_average, sigma, before)
         pace = settle(state.pace, config, lots * rounds, cost.training_steps, cost.env_steps)
-        state = state.replace(  # type: ignore[attr-defined]
-            sigma=sigma, sigma_average=average, pace=pace, step=state.step + 1
-        )
+        state = state.replace(sigma=sigma, sigma_average=average, pace=pace, step=state.step + 1)
         return state, explicit_metrics(
             cost,
             state.store.active,

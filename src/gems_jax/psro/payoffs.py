@@ -24,13 +24,12 @@ from gems_jax.psro.cost import Cost
 from gems_jax.psro.settings import ExplicitSettings
 from gems_jax.psro.store import pad_slots
 from gems_jax.rollout.episode import play_episode, play_joint
-from gems_jax.types import Array, Game, num_players, num_populations, struct
+from gems_jax.types import Array, Game, Struct, num_players, num_populations
 
 _BATCH = 16  # profiles that are played at once: one compilation per capacity, whatever their number
 
 
-@struct
-class PayoffTable:
+class PayoffTable(Struct):
     values: Array  # [players, K, ..., K]
     episodes: Array  # [K, ..., K] int32, that stand behind an entry; 0 where it is exact or empty
 

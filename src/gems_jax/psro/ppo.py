@@ -28,13 +28,12 @@ from gems_jax.psro.diversity import sameness
 from gems_jax.psro.responses import Mixture, Oracle, Response
 from gems_jax.psro.settings import Learning
 from gems_jax.rollout.views import View, each_population, rotate
-from gems_jax.types import Array, Game, PyTree, num_populations, struct
+from gems_jax.types import Array, Game, PyTree, Struct, num_populations
 
 NO_CODE = jnp.zeros((1, 0))  # a plain network has no code
 
 
-@struct
-class Student:
+class Student(Struct):
     """A learner of every population."""
 
     params: dict[str, PyTree]  # [P, ...] of "policy" and "critic"

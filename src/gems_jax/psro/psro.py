@@ -39,10 +39,9 @@ from gems_jax.psro.responses import Mixture, Respond, exact, exact_oracle
 from gems_jax.psro.settings import learning_of
 from gems_jax.psro.store import Store, append, chosen_mixture, new_store, pad_slots, room, running_mean, widen
 from gems_jax.psro.warm_start import single_opponent, warm_oracle
-from gems_jax.types import Array, Game, Profile, Solver, nbytes, num_populations, struct
+from gems_jax.types import Array, Game, Profile, Solver, Struct, nbytes, num_populations
 
 
-@struct
 class PsroConfig(AdvantageSettings):
     """Settings of PSRO and of the methods that are settings of it."""
 
@@ -70,8 +69,7 @@ A_PSRO = PsroConfig(meta_solver="nash_lp", ordinary=0.5)
 FUSION_PSRO = PsroConfig(start="fusion")
 
 
-@struct
-class PsroState:
+class PsroState(Struct):
     store: Store
     table: PayoffTable
     sigma: Array  # [P, K]
@@ -139,7 +137,7 @@ def _widened(state: PsroState, capacity: int) -> PsroState:
     if capacity == state.store.capacity:
         return state
     sigma, average = (pad_slots(mixture, capacity, (1,)) for mixture in (state.sigma, state.sigma_average))
-    return state.replace(  # type: ignore[attr-defined]
+    return state.replace(
         store=widen(state.store, capacity),
         table=widen_table(state.table, capacity),
         sigma=sigma,

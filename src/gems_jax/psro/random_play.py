@@ -9,10 +9,9 @@ import jax.numpy as jnp
 from gems_jax.config import Settings, size
 from gems_jax.evaluate.sampled import random_profile
 from gems_jax.host.stages import on_host
-from gems_jax.types import Array, Game, PyTree, Solver, struct
+from gems_jax.types import Array, Game, PyTree, Solver
 
 
-@struct
 class RandomConfig(Settings):
     """Nothing to set but the length of a run."""
 

@@ -46,10 +46,9 @@ from gems_jax.psro.ppo import Nets, Student, networks, new_student, source_of, t
 from gems_jax.psro.settings import Budgeted, Learning, anneal, learning_of
 from gems_jax.psro.store import chosen_mixture
 from gems_jax.rollout.views import players_of, rotate, view
-from gems_jax.types import Array, Game, Profile, PyTree, Solver, nbytes, num_populations, struct
+from gems_jax.types import Array, Game, Profile, PyTree, Solver, Struct, nbytes, num_populations
 
 
-@struct
 class SelfPlayConfig(Budgeted):
     """Settings of self-play, MMD and NashPG."""
 
@@ -82,8 +81,7 @@ MMD = SelfPlayConfig(
 NASH_PG = SelfPlayConfig(magnet="copied", magnet_weight=0.05, magnet_period=400, learning_rate_decay=0.05)
 
 
-@struct
-class Trainee:
+class Trainee(Struct):
     """Learners, magnet and past policies that one update hands to the next."""
 
     student: Student  # [P, ...]; its optimizers are those of all populations together
@@ -92,8 +90,7 @@ class Trainee:
     updates: Array  # [] int32, updates of the run so far
 
 
-@struct
-class SelfPlayState:
+class SelfPlayState(Struct):
     trainee: Trainee
     pace: Pace
     step: Array  # [] int32

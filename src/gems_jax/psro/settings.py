@@ -10,10 +10,9 @@ from jax.typing import ArrayLike
 
 from gems_jax.config import CAP, NON_NEGATIVE, LearnerConfig, choice, real, size, widths
 from gems_jax.extensive.tree import build_tree, walkable
-from gems_jax.types import Array, Game, struct
+from gems_jax.types import Array, Game
 
 
-@struct
 class Learning(LearnerConfig):
     """How one policy per population is learned: its network, a round's episodes, the gradient steps on them."""
 
@@ -41,7 +40,6 @@ class Learning(LearnerConfig):
     """Weight of the bonus of `diversity`, which is between 0 and 1."""
 
 
-@struct
 class Budgeted(Learning):
     """What a method that learns may spend in an iteration."""
 
@@ -53,7 +51,6 @@ class Budgeted(Learning):
     """Budget of an iteration, measuring included: there are then as many rounds as it allows. 0: `rounds` of them."""
 
 
-@struct
 class ExplicitSettings(Budgeted):
     """Settings of all methods that store policies."""
 

@@ -51,10 +51,9 @@ from gems_jax.psro.ppo import ppo_oracle, training_cost
 from gems_jax.psro.responses import Mixture, Oracle, exact, exact_oracle, policy_params
 from gems_jax.psro.settings import learning_of
 from gems_jax.psro.store import Store, append, chosen_mixture, new_store, pad_slots, room, running_mean, widen
-from gems_jax.types import Array, Game, Profile, PyTree, Solver, nbytes, num_players, num_populations, struct
+from gems_jax.types import Array, Game, Profile, PyTree, Solver, Struct, nbytes, num_players, num_populations
 
 
-@struct
 class SpPsroConfig(ContestSettings):
     """Settings of Self-Play PSRO."""
 
@@ -73,8 +72,7 @@ class SpPsroConfig(ContestSettings):
 SP_PSRO = SpPsroConfig(inherit=True, entropy_weight=0.02)
 
 
-@struct
-class SpPsroState:
+class SpPsroState(Struct):
     store: Store
     sigma: Array  # [P, K]
     sigma_average: Array  # [P, K], over the iterations so far

@@ -7,11 +7,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gems_jax.types import Array, PyTree, struct
+from gems_jax.types import Array, PyTree, Struct
 
 
-@struct
-class Store:
+class Store(Struct):
     """The policies of all populations, in the order in which they came."""
 
     params: PyTree  # [P, K, ...]

@@ -29,7 +29,7 @@ class OnePopulation:
 
 def one_population(game: Game) -> Game:
     """The game itself where its players share a population already."""
-    return game if num_populations(game) == 1 else OnePopulation(game)  # type: ignore[return-value]
+    return game if num_populations(game) == 1 else OnePopulation(game)
 
 
 def for_everyone(game: Game, profile: Profile) -> Profile:

@@ -68,7 +68,7 @@ def warm_oracle(oracle: Oracle, how: str) -> Oracle:
         if start is None:
             fresh: Student = oracle.first(key_first)
             policy = fused(mixture.policies.params, STARTS[how](mixture))
-            start = fresh.replace(params={**fresh.params, "policy": policy})  # type: ignore[attr-defined]
+            start = fresh.replace(params={**fresh.params, "policy": policy})
         return oracle.respond(key_learn, mixture, start, rounds=rounds)
 
     return oracle._replace(respond=respond)

@@ -40,10 +40,9 @@ from gems_jax.psro.ppo import ppo_oracle
 from gems_jax.psro.responses import Mixture, exact, exact_oracle, infosets_of
 from gems_jax.psro.settings import ExplicitSettings, learning_of
 from gems_jax.psro.store import chosen_mixture
-from gems_jax.types import Array, Game, Profile, Solver, nbytes, num_players, num_populations, struct
+from gems_jax.types import Array, Game, Profile, Solver, Struct, nbytes, num_players, num_populations
 
 
-@struct
 class XdoConfig(ExplicitSettings):
     """Settings of the double oracles in extensive form."""
 
@@ -68,8 +67,7 @@ PDO = XdoConfig(solve="period", keep_regrets=True)
 EDO = XdoConfig(solve="threshold", keep_regrets=True, reached_only=True)
 
 
-@struct
-class XdoState:
+class XdoState(Struct):
     allowed: Array  # [I, A] bool, the actions of the restricted game; none before the first responses
     regrets: Array  # [I, A]
     average: Array  # [I, A], mean of the reach of sequences: what is played
@@ -81,7 +79,7 @@ class XdoState:
 
 def restricted(tree: GameTree, allowed: Array) -> GameTree:
     """The game in which only allowed [I, A] actions are legal."""
-    return tree.replace(legal=allowed)  # type: ignore[attr-defined]
+    return tree.replace(legal=allowed)
 
 
 @jax.jit

@@ -15,13 +15,12 @@ import jax
 import jax.numpy as jnp
 
 from gems_jax.host.stages import on_host
-from gems_jax.types import Array, Game, GameState, PyTree, num_players, num_populations, static_field, struct
+from gems_jax.types import Array, Game, GameState, PyTree, Struct, num_players, num_populations, static_field
 
 R = TypeVar("R")
 
 
-@struct
-class View:
+class View(Struct):
     """`base` from the place of one player. Populations are counted from that player's: its own is population 0."""
 
     base: Game

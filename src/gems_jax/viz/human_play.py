@@ -119,6 +119,6 @@ def _ask(words: Words, state: GameState, seat: int, ask: Callable[[str], str], t
             raise Leave
         action = words.of_text(state, text)
         if action in legal:
-            return action  # type: ignore[return-value]
+            return action
         why = f"only {names}" if words.why_not is None else words.why_not(state, text)
         tell(f"{text!r} is not possible here: {why} (q leaves)")

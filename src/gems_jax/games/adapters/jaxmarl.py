@@ -33,7 +33,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from gems_jax.games.sides import Sided, check_sides
-from gems_jax.types import Array, GameState, PyTree, did_you_mean, struct
+from gems_jax.types import Array, GameState, PyTree, Struct, did_you_mean
 
 # (steps, low, high) of known ids: JaxMARL's length of an episode, and an interval that holds nearly all returns of
 # random play, with room for better play. That of MPE, which pays in every step, goes with the length.
@@ -61,8 +61,7 @@ _USUAL: dict[str, tuple[int, float, float]] = {
 _RIVALS = ("adversary", "enemy", "eve")  # seats with such names stand on the other side
 
 
-@struct
-class JaxmarlInner:
+class JaxmarlInner(Struct):
     """The state of JaxMARL, and the steps that were played."""
 
     state: PyTree

@@ -22,15 +22,14 @@ import numpy as np
 
 from gems_jax.accelerator.compile import once
 from gems_jax.games.poker import KUHN, LEDUC, LEDUC_WITH_SUITS, Poker, bits
-from gems_jax.types import Array, GameState, NotEnumerableError, PyTree, did_you_mean, struct
+from gems_jax.types import Array, GameState, NotEnumerableError, PyTree, Struct, did_you_mean
 
 OBSERVATIONS = ("plain", "infoset")
 # Games with a name of their own in `gems_jax.games.GAMES`; the others are called pgx:<id>.
 NAMED = ("kuhn_poker", "leduc_holdem", "tic_tac_toe", "connect_four", "go_9x9", "chess")
 
 
-@struct
-class PgxInner:
+class PgxInner(Struct):
     """What the adapter carries besides the pgx state, whose own observation and rewards are blanked."""
 
     state: PyTree  # pgx state

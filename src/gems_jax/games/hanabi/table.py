@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gems_jax.types import Array, struct
+from gems_jax.types import Array, Struct
 
 
 class Sizes(NamedTuple):
@@ -34,8 +34,7 @@ class Sizes(NamedTuple):
         return self.colors * sum(self.copies)
 
 
-@struct
-class LastMove:
+class LastMove(Struct):
     """What everybody saw happen."""
 
     action: Array  # [] int32, -1 before the first move
@@ -44,8 +43,7 @@ class LastMove:
     gained: Array  # [] bool, an information token for a completed color
 
 
-@struct
-class HanabiTable:
+class HanabiTable(Struct):
     """A card is color * R + rank; -1 is no card. Who moves is turn modulo S."""
 
     deck: Array  # [D] int32, in the order of drawing; the first cards are in the first hands
