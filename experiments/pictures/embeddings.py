@@ -17,7 +17,7 @@ import numpy as np
 
 from experiments.pictures.drawn import Drawn, Trained, trained, untrained
 from gems_jax.evaluate import embeddings as maths
-from gems_jax.evaluate.sampled import player_names
+from gems_jax.evaluate.sampled import player_labels
 from gems_jax.rollout.views import at
 from gems_jax.runner.directory import slug
 from gems_jax.types import Game, num_players
@@ -93,7 +93,7 @@ def embed(member: Trained) -> Embedded:
 def _names(game: Game) -> tuple[str, ...]:
     """Of the players; those of boards are called by their seats."""
     seats = words_of(game).seats
-    return seats if len(seats) == num_players(game) else player_names(game)
+    return seats if len(seats) == num_players(game) else player_labels(game)
 
 
 def _some(active: np.ndarray) -> np.ndarray:

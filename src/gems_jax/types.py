@@ -18,14 +18,16 @@ from __future__ import annotations
 import dataclasses
 import difflib
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple, Protocol, Self, TypeVar, dataclass_transform, runtime_checkable
+from typing import Any, NamedTuple, Protocol, Self, TypeGuard, TypeVar, dataclass_transform, runtime_checkable
 
 import jax
+import numpy as np
 
 Array = jax.Array
 PyTree = Any
 
 T = TypeVar("T")
+C = TypeVar("C")
 
 
 def static_field(**kwargs: Any) -> Any:
@@ -87,10 +89,8 @@ class GameState(Struct):
 class Game(Protocol):
     """A game as pure functions. Frozen, value-hashed and without array leaves, so that equal games never retrace.
 
-    `return_bounds` is the interval of one player's episode return; estimators scale by it. `deals`, when present,
-    lists every initial state with its probability: such a game, if its `step` ignores the key and its tree is
-    small, can be evaluated exactly. `truncates`, when present and False, says that no episode ever ends by a time
-    limit: nobody then asks what the positions would have been worth that a limit leaves behind.
+    `return_bounds` is the interval of one player's episode return; estimators scale by it. What a game may offer
+    besides is declared by the capabilities below, from `Enumerable` to `Annotated`; ask for them with `supports`.
     """
 
     @property
@@ -124,6 +124,155 @@ class Game(Protocol):
     def step(self, state: GameState, actions: Array, key: Array) -> GameState:
         """actions: [S] int32 (or [S, num_actions] float32 when continuous), ignored for seats not to move."""
         ...
+
+
+def supports(game: object, capability: type[C]) -> TypeGuard[C]:
+    """Whether a game has every member of an optional capability.
+
+    Unlike `isinstance`, this follows wrappers that look their attributes up in the game that they wrap.
+    """
+    names = dict.fromkeys((*vars(capability), *capability.__annotations__))
+    return all(hasattr(game, name) for name in names if not name.startswith("_"))
+
+
+@runtime_checkable
+class Enumerable(Game, Protocol):
+    """Lists its initial states. If `step` ignores its key and the tree is small, evaluation is exact."""
+
+    def deals(self) -> tuple[GameState, Array]:
+        """All initial states, leaves [N, ...], and their probabilities, [N]."""
+        ...
+
+
+@runtime_checkable
+class Branching(Game, Protocol):
+    """Enumerates its tree on the host, where chance may act after any move. Branches are (chance, state, seen)."""
+
+    def starts(self) -> list[Any]:
+        """Every position before the first move."""
+        ...
+
+    def branches(self, state: Any, actions: np.ndarray) -> list[Any]:
+        """Every position that the actions [S] may lead to from a branch's state."""
+        ...
+
+
+@runtime_checkable
+class Averaging(Game, Protocol):
+    """Has random rewards whose expectation is known, so that exact evaluation can step the game without a key."""
+
+    def expected_step(self, state: GameState, actions: Array) -> GameState: ...
+
+
+@runtime_checkable
+class InfosetTable(Game, Protocol):
+    """Lists its information sets without a walk through its tree."""
+
+    def infosets(self) -> tuple[np.ndarray, np.ndarray]:
+        """Observations [I, *observation_shape] and legal actions [I, A]."""
+        ...
+
+
+@runtime_checkable
+class Hosted(Game, Protocol):
+    """Runs in Python when `on_host` is True; programs that play it are cut into stages (`gems_jax.host.stages`)."""
+
+    @property
+    def on_host(self) -> bool: ...
+
+    def begin(self, key: Array, wanted: Array) -> GameState:
+        """Starts an episode where `wanted` [] is True, and returns a finished one elsewhere."""
+        ...
+
+    def renew(self, state: GameState, key: Array) -> GameState:
+        """Starts a new episode where `state` is finished, and returns `state` elsewhere."""
+        ...
+
+
+@runtime_checkable
+class Bounded(Game, Protocol):
+    """Declares whether a time limit can end an episode; if not, learners never bootstrap from a last position."""
+
+    @property
+    def truncates(self) -> bool: ...
+
+
+@runtime_checkable
+class CompactObservations(Game, Protocol):
+    """Has observations that a smaller dtype than float32 holds without loss; trajectories are stored in it."""
+
+    @property
+    def observation_dtype(self) -> Any: ...
+
+
+@runtime_checkable
+class BoardOriented(Game, Protocol):
+    """Numbers actions by the squares of a board, which is `board_turns` quarter turns from the observation's."""
+
+    @property
+    def board_turns(self) -> int: ...
+
+
+@runtime_checkable
+class Named(Game, Protocol):
+    """Names its players for columns (value_sender rather than value_0), or says None."""
+
+    @property
+    def player_names(self) -> tuple[str, ...] | None: ...
+
+
+@runtime_checkable
+class Cooperative(Protocol):
+    """Declares whether all seats are on one side."""
+
+    @property
+    def cooperative(self) -> bool: ...
+
+
+@runtime_checkable
+class Watched(Protocol):
+    """Names choices whose probability is worth a column, such as a cooperation rate."""
+
+    def choices(self) -> dict[str, tuple[Any, Any, Any]]:
+        """Maps a column to seats [n], observations [n, *obs] and actions [n]; the column is their mean probability."""
+        ...
+
+
+@runtime_checkable
+class Accumulated(Protocol):
+    """Names columns whose area under the curve is logged too (trapezoids of unit spacing, the start included)."""
+
+    @property
+    def areas(self) -> tuple[str, ...]: ...
+
+
+@runtime_checkable
+class LooselyBounded(Protocol):
+    """Declares that `return_bounds` is a typical interval rather than a limit."""
+
+    @property
+    def typical_bounds(self) -> bool: ...
+
+
+@runtime_checkable
+class AnyWinner(Protocol):
+    """Declares that the seat which moves last may lose as often as win, against what checks of rewards expect."""
+
+    @property
+    def any_winner(self) -> bool: ...
+
+
+@runtime_checkable
+class Annotated(Protocol):
+    """Has a remark that `gems games --check` prints, empty for none."""
+
+    @property
+    def note(self) -> str: ...
+
+
+def player_names(game: Game) -> tuple[str, ...] | None:
+    """The names that a game gives its players, None where it gives none."""
+    return game.player_names if supports(game, Named) else None
 
 
 def num_players(game: Game) -> int:

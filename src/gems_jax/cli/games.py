@@ -68,6 +68,7 @@ def _check(name: str, pairs: Sequence[str], episodes: int) -> int:
     from gems_jax.accelerator.cache import enable_compilation_cache
     from gems_jax.cli.train import make
     from gems_jax.testing import GameError, check_game
+    from gems_jax.types import Annotated, supports
 
     enable_compilation_cache()
     game = make(name, pairs)
@@ -80,6 +81,6 @@ def _check(name: str, pairs: Sequence[str], episodes: int) -> int:
     print(
         f"{name}: sound. {seats}, observations of {shape}, at most {game.max_steps} steps, {episodes} episodes played"
     )
-    if getattr(game, "note", ""):
+    if supports(game, Annotated) and game.note:
         print(f"note: {game.note}")
     return 0

@@ -81,7 +81,18 @@ from gems_jax.extensive.values import (
     population_mean,
     values_against,
 )
-from gems_jax.types import Array, Game, Profile, PyTree, Solver, is_two_player_zero_sum, num_players
+from gems_jax.types import (
+    Accumulated,
+    Array,
+    Game,
+    Profile,
+    PyTree,
+    Solver,
+    is_two_player_zero_sum,
+    num_players,
+    player_names,
+    supports,
+)
 
 Row = dict[str, Array]
 InitMonitor = Callable[[PyTree], PyTree]
@@ -118,10 +129,10 @@ def exact_monitor(game: Game, solver: Solver) -> tuple[InitMonitor, Measure]:
     average of the joint play.
     """
     tree = build_tree(game)
-    names: tuple[str, ...] = getattr(game, "player_names", None) or tuple(map(str, range(num_players(game))))
+    names = player_names(game) or tuple(map(str, range(num_players(game))))
     zero_sum = is_two_player_zero_sum(game)
     outcomes = outcome_columns(game)
-    areas: tuple[str, ...] = getattr(game, "areas", ())
+    areas = game.areas if supports(game, Accumulated) else ()
 
     def tables_of(profile: Profile) -> Array:
         return policy_tables(tree, profile.population, profile.sigma.shape[1])

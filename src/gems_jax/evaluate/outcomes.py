@@ -1,11 +1,6 @@
 """What a profile comes to, besides its distance from equilibrium: values, welfare, and choices worth watching.
 
-A game may say more about itself than the `Game` protocol asks for; all of it is optional:
-
-    player_names    names of the players, for columns: value_sender rather than value_0
-    choices()       {column: (seats [n], observations [n, *obs], actions [n])}: the column is the mean over n of the
-                    probability that the seat plays the action on the observation (a cooperation rate, say)
-    areas           columns whose area under the curve is logged besides, the start included (trapezoids, unit spacing)
+Games name players, choices and columns through the capabilities `Named`, `Watched` and `Accumulated` of `types`.
 """
 
 from __future__ import annotations
@@ -21,7 +16,7 @@ import numpy as np
 from gems_jax.extensive.tables import mixture_to_behaviour, policy_tables
 from gems_jax.extensive.tree import GameTree, build_tree
 from gems_jax.extensive.values import mixture_returns, player_values
-from gems_jax.types import Array, Game, Profile, num_players
+from gems_jax.types import Array, Game, Profile, Watched, num_players, player_names, supports
 
 Row = dict[str, Array]
 Lookup = tuple[np.ndarray, np.ndarray, np.ndarray]  # population, information set and action of each choice, [n]
@@ -42,16 +37,19 @@ def choice_rates(game: Game, profile: Profile) -> Row:
 def outcome_names(game: Game) -> tuple[str, ...]:
     """The columns of `outcome_columns`."""
     values = tuple(f"value_{name}" for name in _valued(game))
-    choices: Any = getattr(game, "choices", dict)
-    return (*values, *(("welfare",) if values else ()), *choices())
+    return (*values, *(("welfare",) if values else ()), *_choices(game))
 
 
 def _valued(game: Game) -> tuple[str, ...]:
     """Names of the players whose values are worth a column."""
-    names: Any = getattr(game, "player_names", None)
+    names = player_names(game)
     if names is None and not game.zero_sum:
-        names = map(str, range(num_players(game)))
-    return tuple(names or ())
+        names = tuple(map(str, range(num_players(game))))
+    return names or ()
+
+
+def _choices(game: Game) -> dict[str, tuple[Any, Any, Any]]:
+    return game.choices() if supports(game, Watched) else {}
 
 
 def outcome_columns(game: Game) -> Callable[[Array, Array], Row]:
@@ -74,10 +72,10 @@ def outcome_columns(game: Game) -> Callable[[Array, Array], Row]:
     return columns
 
 
-def _lookups(game: Any, tree: GameTree) -> dict[str, Lookup]:
+def _lookups(game: Game, tree: GameTree) -> dict[str, Lookup]:
     """Where the game's choices stand in the tree, on the host."""
     found = {}
-    for column, (seats, observations, actions) in (game.choices() if hasattr(game, "choices") else {}).items():
+    for column, (seats, observations, actions) in _choices(game).items():
         infosets = [_infoset(game, tree, *what) for what in zip(seats, observations, strict=True)]
         owners = [tree.population_of_player[tree.player_of_seat[seat]] for seat in seats]
         found[column] = (np.asarray(owners), np.asarray(infosets), np.asarray(actions))

@@ -50,6 +50,7 @@ from gems_jax.policies.population import StackedPolicies, materialise
 from gems_jax.rollout.episode import play_joint, watch_episode
 from gems_jax.types import (
     Array,
+    Cooperative,
     Episode,
     Game,
     Profile,
@@ -58,6 +59,8 @@ from gems_jax.types import (
     is_two_player_zero_sum,
     num_players,
     num_populations,
+    player_names,
+    supports,
 )
 
 LONG_GAME = 256  # steps
@@ -95,7 +98,7 @@ def sampled_monitor(
 @playing(static_argnames=("game", "episodes"))
 def sampled_row(key: Array, game: Game, profile: Profile, episodes: int) -> Row:
     """All columns of one profile, [] each. key: consumed."""
-    names = player_names(game)
+    names = player_labels(game)
     key_joint, key_fixed = jax.random.split(key)
     row: Row = {}
     if not _scored(game):
@@ -124,7 +127,7 @@ def headlines(game: Game) -> tuple[str, ...]:
 
     Against the last, hardest, of the fixed opponents; what a team earns together where there is nobody else.
     """
-    names, opponents = player_names(game), tuple(opponents_of(game))
+    names, opponents = player_labels(game), tuple(opponents_of(game))
     if _scored(game):
         return tuple(f"score_{label}" for label in reversed(opponents))
     if _cooperative(game):
@@ -141,7 +144,7 @@ def random_profile(game: Game) -> Profile:
 
 def _scored(game: Game) -> bool:
     """Games that are won, drawn or lost."""
-    return is_two_player_zero_sum(game) and getattr(game, "player_names", None) is None
+    return is_two_player_zero_sum(game) and player_names(game) is None
 
 
 def _board(game: Game) -> bool:
@@ -151,12 +154,12 @@ def _board(game: Game) -> bool:
 
 def _cooperative(game: Game) -> bool:
     """Nobody plays against anybody: there is only what all earn together."""
-    return num_populations(game) == 1 or getattr(game, "cooperative", False)
+    return num_populations(game) == 1 or (supports(game, Cooperative) and game.cooperative)
 
 
-def player_names(game: Game) -> tuple[str, ...]:
+def player_labels(game: Game) -> tuple[str, ...]:
     """The game's own names for its players, or their numbers."""
-    return tuple(getattr(game, "player_names", None) or (f"player_{p}" for p in range(num_players(game))))
+    return player_names(game) or tuple(f"player_{p}" for p in range(num_players(game)))
 
 
 def _score_columns(label: str, found: Results) -> Row:

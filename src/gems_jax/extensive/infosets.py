@@ -15,7 +15,7 @@ from gems_jax.extensive.tree import GameTree, build_tree
 from gems_jax.extensive.walk import as_bytes
 from gems_jax.policies.population import StackedPolicies
 from gems_jax.policies.tabular import TabularPolicy
-from gems_jax.types import Array, Game, NotEnumerableError, num_populations, num_slots
+from gems_jax.types import Array, Game, InfosetTable, NotEnumerableError, num_populations, num_slots, supports
 
 # The logit of an action that is never played: a softmax gives it exactly 0. A small positive probability would not do:
 # the slightest chance of getting somewhere tells what is best there, and actions no longer tie.
@@ -28,7 +28,7 @@ def infoset_policy(game: Game) -> TabularPolicy:
     A game may list its information sets itself, `infosets() -> (observation [I, ...], legal [I, A])`; otherwise they
     are read off the tree. Raises NotEnumerableError for games that are too large.
     """
-    if hasattr(game, "infosets"):
+    if supports(game, InfosetTable):
         return TabularPolicy(*game.infosets())
     hashable: Any = game  # value-hashed by contract, which a Protocol cannot say
     return _from_tree(hashable)

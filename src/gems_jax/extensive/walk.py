@@ -6,7 +6,6 @@ The game's own `step` runs on a whole chunk of positions at a time; what is reme
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
 from functools import partial
 from typing import Any, NoReturn
 
@@ -14,7 +13,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gems_jax.types import Array, Game, GameState, NotEnumerableError, PyTree
+from gems_jax.types import (
+    Array,
+    Averaging,
+    Branching,
+    Enumerable,
+    Game,
+    GameState,
+    NotEnumerableError,
+    PyTree,
+    supports,
+)
 
 _CHUNK = 512  # positions stepped at once: one compilation per game, whatever the width of its tree
 _MAX_BYTES = 2**29  # of the positions of one depth: a board game outgrows the machine before it outgrows the count
@@ -36,9 +45,8 @@ def _advance(game: Game, states: GameState, actions: Array) -> tuple[GameState, 
     """[n] states one joint action [n, S] further, and whether each step came out the same for two keys."""
 
     def one(state: GameState, action: Array) -> tuple[GameState, Array]:
-        expected_step: Callable[[GameState, Array], GameState] | None = getattr(game, "expected_step", None)
-        if expected_step is not None:
-            return expected_step(state, action), jnp.bool_(True)
+        if supports(game, Averaging):
+            return game.expected_step(state, action), jnp.bool_(True)
         after, again = (game.step(state, action, jax.random.key(seed)) for seed in (0, 1))
         return after, _all_equal(after, again)
 
@@ -48,8 +56,8 @@ def _advance(game: Game, states: GameState, actions: Array) -> tuple[GameState, 
 _advance_jit = jax.jit(_advance)
 
 
-def _deals(game: Any) -> tuple[GameState, Array]:
-    if not hasattr(game, "deals"):
+def _deals(game: Game) -> tuple[GameState, Array]:
+    if not supports(game, Enumerable):
         raise NotImplementedError("it does not list its initial states (no `deals`).")
     return game.deals()
 
@@ -144,7 +152,7 @@ class Walk:
     def deals(self) -> Positions:
         if self.game.continuous:
             self.refuse("its actions are continuous.")
-        if hasattr(self.game, "starts"):
+        if supports(self.game, Branching):
             states, masses = _behind_chance(self.game.starts())
             shape = (masses.size, self.game.num_seats)
             return Positions(states, masses, np.zeros(shape), np.full(shape, -1))
@@ -196,7 +204,7 @@ class Walk:
             actions[:, seat] = action
         taken = infosets[rows] * self.game.num_actions + actions
         last = np.where(infosets[rows] >= 0, taken, positions.last[rows])
-        if hasattr(self.game, "branches"):
+        if supports(self.game, Branching):
             after, masses, parents = self.branch(state, rows, actions)
             rows, last, actions = rows[parents], last[parents], actions[parents]
         else:

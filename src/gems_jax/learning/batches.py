@@ -18,7 +18,19 @@ from gems_jax.policies.population import StackedPolicies
 from gems_jax.policies.tabular import TabularPolicy
 from gems_jax.rollout.episode import Policies, go_on, play_groups, unroll
 from gems_jax.rollout.views import View, each_view
-from gems_jax.types import Apply, Array, Game, GameState, PyTree, Struct, Trajectory, seats_of_player, stack_policies
+from gems_jax.types import (
+    Apply,
+    Array,
+    Bounded,
+    Game,
+    GameState,
+    PyTree,
+    Struct,
+    Trajectory,
+    seats_of_player,
+    stack_policies,
+    supports,
+)
 
 
 class Outlook(NamedTuple):
@@ -272,7 +284,7 @@ def _experience(
     _, width = return_scale(game)
     team = jnp.mean(own.reward, axis=3) / width  # [G, E, T], in units of the scaled return
     value = _values_of_decisions(learner, params, codes, own)  # [G, E, T, Q]
-    if whole and not getattr(game, "truncates", True):
+    if whole and supports(game, Bounded) and not game.truncates:
         final, cut = jnp.zeros_like(value[:, :, 0]), jnp.zeros_like(own.truncated)
     elif whole:  # a time limit bootstraps from the position that it left behind
         final = values_on(learner, params, codes, own.final_observation, 3)  # [G, E, Q]

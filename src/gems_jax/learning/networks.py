@@ -11,7 +11,7 @@ import jax
 from gems_jax.extensive.infosets import infoset_policy
 from gems_jax.policies.film import BoardPolicy, ConvPolicy, FilmPolicy
 from gems_jax.policies.networks import Critic, MlpPolicy, PolicyNetwork
-from gems_jax.types import Array, Game, PolicyOutput, PyTree, Shared
+from gems_jax.types import Array, BoardOriented, Game, PolicyOutput, PyTree, Shared, supports
 
 
 class NetworkSettings(Protocol):
@@ -45,7 +45,9 @@ def policy_network(game: Game, settings: NetworkSettings) -> PolicyNetwork:
     board = board_shape(game, f"policy={kind!r}")
     if kind == "conv":
         return ConvPolicy(board, game.num_actions, hidden, settings.policy_channels, settings.policy_kernel)
-    return BoardPolicy(board, game.num_actions, settings.policy_channels, getattr(game, "board_turns", 0))
+    return BoardPolicy(
+        board, game.num_actions, settings.policy_channels, game.board_turns if supports(game, BoardOriented) else 0
+    )
 
 
 def critic_network(game: Game, settings: NetworkSettings, code_size: int) -> Critic:

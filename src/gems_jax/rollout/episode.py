@@ -27,6 +27,7 @@ from gems_jax.rollout.views import at
 from gems_jax.types import (
     Apply,
     Array,
+    CompactObservations,
     Episode,
     Game,
     GameState,
@@ -39,6 +40,7 @@ from gems_jax.types import (
     num_slots,
     seats_of_player,
     slot_axes,
+    supports,
 )
 
 Policies = tuple[Policy, ...]  # one per player
@@ -207,7 +209,7 @@ def _recorded(
     places = [_by_seat(game, [output.row for output in outputs])[seat] for seat in seats]
     return following, {
         "row": None if any(place is None for place in places) else jnp.stack(places),
-        "observation": of_seats(state.observation, seats).astype(getattr(game, "observation_dtype", jnp.float32)),
+        "observation": of_seats(state.observation, seats).astype(_stored_dtype(game)),
         "legal": of_seats(state.legal, seats),
         "action": of_seats(actions, seats),
         "log_prob": of_seats(log_prob, seats),
@@ -217,6 +219,10 @@ def _recorded(
         "truncated": following.truncated & ~state.done,
         "running": ~state.done,
     }
+
+
+def _stored_dtype(game: Game) -> Any:
+    return game.observation_dtype if supports(game, CompactObservations) else jnp.float32
 
 
 def _trajectory(rows: dict[str, Any], final: GameState, seats: tuple[int, ...]) -> Trajectory:

@@ -29,7 +29,7 @@ from gems_jax.testing.promises import (
     same_structure,
     telling,
 )
-from gems_jax.types import Array, Game, GameState, NotEnumerableError, PyTree
+from gems_jax.types import Array, Enumerable, Game, GameState, NotEnumerableError, PyTree, supports
 
 _Init = Callable[[Array], GameState]
 _Step = Callable[[GameState, Array, Array], GameState]
@@ -238,7 +238,7 @@ def _check_absorbing(game: Game, before: GameState, after: GameState, was_over: 
 
 def _check_deals(game: Game, rows: _Rows, key: Array, episodes: int, failure: float = 1e-6) -> None:
     """`deals` against `init`, by the observations along the line of first legal actions (hidden cards come out)."""
-    if not hasattr(game, "deals"):
+    if not supports(game, Enumerable):
         return
     try:
         states, probabilities = game.deals()

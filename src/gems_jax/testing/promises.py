@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gems_jax.types import Array, Game, GameState, PyTree
+from gems_jax.types import AnyWinner, Array, Game, GameState, LooselyBounded, PyTree, supports
 
 _ATTRIBUTES = tuple(name for name in vars(Game) if not name.startswith("_") and name not in ("init", "step"))
 _SURE = 14  # so many decided games do not all go one way by accident: 2^-14
@@ -133,7 +133,7 @@ def check_returns(game: Game, returns: np.ndarray) -> None:
     owners = np.asarray(game.player_of_seat)
     players = np.stack([returns[:, owners == player].mean(axis=1) for player in range(owners.max() + 1)], axis=1)
     (low, high), slack = game.return_bounds, 1e-4 * max(1.0, float(np.abs(players).max()))
-    if not getattr(game, "typical_bounds", False):
+    if not (supports(game, LooselyBounded) and game.typical_bounds):
         worst = players.flat[np.argmax(np.maximum(players - high, low - players))]
         inside = low - slack <= worst <= high + slack
         require(
@@ -152,7 +152,7 @@ def check_winners(game: Game, returns: np.ndarray, last: np.ndarray) -> None:
     either ends games. Rules like that exist, and say so by an attribute `any_winner = True`.
     """
     duel = game.num_seats == 2 and game.zero_sum and not game.simultaneous
-    if not duel or getattr(game, "any_winner", False):
+    if not duel or (supports(game, AnyWinner) and game.any_winner):
         return
     decided = returns[:, 0] != 0
     ended, paid = last[decided], returns[decided]
