@@ -24,10 +24,9 @@ from benchmarks.timing import Figure, interleaved, median, record
 from gems_jax import gems_step, init_gems, make_game, preset
 from gems_jax.accelerator.compile import program
 from gems_jax.config import GemsConfig
-from gems_jax.gems.meta_game import solve_meta_game
-from gems_jax.gems.oracle import Expansion
+from gems_jax.gems.meta_game import update_meta_strategy
 from gems_jax.gems.response import respond
-from gems_jax.gems.state import GemsState, population_of
+from gems_jax.gems.state import AnchorSet, GemsState, population_of
 from gems_jax.policies.population import materialise
 from gems_jax.profiling.cost_model import (
     Lengths,
@@ -93,16 +92,11 @@ def phases(game: Game, config: GemsConfig) -> list[tuple[Work, Any]]:
         return materialise(population_of(state, game, config), config.capacity)
 
     def meta(state: GemsState, key: Array) -> Any:
-        return solve_meta_game(key, state, opponents(state), game, config)
+        return update_meta_strategy(key, state, opponents(state), game, config)
 
     def train(state: GemsState, key: Array, steps: Array) -> Any:
-        number = len(state.active)
-        none = {name: jnp.zeros(number) for name in ("pool", "parent", "scores", "pool_means", "chosen", "error")}
-        found = Expansion(
-            state.anchors, state.active, state.anchor_id, state.log_sigma, state.sigma, state.values, **none,
-            slot=jnp.zeros((number, 1), jnp.int32), episodes=jnp.int32(0), env_steps=jnp.int32(0),
-        )  # fmt: skip
-        return respond(key, state, found, opponents(state), game, config, steps)
+        held = AnchorSet(state.anchors, state.active, state.anchor_id, state.log_sigma, state.sigma, state.values)
+        return respond(key, state, held, opponents(state), game, config, steps)
 
     solving = program(meta).lower(state, key).compile()
     training = program(train).lower(state, key, jnp.int32(0)).compile()

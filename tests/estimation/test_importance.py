@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gems_jax.estimation.importance import importance_variance, shared_values
-from gems_jax.games import matrix as matrix_game
+from gems_jax.games.matrix import matrix_game
 from gems_jax.policies.population import StackedPolicies
 from meta_games import exact
 from toy_games import TAKE, WAIT, Purse, constant, pure

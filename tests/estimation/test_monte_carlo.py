@@ -12,7 +12,7 @@ from gems_jax import make_game
 from gems_jax.estimation import monte_carlo as estimate
 from gems_jax.estimation.exact import exact_values
 from gems_jax.estimation.monte_carlo import draw_opponents, player_return, policy_returns, population_values
-from gems_jax.games import matrix as matrix_game
+from gems_jax.games.matrix import matrix_game
 from gems_jax.meta.bandit import empirical_bernstein_width
 from gems_jax.policies.population import StackedPolicies
 from gems_jax.rollout.views import view

@@ -18,7 +18,7 @@ from gems_jax.evaluate.joint_play import (
 )
 from gems_jax.extensive.values import build_tree, player_gains_of_mixture
 from gems_jax.games import make_game
-from gems_jax.games import matrix as matrix_game
+from gems_jax.games.matrix import matrix_game
 from gems_jax.meta.cce import cce_gap as cce_gap_of_payoffs
 
 PENNIES = build_tree(make_game("matching_pennies"))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gems_jax.games import MatrixGame, make_game
-from gems_jax.games import matrix as matrix_game
+from gems_jax.games.matrix import matrix_game
 from gems_jax.types import Game
 
 KEY = jax.random.key(0)

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from gems_jax import init_gems
-from gems_jax.gems.meta_game import solve_meta_game
-from gems_jax.gems.oracle import Expansion
+from gems_jax.gems.meta_game import update_meta_strategy
 from gems_jax.gems.response import anchor_kl, faced_mixture, make_learner, respond
-from gems_jax.gems.step import gems_profile, networks, population_of
+from gems_jax.gems.state import AnchorSet
+from gems_jax.gems.step import gems_networks, gems_profile, population_of
 from gems_jax.learning import ppo as best_response
 from gems_jax.learning.batches import collect
 from gems_jax.learning.ppo import TrainMetrics, outputs_on
@@ -47,14 +47,14 @@ def test_meta_steps_average_the_iterates():
             config = BY_HAND.replace(meta_rule=rule)
             state = pure_population(config, [0, 1], [2, 2])
             opponents = materialise(population_of(state, RPS, config), 2)
-            solutions[rule] = solve_meta_game(jax.random.fold_in(key, len(rule)), state, opponents, RPS, config)
+            solutions[rule] = update_meta_strategy(jax.random.fold_in(key, len(rule)), state, opponents, RPS, config)
         return solutions
 
     iterates = 1.0 / (1.0 + np.exp(-np.arange(4.0)))
     for solution in solve(jax.random.key(1)).values():
         np.testing.assert_allclose(solution.sigma[0], [iterates[1:].mean(), 1 - iterates[1:].mean()], rtol=1e-5)
         np.testing.assert_allclose(np.exp(solution.log_sigma[0, 0]), iterates[3], rtol=1e-5)
-        np.testing.assert_allclose(solution.measured_sigma[0, 0], iterates[2], rtol=1e-5)
+        np.testing.assert_allclose(solution.metrics.measured_sigma[0, 0], iterates[2], rtol=1e-5)
         np.testing.assert_allclose(solution.estimate.values[0], [1.0, 1 / 6], rtol=1e-5)
         assert solution.episodes == 3 * (2 * 2 * 6 + 8)
 
@@ -62,9 +62,9 @@ def test_meta_steps_average_the_iterates():
 def test_kl_of_a_perturbation_by_hand():
     """Two anchors at logits (0, 0, 0) and (1, 0, 0); the new generator adds (d, 0, 0) to both."""
     config = TINY.replace(latent_dim=1, generator_widths=())
-    learner = make_learner(networks(RPS, config), 1.0)
+    learner = make_learner(gems_networks(RPS, config), 1.0)
     output = jnp.tile(jnp.asarray([[1.0, 0.0, 0.0]]), (1, 2))
-    critic = networks(RPS, config).critic.init(jax.random.key(0))
+    critic = gems_networks(RPS, config).critic.init(jax.random.key(0))
     frozen = {"generator": {"layers": [], "output": output, "base": jnp.zeros((2, 3))}, "critic": critic}
     codes = jnp.asarray([[0.0], [1.0]])
 
@@ -98,10 +98,9 @@ def training_that_looks(monkeypatch, state, config, look):
         return params, opt_state, TrainMetrics(seen, zero, zero, zero, zero, jnp.int32(0), jnp.int32(0))
 
     monkeypatch.setattr(best_response, "train", train)
-    known = {name: getattr(state, name) for name in ("anchors", "active", "anchor_id", "sigma")}
-    found = Expansion(**{name: known.get(name) for name in Expansion._fields})
+    held = AnchorSet(state.anchors, state.active, state.anchor_id, state.log_sigma, state.sigma, state.values)
     opponents = materialise(population_of(state, RPS, config), 2)
-    return lambda key, config: respond(key, state, found, opponents, RPS, config).metrics.objective
+    return lambda key, config: respond(key, state, held, opponents, RPS, config).metrics.objective
 
 
 def test_the_share_of_a_batch_on_the_newest_anchor(monkeypatch):

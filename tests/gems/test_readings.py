@@ -9,11 +9,11 @@ import pytest
 
 from gems_jax import gems_step, init_gems, make_game, preset
 from gems_jax.estimation.monte_carlo import bootstrap_mixture
-from gems_jax.gems.meta_game import solve_meta_game
-from gems_jax.gems.oracle import Expansion, expand
+from gems_jax.gems.meta_game import update_meta_strategy
+from gems_jax.gems.oracle import expand
 from gems_jax.gems.paper_presets import PAPER_GAMES
 from gems_jax.gems.response import respond
-from gems_jax.gems.state import jacobian_weight
+from gems_jax.gems.state import AnchorSet, jacobian_weight
 from gems_jax.gems.step import population_of
 from gems_jax.learning import ppo as best_response
 from gems_jax.learning.ppo import TrainMetrics
@@ -35,7 +35,7 @@ def pure_state(config, *codes):
 
 def solve(config, *codes, key=0):
     state = pure_state(config, *codes)
-    return solve_meta_game(
+    return update_meta_strategy(
         jax.random.key(key), state, materialise(population_of(state, RPS, config), config.capacity), RPS, config
     )
 
@@ -136,7 +136,7 @@ def oracle_calls():
     @jax.vmap
     def call(key):
         key_meta, key_oracle = jax.random.split(key)
-        solution = solve_meta_game(key_meta, state, opponents, RPS, config)
+        solution = update_meta_strategy(key_meta, state, opponents, RPS, config)
         return expand(key_oracle, state, solution, frozen, opponents, RPS, config)
 
     return config, state, call(jax.random.split(jax.random.key(3), 8))
@@ -144,18 +144,20 @@ def oracle_calls():
 
 def test_an_anchor_that_wins_leaves_the_anchor_set_as_it_is():
     config, state, found = oracle_calls()
-    rock, paper = found.pool_means[:, 0, 1], found.pool_means[:, 0, 2]
+    rock, paper = found.metrics.pool_means[:, 0, 1], found.metrics.pool_means[:, 0, 2]
     np.testing.assert_allclose(rock, 1.0, rtol=1e-6)  # every candidate is judged, and so are the anchors
     np.testing.assert_allclose(paper, 1 / 6, rtol=1e-5)
-    assert np.isneginf(found.scores[:, :, 3]).all() and np.isfinite(found.scores[:, :, :3]).all()
-    better = np.asarray(found.scores[:, 0, 0] >= found.scores[:, 0, 1])  # the fresh candidate comes first in a tie
+    assert np.isneginf(found.metrics.scores[:, :, 3]).all() and np.isfinite(found.metrics.scores[:, :, :3]).all()
+    better = np.asarray(
+        found.metrics.scores[:, 0, 0] >= found.metrics.scores[:, 0, 1]
+    )  # the fresh candidate comes first in a tie
     assert 0 < better.sum() < 8
-    np.testing.assert_array_equal(found.chosen[:, 0], np.where(better, 0, -1))
-    np.testing.assert_array_equal(found.active[:, 0].sum(axis=1), np.where(better, 3, 2))
-    np.testing.assert_array_equal(found.slot[:, 0, 0], np.where(better, 2, -1))
+    np.testing.assert_array_equal(found.metrics.chosen[:, 0], np.where(better, 0, -1))
+    np.testing.assert_array_equal(found.anchor_set.active[:, 0].sum(axis=1), np.where(better, 3, 2))
+    np.testing.assert_array_equal(found.slots[:, 0, 0], np.where(better, 2, -1))
     for number in np.flatnonzero(~better):
-        np.testing.assert_array_equal(found.anchors[number, 0], state.anchors[0])
-        np.testing.assert_array_equal(found.anchor_id[number, 0], state.anchor_id[0])
+        np.testing.assert_array_equal(found.anchor_set.anchors[number, 0], state.anchors[0])
+        np.testing.assert_array_equal(found.anchor_set.anchor_id[number, 0], state.anchor_id[0])
     # one candidate and two anchors of each player, whatever stands in the empty slot
     assert (found.episodes == 2 * 3 * config.oracle_opponents * config.oracle_episodes).all()
     assert (found.env_steps == found.episodes).all()  # games of one step
@@ -165,8 +167,8 @@ def test_an_anchor_that_wins_leaves_the_anchor_set_as_it_is():
 def test_the_penalty_of_the_pool_is_the_players_own():
     """J = 100 (I, I): its squared norm is 6e4 for every code, weighed by 9 for the second player alone."""
     _, _, found = oracle_calls()
-    np.testing.assert_allclose(found.scores[:, 0, :3], found.pool_means[:, 0, :3], rtol=1e-6)
-    penalty = found.pool_means[:, 1, :3] - found.scores[:, 1, :3]
+    np.testing.assert_allclose(found.metrics.scores[:, 0, :3], found.metrics.pool_means[:, 0, :3], rtol=1e-6)
+    penalty = found.metrics.pool_means[:, 1, :3] - found.metrics.scores[:, 1, :3]
     np.testing.assert_allclose(penalty, np.full((8, 3), 9 * 6e4), rtol=1e-4)
 
 
@@ -183,15 +185,16 @@ def batch_of(monkeypatch, config, look):
 
     monkeypatch.setattr(best_response, "train", train)
     state = pure_state(config, [PAPER, PAPER], [ROCK, ROCK])
-    changed = {  # slot 1 was given to scissors, which has no mass
-        "anchors": jnp.eye(3)[jnp.asarray([[PAPER, SCISSORS]] * 2)].at[1, 0].set(jnp.eye(3)[ROCK]),
-        "active": state.active,
-        "anchor_id": jnp.asarray([[0, 2]] * 2),
-        "sigma": jnp.asarray([[1.0, 0.0]] * 2),
-    }
-    found = Expansion(**{name: changed.get(name) for name in Expansion._fields})
+    held = AnchorSet(  # slot 1 was given to scissors, which has no mass
+        anchors=jnp.eye(3)[jnp.asarray([[PAPER, SCISSORS]] * 2)].at[1, 0].set(jnp.eye(3)[ROCK]),
+        active=state.active,
+        anchor_id=jnp.asarray([[0, 2]] * 2),
+        log_sigma=state.log_sigma,
+        sigma=jnp.asarray([[1.0, 0.0]] * 2),
+        values=state.values,
+    )
     opponents = materialise(population_of(state, RPS, config), config.capacity)
-    return jax.jit(lambda key, q: respond(key, state, found, opponents, RPS, config.replace(q_new=q)).metrics.objective)
+    return jax.jit(lambda key, q: respond(key, state, held, opponents, RPS, config.replace(q_new=q)).metrics.objective)
 
 
 def test_a_fraction_of_the_opponents_is_the_newest_anchor(monkeypatch):

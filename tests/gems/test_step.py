@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from gems_jax import init_gems
-from gems_jax.gems.oracle import without
+from gems_jax.gems.oracle import remove_mass
 from gems_jax.gems.step import population_of
 from gems_jax.meta.bandit import empirical_bernstein_width
 from gems_jax.policies.population import materialise
@@ -131,7 +131,7 @@ def test_the_run_average_is_the_mean_of_the_played_mixtures():
 
 def test_mass_of_a_slot_that_was_given_away():
     sigma = jnp.asarray([[0.5, 0.3, 0.2], [0.0, 1.0, 0.0], [0.2, 0.8, 0.0]])
-    got = without(sigma, jnp.asarray([[1], [1], [-1]]))
+    got = remove_mass(sigma, jnp.asarray([[1], [1], [-1]]))
     np.testing.assert_allclose(got, [[5 / 7, 0, 2 / 7], [0, 1, 0], [0.2, 0.8, 0]], rtol=1e-6)
 
 

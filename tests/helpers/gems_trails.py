@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from gems_jax import GemsConfig, gems_step, init_gems, make_game
-from gems_jax.games import matrix as matrix_game
+from gems_jax.games.matrix import matrix_game
 from toy_games import TeamGame, team_game
 
 RPS = make_game("biased_rps", a=1, b=2, c=3)

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from gems_jax.games import MatrixGame
-from gems_jax.games import matrix as matrix_game
+from gems_jax.games.matrix import matrix_game
 from gems_jax.policies.distributions import mask_logits
 from gems_jax.types import GameState, PolicyOutput
 

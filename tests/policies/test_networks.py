@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from gems_jax import GemsConfig, make_game
-from gems_jax.gems.step import networks
+from gems_jax.gems.step import gems_networks
 from gems_jax.policies.distributions import sample
 from gems_jax.policies.networks import (
     Concatenated,
@@ -219,7 +219,7 @@ def test_bfloat16_is_near_float32_and_only_inside():
     gradients = jax.grad(lambda p: HalfPolicy(network)(p, seen, legal).logits[0])(phi)
     assert {leaf.dtype for leaf in jax.tree.leaves(gradients)} == {jnp.dtype("float32")}
     config = GemsConfig(policy="mlp", policy_hidden=(8,), precision="bfloat16")
-    nets = networks(make_game("biased_rps", a=1, b=2, c=3), config)
+    nets = gems_networks(make_game("biased_rps", a=1, b=2, c=3), config)
     assert isinstance(nets.generator.policy, HalfPolicy) and nets.critic.half
     with pytest.raises(ValueError, match="hypernetwork"):
         config.replace(generator="concatenated").validate()

@@ -10,7 +10,7 @@ import pytest
 
 from gems_jax import make_game
 from gems_jax.estimation.monte_carlo import policy_returns
-from gems_jax.games import matrix as matrix_game
+from gems_jax.games.matrix import matrix_game
 from gems_jax.policies.population import StackedPolicies
 from gems_jax.rollout.views import alike, at, each_population, players_of, rotate, stack, view
 from gems_jax.types import num_populations, seats_of_player

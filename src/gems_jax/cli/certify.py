@@ -18,9 +18,9 @@ from gems_jax.config import GemsConfig
 from gems_jax.estimation.monte_carlo import from_unit
 from gems_jax.evaluate.certificates import Bounds, Certificate, interval, lower_bound
 from gems_jax.evaluate.sampled_budget import SampledBudget, sampled_budget
+from gems_jax.gems.candidates import propose
 from gems_jax.gems.meta_game import estimate_values
 from gems_jax.host.stages import compiled
-from gems_jax.meta.bandit import propose
 from gems_jax.policies.population import Anchors, StackedPolicies, materialise
 from gems_jax.psro.exploiter import Exploiter, gain_bounds, train_exploiter
 from gems_jax.types import Array, Game, Profile, num_players, stack_policies

@@ -45,6 +45,12 @@ class Estimate(Struct):
     env_steps: Array  # [] int32
 
 
+def empty_estimate(populations: int, slots: int) -> Estimate:
+    """Makes an estimate of P populations of K slots without samples: zeros."""
+    each, joint, none = jnp.zeros((populations, slots)), jnp.zeros(populations), jnp.int32(0)
+    return Estimate(each, each, joint, joint, count=none, episodes=none, env_steps=none)
+
+
 def return_scale(game: Game) -> tuple[float, float]:
     """(low, width) of the game's return bounds."""
     low, high = game.return_bounds

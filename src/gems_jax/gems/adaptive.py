@@ -25,16 +25,18 @@ _TINY = 1e-6
 
 
 class Counts(NamedTuple):
-    """How often the phases repeat themselves: static numbers, or traced ones."""
+    """Numbers of repetitions within the phases: static, or traced where budgets are adaptive."""
 
     meta_steps: int | Array
     later_rounds: Array | None  # of the oracle, beyond the first; None: as many as the settings say
     abr_steps: int | Array
 
 
-def fixed_counts(config: GemsConfig) -> Counts:
-    """As the settings say."""
-    return Counts(config.meta_steps, None, config.abr_steps)
+def plan_counts(shares: Array | None, game: Game, config: GemsConfig, active: Array) -> Counts:
+    """Plans the repetitions of an iteration: those of the settings, or by `shares` [3] where budgets are adaptive."""
+    if shares is None:
+        return Counts(config.meta_steps, None, config.abr_steps)
+    return allot(shares, game, config, active)
 
 
 def planned(game: Game, config: GemsConfig, active: Array) -> Array:
@@ -88,6 +90,16 @@ def selection_loss(stats: Pulls, chosen: Array, best_anchor: Array) -> Array:
     loss = jnp.sqrt(2.0 * jnp.log(float(len(stats.mean)))) * spread * (1.0 - share)
     offered = stats.mean[chosen] - jnp.sqrt(errors[chosen]) - best_anchor
     return jnp.clip(loss, 0.0, jnp.maximum(offered, 0.0))
+
+
+def update_shares(
+    shares: Array | None, errors: tuple[Array, Array, Array], config: GemsConfig
+) -> tuple[Array | None, Array | None]:
+    """Averages the phases' errors [P] over populations, and moves the shares [3] towards them; None if not adaptive."""
+    if shares is None:
+        return None, None
+    means = jnp.stack([jnp.mean(error) for error in errors])
+    return next_shares(shares, means, config), means
 
 
 def next_shares(shares: Array, errors: Array, config: GemsConfig) -> Array:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -12,44 +11,75 @@ import jax.numpy as jnp
 from gems_jax.config import GemsConfig
 from gems_jax.estimation.exact import exact_values
 from gems_jax.estimation.importance import shared_values
-from gems_jax.estimation.monte_carlo import Estimate, population_values
+from gems_jax.estimation.monte_carlo import Estimate, empty_estimate, population_values
 from gems_jax.gems.state import GemsState
+from gems_jax.learning.rounds import repeat_rounds
 from gems_jax.meta import simplex
+from gems_jax.meta.bandit import empirical_bernstein_width
 from gems_jax.meta.omwu import omwu_update
 from gems_jax.meta.schedules import step_size
 from gems_jax.policies.population import StackedPolicies
-from gems_jax.types import Array, Game
+from gems_jax.types import Array, Game, Struct
+
+
+class MetaGameMetrics(Struct):
+    """Measurements of the last meta update, in scaled returns."""
+
+    values: Array  # [P, K]
+    variances: Array  # [P, K]
+    widths: Array  # [P, K], empirical-Bernstein half-widths of the values at confidence 1 - delta
+    mixture_value: Array  # [P]
+    measured_sigma: Array  # [P, K], the mixture that `values` were measured against
+    sigma: Array  # [P, K], the mixture after the update, before the newcomer
 
 
 class MetaSolution(NamedTuple):
+    """Result of phases 1 and 2."""
+
     log_sigma: Array  # [P, K], the last iterate
     sigma: Array  # [P, K], the average of the iterates
-    measured_sigma: Array  # [P, K]
     values: Array  # [P, K], after the moving average
     mixture_value: Array  # [P], likewise
-    estimate: Estimate
-    best: Array  # [P], what the best anchor was measured to earn, the average over the rounds
+    estimate: Estimate  # of the last update
+    best: Array  # [P], measured value of the best anchor, averaged over the updates
     regret: Array  # [P], how much more that is than what the iterates earned
+    metrics: MetaGameMetrics
     episodes: Array
     env_steps: Array
 
 
-class _Totals(NamedTuple):
-    """Over the rounds so far, and what the last one measured."""
+class _Progress(NamedTuple):
+    """The meta-strategy between two updates, and sums over the updates so far."""
 
+    log_sigma: Array  # [P, K]
+    values: Array  # [P, K], v-hat of the update before
+    mixture_value: Array  # [P]
+    number: Array  # [], of the next update, counted from 1 over the run
     iterates: Array  # [P, K], sum of the mixtures after the updates
     offered: Array  # [P, K], sum of v-hat
     earned: Array  # [P], sum of sigma . v-hat
     episodes: Array
     env_steps: Array
     measured: Array  # [P, K], log of the last mixture that was measured
-    estimate: Estimate  # of the last round
+    estimate: Estimate  # of the last update
 
 
 def estimate_values(
     key: Array, game: Game, opponents: StackedPolicies, log_sigma: Array, active: Array, config: GemsConfig
 ) -> Estimate:
-    """v-hat by the config's estimator. key: consumed."""
+    """Estimates v-hat by the config's estimator.
+
+    Args:
+      key: typed PRNG key; consumed.
+      game: the game that is played.
+      opponents: the policies of all anchors, [P, K, ...].
+      log_sigma: logarithms of the mixtures, [P, K].
+      active: which slots hold an anchor, [P, K].
+      config: settings.
+
+    Returns:
+      An `Estimate` that is 0 on inactive slots.
+    """
     if config.estimator == "exact":
         return exact_values(game, opponents, log_sigma, active)
     if config.estimator == "per_anchor":
@@ -80,7 +110,7 @@ def estimate_values(
     )
 
 
-def solve_meta_game(
+def update_meta_strategy(
     key: Array,
     state: GemsState,
     opponents: StackedPolicies,
@@ -88,96 +118,91 @@ def solve_meta_game(
     config: GemsConfig,
     steps: int | Array | None = None,
 ) -> MetaSolution:
-    """Phases 1 and 2: `steps` rounds of estimating v-hat on fresh episodes and one OMWU update. key: consumed.
+    """Runs phases 1 and 2: `steps` times, estimates v-hat on fresh episodes and makes one OMWU update.
 
-    `steps` is a static number, by default the config's, or a traced one, at least 1.
+    Args:
+      key: typed PRNG key; consumed.
+      state: the state before the iteration.
+      opponents: the policies of all anchors, [P, K, ...].
+      game: the game that is played.
+      config: settings.
+      steps: a static number, by default the config's, or a traced one, at least 1.
+
+    Returns:
+      The mixtures and values after the updates, with their measurements.
     """
     steps = config.meta_steps if steps is None else steps
 
-    def update(carry: tuple[Array, ...], inputs: tuple[Array, Array]) -> tuple[tuple, tuple]:
-        log_sigma, previous, previous_mixture, number = carry
-        round_key, first = inputs
-        estimate = estimate_values(round_key, game, opponents, log_sigma, state.active, config)
-        # Nothing has been measured before the very first round: 0 as printed, or no hint at all.
-        unknown = first & (state.step == 0) & (config.new_value == "oracle_mean")
-        previous = jnp.where(unknown, estimate.values, previous)
+    def update(progress: _Progress, round_key: Array, number: Array) -> _Progress:
+        estimate = estimate_values(round_key, game, opponents, progress.log_sigma, state.active, config)
+        # Nothing has been measured before the very first update: 0 as printed, or no hint at all.
+        unknown = (number == 0) & (state.step == 0) & (config.new_value == "oracle_mean")
+        previous = jnp.where(unknown, estimate.values, progress.values)
         weight = jnp.where((config.ema == 0.0) | unknown, 1.0, config.ema)
         values = weight * estimate.values + (1.0 - weight) * previous
         mixture_value = estimate.mixture_value
         if config.ema_scope == "both":
-            mixture_value = weight * mixture_value + (1.0 - weight) * previous_mixture
-        eta = step_size(config.schedule, config.eta, config.alpha, number, config.slowdown)
-        rule = functools.partial(
+            mixture_value = weight * mixture_value + (1.0 - weight) * progress.mixture_value
+        eta = step_size(config.schedule, config.eta, config.alpha, progress.number, config.slowdown)
+        rule = partial(
             omwu_update,
             optimistic=config.meta_rule == "omwu",
             gradient_cap=config.gradient_cap,
             logit_cap=config.logit_cap,
         )
-        following = jax.vmap(
-            lambda ls, v, pv, r, a, e: rule(ls, v, pv, r, step_size=e, active=a),
-            in_axes=(0, 0, 0, 0, 0, 0 if eta.ndim else None),
-        )(log_sigma, values, previous, mixture_value, state.active, eta)
-        return (following, values, mixture_value, number + 1), (log_sigma, following, estimate)
-
-    start = jnp.log(jax.vmap(simplex.masked_uniform)(state.active)) if config.meta_restart else state.log_sigma
-    carry = (start, state.values, state.mixture_value, state.step * config.meta_steps + 1)
-    if isinstance(steps, int):
-        (log_sigma, values, mixture_value, _), totals = _this_many(update, carry, key, steps)
-    else:
-        (log_sigma, values, mixture_value, _), totals = _any_number(update, carry, key, steps)
-    best = jnp.max(jnp.where(state.active, totals.offered, -jnp.inf), axis=1) / steps
-    return MetaSolution(
-        log_sigma=log_sigma,
-        sigma=totals.iterates / steps,
-        measured_sigma=jnp.exp(totals.measured),
-        values=values,
-        mixture_value=mixture_value,
-        estimate=totals.estimate,
-        best=best,
-        regret=best - totals.earned / steps,
-        episodes=totals.episodes,
-        env_steps=totals.env_steps,
-    )
-
-
-Update = Callable[[tuple, tuple[Array, Array]], tuple[tuple, tuple[Array, Array, Estimate]]]
-
-
-def _earned(log_sigma: Array, estimate: Estimate) -> Array:
-    return jnp.sum(jnp.exp(log_sigma) * estimate.values, axis=-1)
-
-
-def _this_many(update: Update, carry: tuple, key: Array, count: int) -> tuple[tuple, _Totals]:
-    """`count` rounds. key: consumed."""
-    rounds = (jax.random.split(key, count), jnp.arange(count) == 0)
-    carry, (measured, iterates, estimates) = jax.lax.scan(update, carry, rounds)
-    return carry, _Totals(
-        iterates=jnp.sum(jnp.exp(iterates), axis=0),
-        offered=jnp.sum(estimates.values, axis=0),
-        earned=jnp.sum(_earned(measured, estimates), axis=0),
-        episodes=jnp.sum(estimates.episodes),
-        env_steps=jnp.sum(estimates.env_steps),
-        measured=measured[-1],
-        estimate=jax.tree.map(lambda leaf: leaf[-1], estimates),
-    )
-
-
-def _any_number(update: Update, carry: tuple, key: Array, count: Array) -> tuple[tuple, _Totals]:
-    """The same with a traced number of rounds. key: consumed."""
-
-    def one_round(n: Array, loop: tuple[tuple, _Totals]) -> tuple[tuple, _Totals]:
-        carry, totals = loop
-        carry, (measured, following, estimate) = update(carry, (jax.random.fold_in(key, n), n == 0))
-        return carry, _Totals(
-            iterates=totals.iterates + jnp.exp(following),
-            offered=totals.offered + estimate.values,
-            earned=totals.earned + _earned(measured, estimate),
-            episodes=totals.episodes + estimate.episodes,
-            env_steps=totals.env_steps + estimate.env_steps,
-            measured=measured,
+        over_populations = jax.vmap(rule, in_axes=(0, 0, 0, 0, 0 if eta.ndim else None, 0))
+        following = over_populations(progress.log_sigma, values, previous, mixture_value, eta, state.active)
+        return _Progress(
+            log_sigma=following,
+            values=values,
+            mixture_value=mixture_value,
+            number=progress.number + 1,
+            iterates=progress.iterates + jnp.exp(following),
+            offered=progress.offered + estimate.values,
+            earned=progress.earned + jnp.sum(jnp.exp(progress.log_sigma) * estimate.values, axis=-1),
+            episodes=progress.episodes + estimate.episodes,
+            env_steps=progress.env_steps + estimate.env_steps,
+            measured=progress.log_sigma,
             estimate=estimate,
         )
 
-    shapes = jax.eval_shape(lambda: _this_many(update, carry, jax.random.key(0), 1)[1])
-    nothing = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
-    return jax.lax.fori_loop(0, count, one_round, (carry, nothing))
+    start = jnp.log(jax.vmap(simplex.masked_uniform)(state.active)) if config.meta_restart else state.log_sigma
+    first = _Progress(
+        log_sigma=start,
+        values=state.values,
+        mixture_value=state.mixture_value,
+        number=state.step * config.meta_steps + 1,
+        iterates=jnp.zeros_like(start),
+        offered=jnp.zeros_like(start),
+        earned=jnp.zeros_like(state.mixture_value),
+        episodes=jnp.int32(0),
+        env_steps=jnp.int32(0),
+        measured=start,
+        estimate=empty_estimate(*start.shape),
+    )
+    last = repeat_rounds(update, first, key, steps)
+    best = jnp.max(jnp.where(state.active, last.offered, -jnp.inf), axis=1) / steps
+    sigma = last.iterates / steps
+    return MetaSolution(
+        log_sigma=last.log_sigma,
+        sigma=sigma,
+        values=last.values,
+        mixture_value=last.mixture_value,
+        estimate=last.estimate,
+        best=best,
+        regret=best - last.earned / steps,
+        metrics=_metrics(last.estimate, jnp.exp(last.measured), sigma, config),
+        episodes=last.episodes,
+        env_steps=last.env_steps,
+    )
+
+
+def _metrics(estimate: Estimate, measured_sigma: Array, sigma: Array, config: GemsConfig) -> MetaGameMetrics:
+    return MetaGameMetrics(
+        values=estimate.values,
+        variances=estimate.variances,
+        widths=empirical_bernstein_width(estimate.variances, estimate.count, config.delta),
+        mixture_value=estimate.mixture_value,
+        measured_sigma=measured_sigma,
+        sigma=sigma,
+    )

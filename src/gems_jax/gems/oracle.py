@@ -10,33 +10,36 @@ import jax.numpy as jnp
 from gems_jax.config import GemsConfig
 from gems_jax.estimation.monte_carlo import policy_returns
 from gems_jax.gems.adaptive import selection_loss
+from gems_jax.gems.candidates import CandidatePool, OracleResult, propose_candidates, run_oracle
 from gems_jax.gems.meta_game import MetaSolution
-from gems_jax.gems.state import GemsState, jacobian_weight
+from gems_jax.gems.state import AnchorSet, GemsState, jacobian_weight
 from gems_jax.host.stages import on_host
-from gems_jax.meta import bandit as oracle
 from gems_jax.meta import simplex
+from gems_jax.meta.bandit import Pulls, delta_at, index_scores
 from gems_jax.policies.networks import jacobian_norm
 from gems_jax.policies.population import Anchors, StackedPolicies, choose_slot
 from gems_jax.rollout.views import View, at, each_population, rotate
-from gems_jax.types import Array, Game, num_populations, stack_policies, take_slot
+from gems_jax.types import Array, Game, PyTree, Struct, num_populations, stack_policies, take_slot
+
+
+class OracleMetrics(Struct):
+    """The candidates of an oracle call and how they scored, in scaled returns."""
+
+    pool: Array  # [P, C, D], the candidates
+    parent: Array  # [P, C] int32, slot a candidate was mutated from, -1 for random ones
+    scores: Array  # [P, C], -inf where `pool_anchors` has an empty slot
+    pool_means: Array  # [P, C]
+    chosen: Array  # [P] int32, the best candidate, -1 when the oracle added nothing
+    slot: Array  # [P] int32, where it went, -1 likewise
 
 
 class Expansion(NamedTuple):
-    """The anchor set after the oracle, [P, ...] throughout."""
+    """Result of phase 3, [P, ...] but for the counts."""
 
-    anchors: Array
-    active: Array
-    anchor_id: Array
-    log_sigma: Array
-    sigma: Array  # the played mixture: newcomers have no mass yet
-    values: Array
-    pool: Array
-    parent: Array
-    scores: Array
-    pool_means: Array
-    chosen: Array
-    slot: Array  # [P, anchors_per_call], -1 when nothing was added
+    anchor_set: AnchorSet
+    slots: Array  # [P, anchors_per_call], where the newcomers went, -1 when nothing was added
     error: Array  # [P], what the oracle's choice is expected to lose against the best of the pool
+    metrics: OracleMetrics
     episodes: Array
     env_steps: Array
 
@@ -51,84 +54,96 @@ def expand(
     config: GemsConfig,
     later_rounds: Array | None = None,
 ) -> Expansion:
-    """Phase 3: candidates by mutation and at random, the best by EB-UCB against sigma' joins. key: consumed.
+    """Runs phase 3: proposes candidates, scores them by EB-UCB against sigma', and adds the best to the anchors.
 
-    With `pool_anchors` the pool ends with the anchors [K] themselves: Z_t u {z*} = Z_t when one of them is the best.
-    later_rounds: of the oracle, where their number is traced.
+    Args:
+      key: typed PRNG key; consumed.
+      state: the state before the iteration.
+      solution: the result of phases 1 and 2; its `sigma` is sigma'.
+      frozen: the generated population [P] of `state`.
+      opponents: the policies of all anchors, [P, K, ...].
+      game: the game that is played.
+      config: settings. With `pool_anchors` the anchors are candidates, too: Z_t stays as it is when one of them wins.
+      later_rounds: rounds of the oracle beyond the first, where their number is traced.
+
+    Returns:
+      The anchor set after the insertion, with the candidates' scores.
     """
     log_played = jnp.log(solution.sigma)
 
-    def one(views: tuple[View, ...], p: Array | int, own_key: Array) -> Expansion:
+    def expand_one(views: tuple[View, ...], p: Array | int, own_key: Array) -> Expansion:
         key_pool, key_oracle = jax.random.split(own_key)
-        pool, parent = oracle.propose(
-            key_pool,
-            state.anchors[p],
-            log_played[p],
-            state.active[p],
-            num_mutations=config.mutations,
-            num_random=config.randoms,
-            mutation_scale=config.mutation_scale,
-            top_anchors=config.top_anchors,
+        pool = propose_candidates(key_pool, state.anchors[p], log_played[p], state.active[p], config)
+        unchanged = _unchanged(state, solution, pool, p, config)
+        if not len(pool.codes):  # an ablation of the paper: the oracle adds nothing
+            return unchanged
+        result = judge_pool(
+            key_oracle,
+            views,
+            pool,
+            at(rotate(frozen, p), 0),
+            rotate(opponents, p),
+            rotate(log_played, p),
+            Moment(state.step + 1, p),
+            config,
+            later_rounds,
         )
-        fresh = len(pool)  # candidates that are not anchors yet
-        valid = jnp.ones(fresh, bool)
-        if config.pool_anchors:
-            own, held = state.anchors[p], state.active[p]
-            # Empty slots repeat an anchor, so that every row of the pool is a candidate that could be played.
-            pool = jnp.concatenate([pool, jnp.where(held[:, None], own, own[jnp.argmax(held)][None])])
-            parent = jnp.concatenate([parent, jnp.arange(config.capacity, dtype=jnp.int32)])
-            valid = jnp.concatenate([valid, held])
-        base = Expansion(
+        grown = _insert_best(unchanged, pool, result, config)
+        grown = grown._replace(error=selection_loss(result.stats, result.selected[0], solution.best[p]))
+        due = state.step % config.oracle_period == 0
+        return grown if config.oracle_period == 1 else _select(due, grown, unchanged)
+
+    expansion = each_population(game, expand_one, jax.random.split(key, num_populations(game)))
+    return expansion._replace(episodes=expansion.episodes.sum(), env_steps=expansion.env_steps.sum())
+
+
+def _unchanged(
+    state: GemsState, solution: MetaSolution, pool: CandidatePool, p: Array | int, config: GemsConfig
+) -> Expansion:
+    """One population as it stands when the oracle adds nothing."""
+    size, nobody = len(pool.codes), jnp.int32(-1)
+    return Expansion(
+        anchor_set=AnchorSet(
             anchors=state.anchors[p],
             active=state.active[p],
             anchor_id=state.anchor_id[p],
             log_sigma=solution.log_sigma[p],
             sigma=solution.sigma[p],
             values=solution.values[p],
-            pool=pool,
-            parent=parent,
-            scores=jnp.zeros(len(pool)),
-            pool_means=jnp.zeros(len(pool)),
-            chosen=jnp.int32(-1),
-            slot=jnp.full(config.anchors_per_call, -1, jnp.int32),
-            error=jnp.float32(0.0),
-            episodes=jnp.int32(0),
-            env_steps=jnp.int32(0),
-        )
-        if len(pool) == 0:  # an ablation of the paper: the oracle adds nothing
-            return base
-        verdict = judge_pool(
-            key_oracle, views, pool, valid, at(rotate(frozen, p), 0), rotate(opponents, p), rotate(log_played, p),
-            Moment(state.step + 1, p), config, later_rounds,
-        )  # fmt: skip
-        grown = base._replace(
-            scores=verdict.scores,
-            pool_means=verdict.stats.mean,
-            chosen=verdict.selected[0],
-            error=selection_loss(verdict.stats, verdict.selected[0], solution.best[p]),
-            episodes=jnp.sum(jnp.where(valid, verdict.stats.count, 0)) if config.pool_anchors else verdict.episodes,
-            env_steps=verdict.env_steps,
-        )
-        for rank in range(config.anchors_per_call):
-            best = verdict.selected[rank]
-            added = insert(grown, rank, pool[best], verdict.stats.mean[best], config)
-            grown = keep_unless(best < fresh, added, grown) if config.pool_anchors else added
+        ),
+        slots=jnp.full(config.anchors_per_call, -1, jnp.int32),
+        error=jnp.float32(0.0),
+        metrics=OracleMetrics(pool.codes, pool.parent, jnp.zeros(size), jnp.zeros(size), chosen=nobody, slot=nobody),
+        episodes=jnp.int32(0),
+        env_steps=jnp.int32(0),
+    )
+
+
+def _insert_best(before: Expansion, pool: CandidatePool, result: OracleResult, config: GemsConfig) -> Expansion:
+    """Adds the selected candidates of one population that are not anchors already."""
+    anchor_set, slots = before.anchor_set, before.slots
+    for rank in range(config.anchors_per_call):
+        best = result.selected[rank]
+        added, slot = insert(anchor_set, slots, pool.codes[best], result.stats.mean[best], config)
+        grown = (added, slots.at[rank].set(slot))
         if config.pool_anchors:
-            grown = grown._replace(chosen=jnp.where(verdict.selected[0] < fresh, grown.chosen, -1))
-        due = state.step % config.oracle_period == 0
-        return grown if config.oracle_period == 1 else keep_unless(due, grown, base)
+            grown = _select(best < pool.num_fresh, grown, (anchor_set, slots))
+        anchor_set, slots = grown
+    chosen, episodes = result.selected[0], result.episodes
+    if config.pool_anchors:
+        chosen = jnp.where(chosen < pool.num_fresh, chosen, -1)
+        episodes = jnp.sum(jnp.where(pool.valid, result.stats.count, 0))
+    metrics = before.metrics.replace(scores=result.scores, pool_means=result.stats.mean, chosen=chosen, slot=slots[0])
+    return Expansion(anchor_set, slots, before.error, metrics, episodes, result.env_steps)
 
-    merged = each_population(game, one, jax.random.split(key, num_populations(game)))
-    return merged._replace(episodes=merged.episodes.sum(), env_steps=merged.env_steps.sum())
 
-
-def keep_unless(condition: Array, changed: Expansion, unchanged: Expansion) -> Expansion:
-    """Selects `changed` where the condition [] holds, else `unchanged`."""
+def _select(condition: Array, changed: PyTree, unchanged: PyTree) -> PyTree:
+    """`changed` where the condition [] holds, else `unchanged`."""
     return jax.tree.map(lambda new, old: jnp.where(condition, new, old), changed, unchanged)
 
 
 class Moment(NamedTuple):
-    """When the oracle is called, and for whom."""
+    """Iteration and population of an oracle call."""
 
     time: Array  # [] int32, the iteration, counted from 1
     population: Array | int
@@ -137,21 +152,32 @@ class Moment(NamedTuple):
 def judge_pool(
     key: Array,
     views: tuple[View, ...],
-    pool: Array,
-    valid: Array,
+    pool: CandidatePool,
     frozen: Anchors,
     opponents: StackedPolicies,
     log_sigma: Array,
     moment: Moment,
     config: GemsConfig,
     later_rounds: Array | None = None,
-) -> oracle.OracleResult:
-    """Play every candidate of one population against sigma' and score it (eq:ucb-jac). key: consumed.
+) -> OracleResult:
+    """Plays every candidate of one population against sigma' and scores it.
 
-    valid [C]: candidates that exist. The others (slots without an anchor) score -inf, and their play is not counted.
+    Args:
+      key: typed PRNG key; consumed.
+      views: the game from every position that the population fills.
+      pool: C candidates. Those that are not `valid` score -inf, and their episodes are not counted.
+      frozen: the population's generator.
+      opponents: the policies of all anchors in the order of the views, [P, K, ...].
+      log_sigma: logarithms of sigma' in the order of the views, [P, K].
+      moment: when and for whom.
+      config: settings.
+      later_rounds: see `expand`.
+
+    Returns:
+      Statistics and scores [C], and the selected candidates.
     """
     key_play, key_jacobian = jax.random.split(key)
-    candidates = stack_policies(frozen.generate, pool)
+    candidates = stack_policies(frozen.generate, pool.codes)
 
     def evaluate(round_key: Array, indices: Array, num_opponents: int) -> tuple[Array, Array]:
         returns, lengths = policy_returns(
@@ -165,35 +191,36 @@ def judge_pool(
             episodes=config.oracle_episodes,
             sampling=config.opponents,
             common=config.common_random_numbers,
-            wanted=valid[indices] if config.pool_anchors and on_host(views[0]) else None,
+            wanted=pool.valid[indices] if config.pool_anchors and on_host(views[0]) else None,
         )
         if config.pool_anchors:
-            lengths = jnp.where(valid[indices][:, None], lengths, 0)
+            lengths = jnp.where(pool.valid[indices][:, None], lengths, 0)
         return returns, lengths.sum()
 
-    if config.jacobian == "none":
-        norms = jnp.zeros(len(pool))
-    else:
-        keys = jax.random.split(key_jacobian, len(pool))
-        norms = jax.vmap(lambda z, k: jacobian_norm(frozen.generator, frozen.theta, z, config.jacobian, k))(pool, keys)
+    norms = jnp.zeros(len(pool.codes))
+    if config.jacobian != "none":
+        keys = jax.random.split(key_jacobian, len(pool.codes))
+        norms = jax.vmap(lambda z, k: jacobian_norm(frozen.generator, frozen.theta, z, config.jacobian, k))(
+            pool.codes, keys
+        )
 
-    def score(score_key: Array, stats: oracle.Pulls) -> Array:
-        scores = oracle.index_scores(
+    def score(score_key: Array, stats: Pulls) -> Array:
+        scores = index_scores(
             config.index,
             score_key,
             stats,
             t=jnp.sum(stats.count),
-            delta=oracle.delta_at(config.delta_rule, config.delta, moment.time),
+            delta=delta_at(config.delta_rule, config.delta, moment.time),
             jacobian=norms,
             lambda_jacobian=jacobian_weight(config, *moment),
             range_term=config.range_term,
         )
-        return jnp.where(valid, scores, -jnp.inf) if config.pool_anchors else scores
+        return jnp.where(pool.valid, scores, -jnp.inf) if config.pool_anchors else scores
 
-    return oracle.run_oracle(
+    return run_oracle(
         key_play,
         evaluate,
-        len(pool),
+        len(pool.codes),
         score=score,
         pulls_per_candidate=config.oracle_opponents,
         rounds=config.oracle_rounds,
@@ -202,33 +229,49 @@ def judge_pool(
     )
 
 
-def insert(grown: Expansion, rank: int, code: Array, mean: Array, config: GemsConfig) -> Expansion:
-    """One newcomer into one population: a slot, an id, mass for the next update, none in the played mixture."""
-    # An earlier newcomer of the same call has no mass yet and must not give way to this one.
-    settled = grown.active & ~jnp.any(jnp.arange(len(grown.active))[None, :] == grown.slot[:, None], axis=0)
-    sigma, values = (jnp.where(settled, of, jnp.inf) for of in (grown.sigma, grown.values))
-    slot = choose_slot(grown.active, sigma, values, config.replacement)
-    active = grown.active.at[slot].set(True)
+def insert(
+    anchor_set: AnchorSet, newcomers: Array, code: Array, mean: Array, config: GemsConfig
+) -> tuple[AnchorSet, Array]:
+    """Inserts one anchor into one population: a slot, an id, mass for the next update, none in the played mixture.
+
+    Args:
+      anchor_set: [K, ...].
+      newcomers: slots [n] of newcomers of the same call, -1 for none. They have no mass yet and must not give way.
+      code: [D], the new anchor.
+      mean: [], its measured return.
+      config: settings.
+
+    Returns:
+      The anchor set with the newcomer, and its slot [] int32.
+    """
+    settled = anchor_set.active & ~_contains(newcomers, len(anchor_set.active))
+    sigma, values = (jnp.where(settled, of, jnp.inf) for of in (anchor_set.sigma, anchor_set.values))
+    slot = choose_slot(anchor_set.active, sigma, values, config.replacement)
+    active = anchor_set.active.at[slot].set(True)
     mass = 1.0 / jnp.sum(active) if config.new_mass == "uniform" else jnp.float32(config.mass_floor)
-    others = simplex.masked_log_softmax(grown.log_sigma.at[slot].set(-jnp.inf), active)
+    others = simplex.masked_log_softmax(anchor_set.log_sigma.at[slot].set(-jnp.inf), active)
     # The very first newcomer may replace the only anchor: then it has all the mass.
     alone = jnp.all(others == -jnp.inf)
     log_sigma = jnp.where(alone, others, others + jnp.log1p(-jnp.where(alone, 0.0, mass)))
-    log_sigma = log_sigma.at[slot].set(jnp.where(alone, 0.0, jnp.log(mass)))
-    return grown._replace(
-        anchors=grown.anchors.at[slot].set(code),
+    grown = AnchorSet(
+        anchors=anchor_set.anchors.at[slot].set(code),
         active=active,
-        anchor_id=grown.anchor_id.at[slot].set(jnp.max(grown.anchor_id) + 1),
-        log_sigma=log_sigma,
-        sigma=without(grown.sigma[None], slot[None, None])[0],
-        values=grown.values.at[slot].set(mean if config.new_value == "oracle_mean" else 0.0),
-        slot=grown.slot.at[rank].set(slot.astype(jnp.int32)),
+        anchor_id=anchor_set.anchor_id.at[slot].set(jnp.max(anchor_set.anchor_id) + 1),
+        log_sigma=log_sigma.at[slot].set(jnp.where(alone, 0.0, jnp.log(mass))),
+        sigma=remove_mass(anchor_set.sigma[None], slot[None, None])[0],
+        values=anchor_set.values.at[slot].set(mean if config.new_value == "oracle_mean" else 0.0),
     )
+    return grown, slot.astype(jnp.int32)
 
 
-def without(sigma: Array, slots: Array) -> Array:
-    """sigma [P, K] with no mass on `slots` [P, n] (those >= 0), renormalised; untouched if nothing else has mass."""
-    taken = jnp.any(jnp.arange(sigma.shape[1])[None, None, :] == slots[:, :, None], axis=1)
+def remove_mass(sigma: Array, slots: Array) -> Array:
+    """Takes the mass off `slots` [P, n] (those >= 0) of sigma [P, K] and renormalizes; no change if nothing is left."""
+    taken = jax.vmap(_contains, in_axes=(0, None))(slots, sigma.shape[1])
     rest = jnp.where(taken, 0.0, sigma)
     total = jnp.sum(rest, axis=1, keepdims=True)
     return jnp.where(total > 0.0, rest / jnp.where(total > 0.0, total, 1.0), sigma)
+
+
+def _contains(slots: Array, size: int) -> Array:
+    """Mask [size] of the indices that are among `slots` [n]."""
+    return jnp.any(jnp.arange(size)[None, :] == slots[:, None], axis=0)

@@ -11,59 +11,89 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 
 from gems_jax.config import GemsConfig
-from gems_jax.gems.oracle import Expansion
-from gems_jax.gems.state import GemsState, Networks, fresh_optimizer, jacobian_weight, networks, population_of
+from gems_jax.gems.state import (
+    AnchorSet,
+    GemsState,
+    Networks,
+    fresh_optimizer,
+    gems_networks,
+    jacobian_weight,
+    population_of,
+)
 from gems_jax.learning import ppo as best_response
 from gems_jax.learning.batches import Experience, Lanes, Learner, Source, decision_share
 from gems_jax.learning.minibatches import decisions
-from gems_jax.learning.ppo import Batch, TrainMetrics
+from gems_jax.learning.ppo import Batch
 from gems_jax.learning.tabular import tally
 from gems_jax.meta import simplex
 from gems_jax.policies import distributions
 from gems_jax.policies.networks import jacobian_norm
 from gems_jax.policies.population import StackedPolicies, materialise
 from gems_jax.rollout.views import View, each_population, rotate
-from gems_jax.types import Array, Game, PolicyOutput, PyTree, num_populations
+from gems_jax.types import Array, Game, PolicyOutput, PyTree, Struct, num_populations
 
 
-class Response(NamedTuple):
-    params: dict[str, PyTree]
+class ResponseMetrics(Struct):
+    """Measurements of the training: the loss is that of the last gradient step."""
+
+    jacobian: Array  # [P], mean ||J G(z)||_F^2 over active anchors
+    kl: Array  # [P], KL of the trained generator to the frozen one, mean over protected anchors
+    forgetting: Array  # [P, K], the same per anchor
+    entropy: Array  # [P]
+    objective: Array  # [P]
+    value_loss: Array  # [P]
+    gradient_norm: Array  # [P]
+
+
+class BestResponse(NamedTuple):
+    """Result of phase 4, [P, ...] but for the counts."""
+
+    params: dict[str, PyTree]  # "generator" and "critic"
     opt_state: dict[str, PyTree]
-    metrics: TrainMetrics
-    kl: Array
-    forgetting: Array
-    jacobian: Array
+    improvement: Array  # [P], how much the scaled return rose during training
+    metrics: ResponseMetrics
     episodes: Array
     env_steps: Array
+    gradient_steps: Array
 
 
 def respond(
     key: Array,
     state: GemsState,
-    found: Expansion,
+    anchor_set: AnchorSet,
     opponents: StackedPolicies,
     game: Game,
     config: GemsConfig,
     steps: int | Array | None = None,
-) -> Response:
-    """Phase 4, ABR-TR: each population's generator against the others' frozen sigma'. key: consumed.
+) -> BestResponse:
+    """Runs phase 4, ABR-TR: trains each population's generator against the others' frozen sigma'.
 
-    steps: how many, by default the config's; may be traced.
+    Args:
+      key: typed PRNG key; consumed.
+      state: the state before the iteration.
+      anchor_set: the anchors after phase 3.
+      opponents: the policies of all anchors before phase 3, [P, K, ...].
+      game: the game that is played.
+      config: settings.
+      steps: number of ABR steps, by default the config's; may be traced.
+
+    Returns:
+      The trained networks with their measurements.
     """
     steps = config.abr_steps if steps is None else steps
     params = {"generator": state.generator, "critic": state.critic}
     opt_state = fresh_optimizer(params, config) if config.reset_optimizer else state.opt_state
-    faced = faced_mixture(found.sigma, found.active, config.abr_floor)
-    newest = jnp.argmax(found.anchor_id, axis=1)  # [P]
+    faced = faced_mixture(anchor_set.sigma, anchor_set.active, config.abr_floor)
+    newest = jnp.argmax(anchor_set.anchor_id, axis=1)  # [P]
     if config.q_new_applies == "opponents":
         faced = with_newest(faced, newest, config.q_new)
         opponents = materialise(
-            population_of(dataclasses.replace(state, anchors=found.anchors), game, config), config.capacity
+            population_of(dataclasses.replace(state, anchors=anchor_set.anchors), game, config), config.capacity
         )
 
-    def one(views: tuple[View, ...], p: Array | int, own_key: Array) -> Response:
+    def respond_one(views: tuple[View, ...], p: Array | int, own_key: Array) -> BestResponse:
         own_params, own_opt_state = jax.tree.map(lambda leaf: leaf[p], (params, opt_state))
-        nets = networks(views[0].base, config)
+        nets = gems_networks(views[0].base, config)
         source = Source(
             views=views,
             learner=make_learner(nets, config.temperature),
@@ -76,15 +106,16 @@ def respond(
             decay=config.gae_lambda,
             stratified=config.opponents == "stratified",
         )
-        log_codes = jnp.log(found.sigma[p])
+        log_codes = jnp.log(anchor_set.sigma[p])
         if config.q_new_applies == "opponents":
-            log_codes = jnp.log(simplex.masked_uniform(found.active[p]))
+            log_codes = jnp.log(simplex.masked_uniform(anchor_set.active[p]))
         weight = jacobian_weight(config, state.step + 1, p)
-        task = _Task(source, nets, found.anchors[p], newest[p], log_codes, weight, config)
-        return _respond_one(own_key, task, own_params, own_opt_state, found.active[p], state.step + 1, steps)
+        task = _Task(source, nets, anchor_set.anchors[p], newest[p], log_codes, weight, config)
+        return _respond_one(own_key, task, own_params, own_opt_state, anchor_set.active[p], state.step + 1, steps)
 
-    merged = each_population(game, one, jax.random.split(key, num_populations(game)))
-    return merged._replace(episodes=merged.episodes.sum(), env_steps=merged.env_steps.sum())
+    response = each_population(game, respond_one, jax.random.split(key, num_populations(game)))
+    totals = {name: getattr(response, name).sum() for name in ("episodes", "env_steps", "gradient_steps")}
+    return response._replace(**totals)
 
 
 def faced_mixture(sigma: Array, active: Array, floor: Array | float) -> Array:
@@ -213,7 +244,7 @@ def _respond_one(
     active: Array,
     time: Array,
     steps: int | Array,
-) -> Response:
+) -> BestResponse:
     """ABR-TR of one population. key: consumed."""
     config, learner = task.config, task.source.learner
     key_protect, key_train, key_rows, key_lanes = jax.random.split(key, 4)
@@ -244,15 +275,22 @@ def _respond_one(
     )
     forgetting = jnp.where(kept.held, anchor_kl(learner, trained, kept.batches, kept.behaviour), 0.0)
     norms = jax.vmap(lambda z: jacobian_norm(task.nets.generator, trained["generator"], z, "gram"))(task.codes)
-    return Response(
-        trained,
-        opt_state,
-        metrics._replace(carry=()),
-        kl=best_response.masked_mean(forgetting, kept.held),
-        forgetting=forgetting,
-        jacobian=best_response.masked_mean(norms, active),
+    return BestResponse(
+        params=trained,
+        opt_state=opt_state,
+        improvement=jnp.asarray(metrics.improvement),
+        metrics=ResponseMetrics(
+            jacobian=best_response.masked_mean(norms, active),
+            kl=best_response.masked_mean(forgetting, kept.held),
+            forgetting=forgetting,
+            entropy=metrics.entropy,
+            objective=metrics.objective,
+            value_loss=metrics.value_loss,
+            gradient_norm=metrics.gradient_norm,
+        ),
         episodes=metrics.episodes + kept.episodes,
         env_steps=metrics.env_steps + kept.env_steps,
+        gradient_steps=jnp.int32(steps * config.abr_epochs * config.abr_minibatches),
     )
 
 

@@ -1,4 +1,4 @@
-"""What GEMS carries from iteration to iteration, what it reports, and the networks it is made of."""
+"""The state that GEMS carries from iteration to iteration, and the networks it consists of."""
 
 from __future__ import annotations
 
@@ -38,37 +38,15 @@ class GemsState(Struct):
     shares: Array | None = None  # [3], of the episodes for each phase, with adaptive budgets only
 
 
-class GemsMetrics(Struct):
-    """What one iteration measured; values and scores in scaled returns. f and v refer to the generator before ABR."""
+class AnchorSet(Struct):
+    """The anchor set Z_t of every population, and what the next meta update starts from. Named as in `GemsState`."""
 
+    anchors: Array  # [P, K, D]
+    active: Array  # [P, K]
+    anchor_id: Array  # [P, K] int32
+    log_sigma: Array  # [P, K]
+    sigma: Array  # [P, K], the mixture that is played: newcomers have no mass yet
     values: Array  # [P, K]
-    variances: Array  # [P, K]
-    widths: Array  # [P, K], empirical-Bernstein half-widths of the values at confidence 1 - delta
-    mixture_value: Array  # [P]
-    measured_sigma: Array  # [P, K], the mixture that `values` were measured against
-    sigma: Array  # [P, K], the mixture after the update, before the newcomer
-    pool: Array  # [P, C, D], the candidates
-    parent: Array  # [P, C] int32, slot a candidate was mutated from, -1 for random ones
-    scores: Array  # [P, C], -inf where `pool_anchors` has an empty slot
-    pool_means: Array  # [P, C]
-    chosen: Array  # [P] int32, the best candidate, -1 when the oracle added nothing
-    slot: Array  # [P] int32, where it went, -1 likewise
-    jacobian: Array  # [P], mean ||J G(z)||_F^2 over active anchors
-    kl: Array  # [P], KL of the trained generator to the frozen one, mean over protected anchors
-    forgetting: Array  # [P, K], the same per anchor
-    entropy: Array  # [P]
-    objective: Array  # [P]
-    value_loss: Array  # [P]
-    gradient_norm: Array  # [P]
-    num_active: Array  # [P] int32
-    episodes: Array  # [] int32, of this iteration
-    env_steps: Array  # [] int32
-    gradient_steps: Array  # [] int32
-    parameter_bytes: Array  # [] float32, of the networks and their optimizers
-    payoff_bytes: Array  # [] float32, 0: there is no payoff table
-    meta_bytes: Array  # [] float32, of anchors, mixtures and everything else that is carried along
-    shares: Array | None = None  # [3], of the episodes for meta updates, oracle rounds, ABR steps, if adaptive
-    errors: Array | None = None  # [3], what they are moved by
 
 
 class Networks(NamedTuple):
@@ -76,8 +54,8 @@ class Networks(NamedTuple):
     critic: Critic
 
 
-def networks(game: Game, config: GemsConfig) -> Networks:
-    """The networks that the config asks for on this game: static, equal for equal arguments."""
+def gems_networks(game: Game, config: GemsConfig) -> Networks:
+    """Builds the networks that the config describes for a game: static, equal for equal arguments."""
     policy = policy_network(game, config)
     generator: Generator
     if config.generator == "concatenated":
@@ -114,7 +92,7 @@ def init_gems(
         raise ValueError(
             f"abr_tremble must be 0 in {game.name}, whose actions are continuous: got {config.abr_tremble!r}"
         )
-    nets, num = networks(game, config), num_populations(game)
+    nets, num = gems_networks(game, config), num_populations(game)
     _check_players(config, num)
     key_generator, key_critic, key_anchors = jax.random.split(key, 3)
     generator = jax.vmap(lambda k: nets.generator.init(k, config.generator_scale))(jax.random.split(key_generator, num))
@@ -177,7 +155,7 @@ def _check_distribution(sigma: Array) -> Array:
 def population_of(state: GemsState, game: Game, config: GemsConfig) -> Anchors:
     """The generated population [P] of a state."""
     temperature = jnp.broadcast_to(jnp.asarray(config.temperature, jnp.float32), (num_populations(game),))
-    return Anchors(state.generator, state.anchors, temperature, networks(game, config).generator)
+    return Anchors(state.generator, state.anchors, temperature, gems_networks(game, config).generator)
 
 
 def gems_profile(state: GemsState, game: Game, config: GemsConfig, which: str = "iterate") -> Profile:

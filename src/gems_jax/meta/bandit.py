@@ -1,8 +1,7 @@
-"""The bandit oracle: a pool of candidate codes, what was measured of each, and which ones to keep (sec:bandit-oracle).
+"""Bandit indices: scores of candidates by what was measured of them (sec:bandit-oracle).
 
 An *index* scores a candidate by the mean and variance of its returns, scaled to [0, 1], and by how often it was
-measured. `INDICES` maps names to indices, `propose` makes the pool, `run_oracle` measures it and picks, and
-`play_bandit` plays an index for its own sake. Arrays and functions in, arrays out: what a pull is, the caller says.
+measured. `INDICES` lists them, `index_scores` evaluates one of them, and `play_bandit` plays an index for its own sake.
 """
 
 from __future__ import annotations
@@ -113,17 +112,31 @@ def eb_ucb(
     lambda_jacobian: ArrayLike = 0.0,
     range_term: bool = True,
 ) -> Array:
-    """Empirical-Bernstein upper confidence bound with the Jacobian penalty (eq:ucb-jac), L = ln(3/delta).
+    """Computes the empirical-Bernstein upper confidence bound with the Jacobian penalty (eq:ucb-jac).
 
-        mean + sqrt(2 variance L / n) + 3 L / (n - 1) - lambda_jacobian * jacobian
+        UCB(z) = mean + sqrt(2 variance L / n) + 3 L / (n - 1) - lambda_jacobian * jacobian,    L = ln(3 / delta)
 
-    `jacobian` is ||J G(z)||_F^2. range_term=False leaves out 3 L / (n - 1), as Algorithm 1 prints it: it cannot change
-    the order of candidates that were pulled equally often. Unpulled candidates score infinity.
+    Args:
+      mean: mu-hat(z), mean of the scaled returns, any shape.
+      variance: their unbiased variance, same shape.
+      pulls: n, number of returns, same shape.
+      delta: confidence parameter, see `delta_at`.
+      jacobian: ||J G(z)||_F^2, same shape or a scalar.
+      lambda_jacobian: lambda_J.
+      range_term: False leaves out 3 L / (n - 1), as Algorithm 1 prints it: it cannot change the order of candidates
+        that were pulled equally often.
+
+    Returns:
+      Scores of the same shape; infinity for candidates that were never pulled.
     """
     mean, variance, pulls = _arrays(mean, variance, pulls)
     deviation, range_part = _bernstein_terms(variance, pulls, jnp.log(3.0 / jnp.asarray(delta, jnp.float32)))
     bound = mean + deviation + (range_part if range_term else 0.0)
-    return _unpulled_first(bound - jnp.asarray(lambda_jacobian) * jnp.asarray(jacobian), pulls)
+    return _penalize(_unpulled_first(bound, pulls), jacobian, lambda_jacobian)
+
+
+def _penalize(score: Array, jacobian: ArrayLike, lambda_jacobian: ArrayLike) -> Array:
+    return score - jnp.asarray(lambda_jacobian) * jnp.asarray(jacobian)
 
 
 def ucb_v(mean: ArrayLike, variance: ArrayLike, pulls: ArrayLike, t: ArrayLike, *, zeta: float = 1.2) -> Array:
@@ -187,15 +200,15 @@ def thompson_nig(
     return centre + jnp.sqrt(scale / (shape * strength)) * jax.random.t(key, 2.0 * shape, mean.shape)
 
 
-# name -> index(key, stats, t, delta, range_term) -> score [C]. Each reads what it needs; only Thompson uses the key.
-INDICES: dict[str, Callable[[Array, Pulls, ArrayLike, ArrayLike, bool], Array]] = {
-    "eb_ucb": lambda key, s, t, delta, range_term: eb_ucb(s.mean, s.variance, s.count, delta, range_term=range_term),
-    "ucb_v": lambda key, s, t, delta, range_term: ucb_v(s.mean, s.variance, s.count, t),
-    "ucb1": lambda key, s, t, delta, range_term: ucb1(s.mean, s.count, t),
-    "thompson": lambda key, s, t, delta, range_term: thompson(key, s.mean, s.count),
-    "thompson_nig": lambda key, s, t, delta, range_term: thompson_nig(key, s.mean, s.variance, s.count),
-    "greedy": lambda key, s, t, delta, range_term: greedy(s.mean, s.count),
+# name -> index(key, stats, t) -> score [C], the alternatives to eb_ucb. Only Thompson uses the key.
+_ALTERNATIVES: dict[str, Callable[[Array, Pulls, ArrayLike], Array]] = {
+    "ucb_v": lambda key, stats, t: ucb_v(stats.mean, stats.variance, stats.count, t),
+    "ucb1": lambda key, stats, t: ucb1(stats.mean, stats.count, t),
+    "thompson": lambda key, stats, t: thompson(key, stats.mean, stats.count),
+    "thompson_nig": lambda key, stats, t: thompson_nig(key, stats.mean, stats.variance, stats.count),
+    "greedy": lambda key, stats, t: greedy(stats.mean, stats.count),
 }
+INDICES = ("eb_ucb", *_ALTERNATIVES)
 
 
 def index_scores(
@@ -209,131 +222,30 @@ def index_scores(
     lambda_jacobian: ArrayLike = 0.0,
     range_term: bool = True,
 ) -> Array:
-    """Scores [C] by the index called `name`, minus lambda_jacobian * jacobian whichever it is. key: consumed.
+    """Scores candidates by the index called `name`, less the Jacobian penalty.
 
-    `t` counts from 1 and is what ucb1 and ucb_v take the logarithm of, `delta` (see `delta_at`) is eb_ucb's.
+    Args:
+      name: one of `INDICES`.
+      key: typed PRNG key; consumed.
+      stats: statistics of C candidates.
+      t: counts from 1; ucb1 and ucb_v take its logarithm.
+      delta: confidence parameter of eb_ucb, see `delta_at`.
+      jacobian: ||J G(z)||_F^2 [C].
+      lambda_jacobian: lambda_J.
+      range_term: see `eb_ucb`.
+
+    Returns:
+      Scores [C].
+
+    Raises:
+      ValueError: if there is no such index.
     """
+    penalty = {"jacobian": jacobian, "lambda_jacobian": lambda_jacobian}
+    if name == "eb_ucb":
+        return eb_ucb(stats.mean, stats.variance, stats.count, delta, range_term=range_term, **penalty)
     if name not in INDICES:
         raise ValueError(f"index_scores got the unknown index {name!r}; expected one of: {', '.join(INDICES)}.")
-    return INDICES[name](key, stats, t, delta, range_term) - jnp.asarray(lambda_jacobian) * jnp.asarray(jacobian)
-
-
-# --- the pool
-
-
-def propose(
-    key: Array,
-    anchors: Array,
-    log_sigma: Array,
-    active: Array,
-    *,
-    num_mutations: int,
-    num_random: int,
-    mutation_scale: ArrayLike,
-    top_anchors: int,
-) -> tuple[Array, Array]:
-    """Candidate pool Lambda_t of one population: mutations of the heaviest anchors, then codes from N(0, I).
-
-    The `top_anchors` heaviest active anchors (fewer if fewer are active) take turns as parents; a mutation adds
-    N(0, mutation_scale^2) to each coordinate. anchors [K, D], log_sigma and active [K]; sizes are static and either may
-    be zero. Returns pool [C, D] with C = num_mutations + num_random, and parent [C], the slot or -1. key: consumed.
-    """
-    chex.assert_rank([anchors, log_sigma, active], [2, 1, 1])
-    chex.assert_equal_shape_prefix([anchors, log_sigma, active], 1)
-    if min(num_mutations, num_random) < 0 or top_anchors < 1:
-        raise ValueError(
-            f"propose got num_mutations={num_mutations}, num_random={num_random}, top_anchors={top_anchors}; "
-            "expected the first two at least 0 and the last at least 1."
-        )
-    slots, latent = anchors.shape
-    # An active anchor without mass still ranks before every inactive slot.
-    weight = jnp.where(active, jnp.maximum(log_sigma, jnp.finfo(jnp.float32).min), -jnp.inf)
-    _, heaviest = jax.lax.top_k(weight, min(top_anchors, slots))
-    num_parents = jnp.clip(jnp.sum(active), 1, heaviest.shape[0])
-    parent = heaviest[jnp.arange(num_mutations) % num_parents].astype(jnp.int32)
-    key_mutation, key_random = jax.random.split(key)
-    mutated = anchors[parent] + mutation_scale * jax.random.normal(key_mutation, (num_mutations, latent))
-    fresh = jax.random.normal(key_random, (num_random, latent))
-    no_parent = jnp.full(num_random, -1, dtype=jnp.int32)
-    return jnp.concatenate([mutated, fresh]), jnp.concatenate([parent, no_parent])
-
-
-# --- measuring and choosing
-
-
-class OracleResult(Struct):
-    stats: Pulls  # what was measured of each candidate
-    scores: Array  # [C], the index after the last round
-    selected: Array  # [min(num_selected, C)] int32, best first
-    env_steps: Array  # [] int32, what the pulls cost
-
-    @property
-    def episodes(self) -> Array:
-        """[] int32, returns measured in all."""
-        return self.stats.count.sum()
-
-
-def run_oracle(
-    key: Array,
-    evaluate: Callable[[Array, Array, int], tuple[Array, Array]],
-    num_candidates: int,
-    *,
-    score: Callable[[Array, Pulls], Array],
-    pulls_per_candidate: int,
-    rounds: int = 1,
-    num_selected: int = 1,
-    later_rounds: Array | None = None,
-) -> OracleResult:
-    """Measure C candidates with C * pulls_per_candidate pulls in all, and pick the best.
-
-    evaluate(key, indices [F], num) -> (returns [F, n], environment steps []), with `num` a static number of pulls
-    (opponents, say) per candidate and n any fixed multiple of it; score(key, stats) -> [C]. Later rounds are scanned:
-    `evaluate` is traced once, or twice if rounds > 1.
-
-    One round: equal pulls, as printed. More: every candidate first gets pulls_per_candidate // rounds (and the
-    remainder); each later round shares as much among the F = max(1, C // 4) candidates that score highest, up to F - 1
-    pulls being lost to rounding. Picked are the candidates pulled most often, the highest score first: after equal
-    pulls that is the argmax of eq:ucb-jac, and after unequal ones the bonus of a candidate that was hardly measured
-    does not win it a place. C = 0 is legal and picks nothing. later_rounds: a traced number of them instead of
-    rounds - 1, each as large. key: consumed.
-    """
-    if not 1 <= rounds <= pulls_per_candidate:
-        raise ValueError(
-            f"run_oracle got rounds={rounds} and pulls_per_candidate={pulls_per_candidate}; "
-            "expected 1 <= rounds <= pulls_per_candidate. Take fewer rounds or more pulls."
-        )
-    stats = Pulls.empty(num_candidates)
-    if num_candidates == 0:
-        return OracleResult(stats, stats.mean, jnp.zeros(0, dtype=jnp.int32), jnp.int32(0))
-    key, key_first, key_last = jax.random.split(key, 3)
-    share = pulls_per_candidate // rounds
-    everyone = jnp.arange(num_candidates)
-    returns, env_steps = evaluate(key_first, everyone, pulls_per_candidate - (rounds - 1) * share)
-    stats = stats.add(everyone, returns)
-
-    num_favoured = max(1, num_candidates // 4)
-    pulls_each = num_candidates * share // num_favoured
-
-    def adaptive_round(carry: tuple[Pulls, Array], _: None) -> tuple[tuple[Pulls, Array], Array]:
-        stats, key = carry
-        key, key_score, key_evaluate = jax.random.split(key, 3)
-        favoured = jax.lax.top_k(score(key_score, stats), num_favoured)[1]
-        returns, steps = evaluate(key_evaluate, favoured, pulls_each)
-        return (stats.add(favoured, returns), key), steps
-
-    def one_more(_: Array, loop: tuple[tuple[Pulls, Array], Array]) -> tuple[tuple[Pulls, Array], Array]:
-        carry, steps = adaptive_round(loop[0], None)
-        return carry, loop[1] + steps
-
-    if later_rounds is not None:
-        (stats, _), env_steps = jax.lax.fori_loop(0, later_rounds, one_more, ((stats, key), env_steps))
-    elif rounds > 1:
-        (stats, _), steps = jax.lax.scan(adaptive_round, (stats, key), length=rounds - 1)
-        env_steps = env_steps + steps.sum()
-    scores = score(key_last, stats)
-    chex.assert_shape(scores, (num_candidates,))
-    order = jnp.lexsort((-scores, -stats.count))
-    return OracleResult(stats, scores, order[:num_selected].astype(jnp.int32), env_steps)
+    return _penalize(_ALTERNATIVES[name](key, stats, t), **penalty)
 
 
 # --- a bandit for its own sake

@@ -148,12 +148,12 @@ def sizes(game: Game, config: GemsConfig) -> Sizes:
 
 @functools.lru_cache(maxsize=256)
 def _sizes(game: Any, config: Any) -> Sizes:
-    from gems_jax.gems.step import init_gems, networks, population_of
+    from gems_jax.gems.step import gems_networks, init_gems, population_of
     from gems_jax.policies.population import materialise
     from gems_jax.profiling.flops import flops
 
     key = jax.random.key(0)
-    nets = networks(game, config)
+    nets = gems_networks(game, config)
     state = jax.eval_shape(lambda k: init_gems(k, game, config), key)
     policies = jax.eval_shape(lambda s: materialise(population_of(s, game, config), config.capacity), state)
     place = jax.eval_shape(game.init, key)

@@ -13,7 +13,7 @@ import numpy as np
 
 from gems_jax.accelerator.compile import program
 from gems_jax.config import GemsConfig
-from gems_jax.gems.meta_game import solve_meta_game
+from gems_jax.gems.meta_game import update_meta_strategy
 from gems_jax.gems.oracle import expand
 from gems_jax.gems.response import respond
 from gems_jax.gems.state import GemsState, population_of
@@ -45,7 +45,7 @@ def phase_programs(game: Game, config: GemsConfig) -> dict[str, Callable[..., An
     def meta(state: GemsState, key: Array, before: None, steps: int | Array | None = None) -> Any:
         del before
         opponents = materialise(population_of(state, game, config), config.capacity)
-        return solve_meta_game(key, state, opponents, game, config, steps)
+        return update_meta_strategy(key, state, opponents, game, config, steps)
 
     def oracle(state: GemsState, key: Array, before: Any) -> Any:
         frozen = population_of(state, game, config)
@@ -53,7 +53,7 @@ def phase_programs(game: Game, config: GemsConfig) -> dict[str, Callable[..., An
 
     def training(state: GemsState, key: Array, before: Any, steps: int | Array | None = None) -> Any:
         opponents = materialise(population_of(state, game, config), config.capacity)
-        return respond(key, state, before, opponents, game, config, steps)
+        return respond(key, state, before.anchor_set, opponents, game, config, steps)
 
     return {META: meta, ORACLE: oracle, TRAINING: training}
 

@@ -1,0 +1,194 @@
+"""The oracle's candidates: a pool of latent codes, episodes that measure them, and the choice (sec:bandit-oracle)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import chex
+import jax
+import jax.numpy as jnp
+from jax.typing import ArrayLike
+
+from gems_jax.config import GemsConfig
+from gems_jax.meta.bandit import Pulls
+from gems_jax.types import Array, Struct
+
+
+class CandidatePool(NamedTuple):
+    """Candidates of one population: fresh codes, then with `pool_anchors` the anchors [K] themselves."""
+
+    codes: Array  # [C, D]
+    parent: Array  # [C] int32, slot a candidate was mutated from or is the anchor of, -1 for random ones
+    valid: Array  # [C] bool, False for slots without an anchor
+    num_fresh: int  # candidates that are not anchors yet
+
+
+def propose_candidates(
+    key: Array, anchors: Array, log_sigma: Array, active: Array, config: GemsConfig
+) -> CandidatePool:
+    """Proposes the candidate pool Lambda_t of one population as the config says.
+
+    Args:
+      key: typed PRNG key; consumed.
+      anchors: [K, D].
+      log_sigma: logarithms of the mixture, [K].
+      active: which slots hold an anchor, [K].
+      config: settings.
+
+    Returns:
+      The pool, which is empty where the config asks for no candidates.
+    """
+    codes, parent = propose(
+        key,
+        anchors,
+        log_sigma,
+        active,
+        num_mutations=config.mutations,
+        num_random=config.randoms,
+        mutation_scale=config.mutation_scale,
+        top_anchors=config.top_anchors,
+    )
+    fresh = len(codes)
+    if not config.pool_anchors:
+        return CandidatePool(codes, parent, jnp.ones(fresh, bool), fresh)
+    # Empty slots repeat an anchor, so that every row of the pool is a candidate that could be played.
+    held = jnp.where(active[:, None], anchors, anchors[jnp.argmax(active)][None])
+    return CandidatePool(
+        codes=jnp.concatenate([codes, held]),
+        parent=jnp.concatenate([parent, jnp.arange(config.capacity, dtype=jnp.int32)]),
+        valid=jnp.concatenate([jnp.ones(fresh, bool), active]),
+        num_fresh=fresh,
+    )
+
+
+def propose(
+    key: Array,
+    anchors: Array,
+    log_sigma: Array,
+    active: Array,
+    *,
+    num_mutations: int,
+    num_random: int,
+    mutation_scale: ArrayLike,
+    top_anchors: int,
+) -> tuple[Array, Array]:
+    """Proposes codes for one population: mutations of the heaviest anchors, then draws from N(0, I).
+
+    The `top_anchors` heaviest active anchors (fewer if fewer are active) take turns as parents; a mutation adds
+    N(0, mutation_scale^2) to each coordinate.
+
+    Args:
+      key: typed PRNG key; consumed.
+      anchors: [K, D].
+      log_sigma: logarithms of the mixture, [K].
+      active: which slots hold an anchor, [K].
+      num_mutations: static, may be 0.
+      num_random: static, may be 0.
+      mutation_scale: standard deviation of a mutation.
+      top_anchors: number of parents.
+
+    Returns:
+      Codes [C, D] with C = num_mutations + num_random, and their parents [C] int32, a slot or -1.
+    """
+    chex.assert_rank([anchors, log_sigma, active], [2, 1, 1])
+    chex.assert_equal_shape_prefix([anchors, log_sigma, active], 1)
+    if min(num_mutations, num_random) < 0 or top_anchors < 1:
+        raise ValueError(
+            f"propose got num_mutations={num_mutations}, num_random={num_random}, top_anchors={top_anchors}; "
+            "expected the first two at least 0 and the last at least 1."
+        )
+    slots, latent = anchors.shape
+    # An active anchor without mass still ranks before every inactive slot.
+    weight = jnp.where(active, jnp.maximum(log_sigma, jnp.finfo(jnp.float32).min), -jnp.inf)
+    _, heaviest = jax.lax.top_k(weight, min(top_anchors, slots))
+    num_parents = jnp.clip(jnp.sum(active), 1, heaviest.shape[0])
+    parent = heaviest[jnp.arange(num_mutations) % num_parents].astype(jnp.int32)
+    key_mutation, key_random = jax.random.split(key)
+    mutated = anchors[parent] + mutation_scale * jax.random.normal(key_mutation, (num_mutations, latent))
+    fresh = jax.random.normal(key_random, (num_random, latent))
+    no_parent = jnp.full(num_random, -1, dtype=jnp.int32)
+    return jnp.concatenate([mutated, fresh]), jnp.concatenate([parent, no_parent])
+
+
+class OracleResult(Struct):
+    """Measurements of C candidates, and the choice among them."""
+
+    stats: Pulls
+    scores: Array  # [C], the index after the last round
+    selected: Array  # [min(num_selected, C)] int32, best first
+    env_steps: Array  # [] int32, what the pulls cost
+
+    @property
+    def episodes(self) -> Array:
+        """Number of measured returns, [] int32."""
+        return self.stats.count.sum()
+
+
+def run_oracle(
+    key: Array,
+    evaluate: Callable[[Array, Array, int], tuple[Array, Array]],
+    num_candidates: int,
+    *,
+    score: Callable[[Array, Pulls], Array],
+    pulls_per_candidate: int,
+    rounds: int = 1,
+    num_selected: int = 1,
+    later_rounds: Array | None = None,
+) -> OracleResult:
+    """Measures C candidates with C * pulls_per_candidate pulls in all, and picks the best.
+
+    One round: equal pulls, as printed. More: every candidate first gets pulls_per_candidate // rounds (and the
+    remainder); each later round divides as many pulls among the F = max(1, C // 4) candidates that score highest, up to
+    F - 1 pulls being lost to rounding. Picked are the candidates pulled most often, the highest score first: after
+    equal pulls that is the argmax of the score, and after unequal ones the bonus of a candidate that was hardly
+    measured does not win.
+
+    Args:
+      key: typed PRNG key; consumed.
+      evaluate: (key, indices [F], num) -> (returns [F, n], environment steps []), with `num` a static number of pulls
+        (opponents, say) per candidate and n any fixed multiple of it. Traced once, or twice if rounds > 1.
+      num_candidates: C. 0 is legal and picks nothing.
+      score: (key, stats) -> [C].
+      pulls_per_candidate: mean number of pulls.
+      rounds: static number of rounds.
+      num_selected: candidates to pick.
+      later_rounds: a traced number of later rounds instead of rounds - 1, each as large.
+
+    Returns:
+      Statistics, scores after the last round, the picked candidates and the environment steps of all pulls.
+
+    Raises:
+      ValueError: if there are more rounds than pulls.
+    """
+    if not 1 <= rounds <= pulls_per_candidate:
+        raise ValueError(
+            f"run_oracle got rounds={rounds} and pulls_per_candidate={pulls_per_candidate}; "
+            "expected 1 <= rounds <= pulls_per_candidate. Take fewer rounds or more pulls."
+        )
+    stats = Pulls.empty(num_candidates)
+    if num_candidates == 0:
+        return OracleResult(stats, stats.mean, jnp.zeros(0, dtype=jnp.int32), jnp.int32(0))
+    key, key_first, key_last = jax.random.split(key, 3)
+    share = pulls_per_candidate // rounds
+    everyone = jnp.arange(num_candidates)
+    returns, env_steps = evaluate(key_first, everyone, pulls_per_candidate - (rounds - 1) * share)
+    stats = stats.add(everyone, returns)
+
+    num_favoured = max(1, num_candidates // 4)
+    pulls_each = num_candidates * share // num_favoured
+
+    def adaptive_round(_: Array, carry: tuple[Pulls, Array, Array]) -> tuple[Pulls, Array, Array]:
+        stats, key, env_steps = carry
+        key, key_score, key_evaluate = jax.random.split(key, 3)
+        favoured = jax.lax.top_k(score(key_score, stats), num_favoured)[1]
+        returns, steps = evaluate(key_evaluate, favoured, pulls_each)
+        return stats.add(favoured, returns), key, env_steps + steps
+
+    count = rounds - 1 if later_rounds is None else later_rounds
+    if later_rounds is not None or rounds > 1:
+        stats, _, env_steps = jax.lax.fori_loop(0, count, adaptive_round, (stats, key, env_steps))
+    scores = score(key_last, stats)
+    chex.assert_shape(scores, (num_candidates,))
+    order = jnp.lexsort((-scores, -stats.count))
+    return OracleResult(stats, scores, order[:num_selected].astype(jnp.int32), env_steps)
