@@ -33,9 +33,9 @@ from gems_jax.extensive.infosets import tables_of
 from gems_jax.extensive.values import GameTree, build_tree
 from gems_jax.meta import regret_matching_plus
 from gems_jax.profiling.phase_times import all_active
-from gems_jax.psro.payoffs import exact_payoffs, meta_game, solve_meta_game
+from gems_jax.psro.base import new_store
+from gems_jax.psro.payoffs import exact_payoffs, meta_game, solve_payoffs
 from gems_jax.psro.psro import PsroConfig
-from gems_jax.psro.store import new_store
 from gems_jax.runner.machine import memory_bytes
 from gems_jax.types import Array, nbytes
 
@@ -117,13 +117,13 @@ def psro_of(policies: int) -> Explicit:
     profile = solver.profile(dataclasses.replace(start, store=store))
     tables = tables_of(game, profile.population)
     table = dataclasses.replace(start.table, values=sampled_table(build_tree(game), tables, jax.random.key(4)))
-    sigma, _ = solve_meta_game(game, "nash", table, store.active, TOLERANCE)
+    sigma, _ = solve_payoffs(game, "nash", table, store.active, TOLERANCE)
     state = dataclasses.replace(
         start, store=store, table=table, sigma=sigma, sigma_average=sigma, step=jnp.int32(policies - 2)
     )
     step = partial(solver.step, state, jax.random.key(5))
     after, _ = step()
-    solve = partial(solve_meta_game, game, "nash", after.table, after.store.active, TOLERANCE, sigma)
+    solve = partial(solve_payoffs, game, "nash", after.table, after.store.active, TOLERANCE, sigma)
     payoffs, active = meta_game(game, after.table, after.store.active)
     solved = jax.jit(regret_matching_plus)(payoffs, active, tolerance=TOLERANCE, start=sigma)
     return Explicit(step, solve, int(solved.steps), nbytes(state))

@@ -20,8 +20,7 @@ from gems_jax.psro.jpsro import JpsroConfig, NeuplJpsroConfig, jpsro_solver
 from gems_jax.psro.neupl import SIMPLEX_NEUPL, NeuplConfig, neupl_solver
 from gems_jax.psro.p2sro import P2sroConfig, p2sro_solver
 from gems_jax.psro.psro import A_PSRO, ALPHA_PSRO, DOUBLE_ORACLE, FUSION_PSRO, PsroConfig, psro_solver
-from gems_jax.psro.random_play import RandomConfig, random_solver
-from gems_jax.psro.self_play import MMD, NASH_PG, SELF_PLAY, self_play_solver
+from gems_jax.psro.self_play import MMD, NASH_PG, SELF_PLAY, RandomConfig, random_solver, self_play_solver
 from gems_jax.psro.sp_psro import SP_PSRO, sp_psro_solver
 from gems_jax.psro.xdo import EDO, PDO, XDO, xdo_solver
 from gems_jax.types import Game, Solver, did_you_mean

@@ -86,7 +86,7 @@ def test_what_is_reported_is_the_least_that_the_populations_allow():
     assert float(others.min()) >= best - 1e-6
 
 
-def test_one_population_for_both_players():
+def test_merge_populations_for_both_players():
     values, state, _ = curve(make_game("kuhn_poker", shared=True), "apsro", iterations=6)
     assert non_increasing(values) and values[-1] < 0.2 and state.sigma.shape[0] == 1
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from gems_jax.learning.batches import Experience, Learner
 from gems_jax.policies.population import StackedPolicies
-from gems_jax.psro.diversity import difference, sameness
+from gems_jax.psro.ppo import difference, sameness
 from gems_jax.types import PolicyOutput
 
 

@@ -8,8 +8,14 @@ import pytest
 from gems_jax import make_game, make_solver, nash_conv
 from gems_jax.extensive.infosets import infoset_policy, tabular_policies
 from gems_jax.policies.population import StackedPolicies
-from gems_jax.psro.joint import JointPlay, draw_profiles, exact_joint_oracle, own_marginals
-from gems_jax.psro.jpsro import JpsroConfig, NeuplJpsroConfig
+from gems_jax.psro.jpsro import (
+    JointPlay,
+    JpsroConfig,
+    NeuplJpsroConfig,
+    draw_profiles,
+    exact_joint_oracle,
+    own_marginals,
+)
 
 
 def curve(game, config, iterations, method="jpsro"):

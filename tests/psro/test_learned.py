@@ -8,8 +8,8 @@ import pytest
 from gems_jax import make_game, make_solver, nash_conv
 from gems_jax.extensive.infosets import tables_of
 from gems_jax.extensive.values import build_tree, uniform_table, values_against
-from gems_jax.psro.advantage import worst_cases
-from gems_jax.psro.self_play import remembered
+from gems_jax.psro.oracle_variants import worst_cases
+from gems_jax.psro.self_play import sample_past
 from gems_jax.psro.settings import Learning, learning_of
 from gems_jax.solvers import DEFAULTS
 
@@ -110,7 +110,7 @@ def test_every_past_policy_is_equally_likely_to_be_kept():
     def kept(key):
         past = jnp.zeros((1, 2))
         for step, k in enumerate(jax.random.split(key, 4)):
-            past = remembered(k, past, jnp.array([step + 1.0]), jnp.int32(step))
+            past = sample_past(k, past, jnp.array([step + 1.0]), jnp.int32(step))
         return past[0]
 
     found = jax.jit(jax.vmap(kept))(jax.random.split(jax.random.key(0), 4000))

@@ -12,14 +12,13 @@ from gems_jax.psro.conditional import (
     average_rounds,
     fourier_features,
     new_row_student,
-    random_rows,
+    randomize_rows,
     row_networks,
     shrink_rows,
     train_rows,
 )
-from gems_jax.psro.neupl import NeuplConfig, forget, keep_mixtures, train_slots
+from gems_jax.psro.neupl import NeuplConfig, OnePopulation, forget, keep_mixtures, merge_populations, train_slots
 from gems_jax.psro.settings import Learning, learning_of
-from gems_jax.psro.symmetric import OnePopulation, one_population
 
 KUHN, RPS = make_game("kuhn_poker"), make_game("rock_paper_scissors")
 
@@ -50,7 +49,7 @@ def test_rock_paper_scissors(sharpness):
 
 def test_equal_rows_are_equal_policies():
     """Slots 1 and 2 train against the same mixture from different policies, and end as one."""
-    tree = build_tree(one_population(RPS))
+    tree = build_tree(merge_populations(RPS))
     graph = jnp.array([[0.0, 0, 0, 0], [1, 0, 0, 0], [1, 0, 0, 0], [0, 1, 0, 0]])
     slots = jnp.stack([jnp.eye(3)[a] for a in (0, 0, 2, 1)])[:, None].repeat(2, axis=1)
     once = train_slots(tree, slots, graph, jnp.float32(0.2), 1)
@@ -93,12 +92,12 @@ def test_other_graphs(graph, expected):
     np.testing.assert_allclose(state.graph, expected, atol=1e-6)
 
 
-def test_one_population_of_any_game():
-    game = one_population(KUHN)
-    assert isinstance(game, OnePopulation) and game == one_population(KUHN) and hash(game) == hash(one_population(KUHN))
+def test_merge_populations_of_any_game():
+    game, again = merge_populations(KUHN), merge_populations(KUHN)
+    assert isinstance(game, OnePopulation) and game == again and hash(game) == hash(again)
     assert game.population_of_player == (0, 0) and game.num_actions == 2 and game.zero_sum
     shared = make_game("kuhn_poker", shared=True)
-    assert one_population(shared) is shared
+    assert merge_populations(shared) is shared
     solver = make_solver("neupl", shared, NeuplConfig(slots=2, updates=1))
     state, _ = solver.step(solver.init(jax.random.key(0)), jax.random.key(1))
     assert solver.profile(state).sigma.shape == (1, 2)
@@ -161,7 +160,7 @@ def test_mixtures_change_only_where_a_slot_gains():
 
 def test_shrinking_moves_every_row_towards_the_base():
     """Uniform tables are the base: logits halve, and what the slots play, the average, is left alone."""
-    game = one_population(RPS)
+    game = merge_populations(RPS)
     learning = learning_of(Learning(critic_hidden=(4,)), game)
     nets = row_networks(game, learning, 3, (), 16, 0.2, 0.9)
     learner = new_row_student(jax.random.key(0), nets, learning, 1.0)
@@ -176,10 +175,10 @@ def test_shrinking_moves_every_row_towards_the_base():
 # --- any mixture (Simplex-NeuPL)
 
 
-def test_random_rows():
+def test_randomize_rows():
     """Half of the rows are mixtures of the basis, all of them alike likely; the others stay."""
     rows = jnp.broadcast_to(jnp.array([0.0, 0.0, 1.0]), (2000, 3))
-    drawn = np.asarray(random_rows(jax.random.key(0), rows, jnp.array([True, True, False]), 0.5))
+    drawn = np.asarray(randomize_rows(jax.random.key(0), rows, jnp.array([True, True, False]), 0.5))
     changed = drawn[:, 2] < 0.5
     np.testing.assert_allclose(drawn.sum(axis=1), 1.0, atol=1e-6)
     assert abs(changed.mean() - 0.5) < 5 * 0.5 / 2000**0.5 and (drawn[changed, 2] == 0).all()
@@ -189,7 +188,7 @@ def test_random_rows():
 
 def test_replies_to_any_mixture_of_rock_paper_scissors():
     """One network, trained on random mixtures of the three: its likeliest action is the best one to each of these."""
-    game = one_population(RPS)
+    game = merge_populations(RPS)
     # From 64 opponents a round 2 to 4 of 10 seeds take a second-best action somewhere; from 256 none does.
     learning = learning_of(Learning(opponents=256, critic_hidden=(4,), learning_rate=0.01), game)
     nets = row_networks(game, learning, 3, (32,))

@@ -15,7 +15,7 @@ from gems_jax.psro.payoffs import (
     meta_game,
     new_profiles,
     new_table,
-    solve_meta_game,
+    solve_payoffs,
     widen_table,
 )
 from gems_jax.types import Struct, static_field
@@ -102,7 +102,7 @@ def test_two_players_that_share_a_population_play_a_symmetric_game():
     one, other = (by_hand(SHARED, tables, (0, 0), [pair])[0, 0] for pair in ((0, 1), (1, 0)))
     np.testing.assert_allclose(payoffs[0, 0, 1], (one - other) / 2, atol=1e-6)
     for name in ("nash_lp", "alpha_rank"):
-        sigma, gap = solve_meta_game(SHARED, name, table, jnp.asarray(active))
+        sigma, gap = solve_payoffs(SHARED, name, table, jnp.asarray(active))
         assert sigma.shape == (1, 3)
         np.testing.assert_allclose(sigma.sum(), 1, atol=1e-6)
         assert name != "nash_lp" or float(gap) < 1e-6

@@ -8,8 +8,8 @@ import pytest
 from gems_jax import make_game, make_solver, nash_conv
 from gems_jax.evaluate.monitor import exact_monitor
 from gems_jax.extensive.values import build_tree, uniform_table
-from gems_jax.psro.advantage import advantage
-from gems_jax.psro.payoffs import solve_meta_game
+from gems_jax.psro.oracle_variants import advantage
+from gems_jax.psro.payoffs import solve_payoffs
 from gems_jax.psro.psro import ALPHA_PSRO, DOUBLE_ORACLE, PsroConfig, psro_solver
 from gems_jax.psro.responses import exact_oracle
 from gems_jax.runner.driver import run
@@ -43,7 +43,7 @@ def test_double_oracle_solves_kuhn(ties, seed):
     np.testing.assert_allclose(value, -1 / 18, atol=1e-6)
 
 
-def test_double_oracle_with_one_population():
+def test_double_oracle_with_merge_populations():
     """Both players draw from one population: within 15 iterations by any ties."""
     values, state, _ = curve(SHARED, "double_oracle", iterations=15)
     assert values[-1] < 1e-6 and state.sigma.shape[0] == 1
@@ -70,9 +70,9 @@ def test_alpha_psro():
     """Its mixtures are alpha-Rank's marginals, which stay off the equilibrium though the population holds one."""
     values, state, rows = curve(KUHN, "alpha_psro", iterations=14)
     assert 1e-3 < values[-1] < 0.2
-    sigma, _ = solve_meta_game(KUHN, "alpha_rank", state.table, state.store.active)
+    sigma, _ = solve_payoffs(KUHN, "alpha_rank", state.table, state.store.active)
     np.testing.assert_allclose(state.sigma, sigma, atol=1e-6)
-    nash, gap = solve_meta_game(KUHN, "nash_lp", state.table, state.store.active)
+    nash, gap = solve_payoffs(KUHN, "nash_lp", state.table, state.store.active)
     assert float(gap) < 1e-5 < float(rows[-1].restricted_gap)
     solver = psro_solver(KUHN, ALPHA_PSRO)
     assert float(nash_conv(KUHN, solver.profile(state.replace(sigma=nash)))) < 0.06

@@ -7,7 +7,7 @@ import pytest
 
 from gems_jax import make_game, make_solver, nash_conv
 from gems_jax.learning.tabular import Tally
-from gems_jax.psro.ppo import networks
+from gems_jax.psro.ppo import student_networks
 from gems_jax.psro.self_play import anneal, joint_learner, magnet_penalty, move_magnet, practise
 from gems_jax.psro.settings import learning_of
 from gems_jax.solvers import DEFAULTS
@@ -62,7 +62,7 @@ def played_tally():
 
 def test_the_pull_by_hand():
     """Policy (1/2, 1/4, 1/4) in three of four decisions, uniform in one, against uniform play."""
-    learner = joint_learner(networks(BIASED, learning_of(SMALL, BIASED)))
+    learner = joint_learner(student_networks(BIASED, learning_of(SMALL, BIASED)))
     logits = jnp.log(jnp.array([[[0.5, 0.25, 0.25], [1.0, 1.0, 1.0]]] * 2))
     params, batches = {"policy": logits}, [played_tally()]
     divergence = 0.75 * (np.log(3) - 1.5 * np.log(2))

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from gems_jax.psro.store import append, new_store, room, widen
+from gems_jax.psro.base import append, new_store, room, widen
 from gems_jax.types import nbytes
 
 

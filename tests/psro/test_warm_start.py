@@ -5,8 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from gems_jax.policies.networks import MlpPolicy
+from gems_jax.psro.oracle_variants import STARTS, fuse_parameters, newest_slot, single_opponent
 from gems_jax.psro.responses import Mixture, Oracle, Response
-from gems_jax.psro.warm_start import STARTS, fused, newest, single_opponent
 from gems_jax.types import Array
 
 
@@ -35,7 +35,7 @@ def test_weights_by_hand():
 
 def test_fusion_of_a_point_mass_is_a_copy():
     params = {"kernel": jax.random.normal(jax.random.key(0), (2, 3, 4, 5)), "bias": jnp.arange(6.0).reshape(2, 3)}
-    copy = fused(params, jnp.array([[0.0, 1, 0], [0, 0, 1]]))
+    copy = fuse_parameters(params, jnp.array([[0.0, 1, 0], [0, 0, 1]]))
     np.testing.assert_array_equal(copy["kernel"], jnp.stack([params["kernel"][0, 1], params["kernel"][1, 2]]))
     np.testing.assert_array_equal(copy["bias"], [1.0, 5.0])
 
@@ -46,7 +46,7 @@ def test_fused_logits_of_a_linear_network_are_weighted_logits():
     params = jax.tree.map(lambda leaf: leaf + jax.random.normal(jax.random.key(2), leaf.shape), params)
     seen, legal = jnp.array([1.0, -2.0, 0.5, 3.0]), jnp.ones(3, bool)
     each = jax.vmap(lambda one: network(one, seen, legal).logits)(jax.tree.map(lambda leaf: leaf[0], params))
-    one = jax.tree.map(lambda leaf: leaf[0], fused(params, weights))
+    one = jax.tree.map(lambda leaf: leaf[0], fuse_parameters(params, weights))
     np.testing.assert_allclose(network(one, seen, legal).logits, weights[0] @ each, rtol=1e-5)
 
 
@@ -61,4 +61,4 @@ def test_a_single_opponent():
     oracle = single_opponent(Oracle(None, None, None, respond))
     oracle.respond(jax.random.key(0), mixture_of([[0.5, 0.5, 0], [1, 0, 0]], 2))
     np.testing.assert_array_equal(met[0], [[0, 1, 0], [0, 1, 0]])
-    np.testing.assert_array_equal(newest(jnp.array([[True, False]])), [[1, 0]])
+    np.testing.assert_array_equal(newest_slot(jnp.array([[True, False]])), [[1, 0]])

@@ -78,7 +78,7 @@ def draw_opponents(key: Array, game: Game, log_sigma: Array, shape: tuple[int, .
     """Slots [*shape, players], each player's drawn from its population's sigma [P, K]. key: consumed.
 
     A joint distribution over profiles, log_sigma [K], gives everybody the same slot: populations that hold a profile's
-    policies in one slot (psro/joint.py) then play profiles.
+    policies in one slot (psro/jpsro.py) then play profiles.
 
     Stratified draws are systematic along the last axis of `shape`: every slot comes up as often as its mass says, to
     within one, each draw keeps the marginal sigma, and a random order keeps the players' draws independent.

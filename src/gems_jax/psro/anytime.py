@@ -28,29 +28,34 @@ from typing import Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from gems_jax.config import ABOVE_ZERO, OPEN_SHARE, choice, real, size
 from gems_jax.extensive.infosets import tables_of
 from gems_jax.extensive.restricted import inner_gap, no_regret, opponent_sums, plan_table, restricted_equilibrium
 from gems_jax.extensive.values import GameTree, build_tree
 from gems_jax.policies.population import StackedPolicies
-from gems_jax.psro.budget import Pace, new_pace, rounds_of, settle
+from gems_jax.psro.base import (
+    Cost,
+    Iteration,
+    PsroState,
+    Store,
+    append,
+    ensure_capacity,
+    family_solver,
+    new_state,
+    new_store,
+    stack_slots,
+)
 from gems_jax.psro.contest import (
     ContestSettings,
     Weights,
-    anneal_learning,
-    annealing,
-    carry_weights,
     contest,
+    continue_contest,
     initial_weights,
 )
-from gems_jax.psro.cost import Cost, ExplicitMetrics, explicit_metrics
-from gems_jax.psro.ppo import ppo_oracle, training_cost
-from gems_jax.psro.responses import Mixture, Oracle, exact, exact_oracle, policy_params
-from gems_jax.psro.settings import learning_of
-from gems_jax.psro.store import Store, append, chosen_mixture, new_store, pad_slots, room, running_mean, widen
-from gems_jax.types import Array, Game, Profile, PyTree, Solver, Struct, nbytes, num_players, num_populations
+from gems_jax.psro.ppo import make_oracle, training_cost
+from gems_jax.psro.responses import Mixture, Oracle, policy_params
+from gems_jax.types import Array, Game, Profile, PyTree, Solver, require_two_player_zero_sum
 
 
 class AnytimeConfig(ContestSettings):
@@ -76,14 +81,12 @@ APSRO = AnytimeConfig(inherit=True, entropy_weight=0.02, retained=0.93)
 EPSRO = APSRO.replace(newcomer="unrestricted", inner="mwu", weight_step=8.0)
 
 
-class AnytimeState(Struct):
+class AnytimeState(PsroState):
+    """Stored policies, and the two sides of the last meta-games."""
+
     store: Store
-    sigma: Array  # [P, K]
-    sigma_average: Array  # [P, K], over the iterations so far
     learner: PyTree  # [P, ...], the unrestricted strategies of the last meta-games
     weights: Weights | tuple[()]  # [P, K], of the last meta-games; () in the exact form
-    pace: Pace
-    step: Array  # [] int32
 
 
 @partial(jax.jit, static_argnames=("population", "rule", "num_steps"))
@@ -138,18 +141,14 @@ def solve_exactly(game: Game, config: AnytimeConfig) -> Solve:
 
 def solve_by_learning(game: Game, config: AnytimeConfig, oracle: Oracle) -> Solve:
     """Inner games by episodes; learners are fresh ones in every iteration, or the last ones."""
-    learning = learning_of(config, game)
 
     def solve(key: Array, policies: StackedPolicies, active: Array, state: AnytimeState, rounds: int) -> Inner:
         key_first, key_play = jax.random.split(key)
         start = state.learner if config.inherit else oracle.first(key_first)
-        factor = annealing(config, int(state.step))
-        assert isinstance(state.weights, Weights)
-        weights = carry_weights(state.weights, active, config.warm_start, config.retained)
+        learning, step_size, weights = continue_contest(game, config, state.weights, active, int(state.step))
         student, weights, metrics = contest(
-            key_play, game, anneal_learning(learning, factor), jnp.int32(rounds), policies, active, start,
-            config.weight_step * factor, config.floor, weights,
-        )  # fmt: skip
+            key_play, game, learning, jnp.int32(rounds), policies, active, start, step_size, config.floor, weights
+        )
         return Inner(weights.average, student, 0.0, training_cost(learning, metrics, rounds), weights)
 
     return solve
@@ -157,57 +156,41 @@ def solve_by_learning(game: Game, config: AnytimeConfig, oracle: Oracle) -> Solv
 
 def anytime_solver(game: Game, config: AnytimeConfig) -> Solver:
     """APSRO or EPSRO. Its step runs in Python."""
-    if num_players(game) != 2 or not game.zero_sum:
-        raise ValueError(f"anytime methods are for two-player zero-sum games: {game.name!r} is not one; use psro")
+    require_two_player_zero_sum(game, "anytime PSRO")
     config = config.for_game(game)
-    if config.oracle == "exact":
-        oracle, solve = exact(game, exact_oracle(game, config.ties)), solve_exactly(game, config)
-    else:
-        oracle = ppo_oracle(game, learning_of(config, game))
-        solve = solve_by_learning(game, config, oracle)
-    everyone, responds = np.ones(num_populations(game), bool), config.newcomer == "response"
+    oracle = make_oracle(game, config, ties=config.ties)
+    solve = solve_exactly(game, config) if config.oracle == "exact" else solve_by_learning(game, config, oracle)
 
-    def policies(store: Store) -> StackedPolicies:
-        return StackedPolicies(store.params, oracle.network)
-
-    def init(key: Array) -> AnytimeState:
+    def first(key: Array) -> AnytimeState:
         learner = oracle.first(key)
-        store = new_store(jax.tree.map(lambda leaf: leaf[:, None], oracle.policy(learner)), config.capacity)
-        sigma = store.active.astype(jnp.float32)
+        store = new_store(stack_slots(oracle.policy(learner)), config.capacity)
         weights = () if config.oracle == "exact" else initial_weights(store.active)
-        return AnytimeState(store, sigma, sigma, learner, weights, new_pace(game, config), jnp.int32(0))
+        sigma = store.active.astype(jnp.float32)
+        return new_state(AnytimeState, game, config, sigma, store=store, learner=learner, weights=weights)
 
-    def step(state: AnytimeState, key: Array) -> tuple[AnytimeState, ExplicitMetrics]:
+    def iterate(state: AnytimeState, key: Array, rounds: int) -> tuple[AnytimeState, Iteration]:
         key_respond, key_solve = jax.random.split(key)
-        before, rounds = int(state.step), int(rounds_of(state.pace, config))
-        if responds or before == 0:
+        if config.newcomer == "response" or int(state.step) == 0:
             spent = max(round(rounds * float(config.response_fraction)), 1)
-            mixture = Mixture(policies(state.store), state.store.active, state.sigma)
+            mixture = Mixture(oracle.population(state.store.params), state.store.active, state.sigma)
             response = oracle.respond(key_respond, mixture, state.learner, rounds=spent)
             newcomers, cost = response.params, response.cost
         else:
             newcomers, cost, spent = oracle.policy(state.learner), Cost(), 0
         left = max(rounds - spent, 1)
-        wide = _widened(state, room(state.store))
-        store, _ = append(wide.store, newcomers, everyone)
-        inner = solve(key_solve, policies(store), store.active, state, left)
-        average, cost = running_mean(wide.sigma_average, inner.sigma, before), cost.plus(inner.cost)
-        metrics = explicit_metrics(
-            cost,
+        store, _ = append(ensure_capacity(state.store), newcomers)
+        inner = solve(key_solve, oracle.population(store.params), store.active, state, left)
+        after = state.replace(store=store, sigma=inner.sigma, learner=inner.learner, weights=inner.weights)
+        return after, Iteration(
+            cost.plus(inner.cost),
+            spent + left,
             store.active,
-            parameter_bytes=nbytes((store.params, inner.learner)),
-            meta_bytes=nbytes((inner.sigma, average, store.active, inner.weights)),
-            restricted_gap=inner.gap,
+            parameters=(store.params, inner.learner),
+            meta=(inner.sigma, store.active, inner.weights),
+            gap=inner.gap,
         )
-        pace = settle(state.pace, config, spent + left, cost.training_steps, cost.env_steps)
-        return AnytimeState(store, inner.sigma, average, inner.learner, inner.weights, pace, state.step + 1), metrics
 
-    def profile(state: AnytimeState, which: str = "iterate") -> Profile:
-        return Profile(policies(state.store), chosen_mixture(which, state.sigma, state.sigma_average))
+    def profile(state: AnytimeState, sigma: Array) -> Profile:
+        return Profile(oracle.population(state.store.params), sigma)
 
-    return Solver(init, step, profile, jittable=False)
-
-
-def _widened(state: AnytimeState, capacity: int) -> AnytimeState:
-    sigma, average = (pad_slots(mixture, capacity, (1,)) for mixture in (state.sigma, state.sigma_average))
-    return state.replace(store=widen(state.store, capacity), sigma=sigma, sigma_average=average)
+    return family_solver(config, first, iterate, profile)

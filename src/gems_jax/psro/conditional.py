@@ -110,9 +110,29 @@ def average_rounds(mean: PyTree, theta: PyTree, rounds: Array, decay: float) -> 
     return jax.tree.map(lambda old, new: old + rate * (new - old), mean, theta)
 
 
-def random_rows(key: Array, rows: Array, basis: Array, share: Array | float) -> Array:
-    """The rows [n, N], each with probability `share` replaced by a uniform draw from the mixtures of the slots of
-    `basis` [N] bool. key: consumed."""
+class Rows(NamedTuple):
+    """The rows that a round of learning draws from."""
+
+    graph: Array  # [N, N]
+    trained: Array  # [N], how often each row is drawn, up to a factor
+    basis: Array | None = None  # [N] bool, slots of which a row may be any mixture; None: rows of the graph alone
+    random: Array | float = 0.0  # probability of such a row
+
+    def draw(self, key: Array, count: int) -> Array:
+        """Draws rows [count, N]. key: consumed."""
+        if self.basis is not None:
+            key, key_random = jax.random.split(key)
+        chosen = jax.random.choice(key, len(self.graph), (count,), p=self.trained / self.trained.sum())
+        if self.basis is None:
+            return self.graph[chosen]
+        return randomize_rows(key_random, self.graph[chosen], self.basis, self.random)
+
+
+def randomize_rows(key: Array, rows: Array, basis: Array, share: Array | float) -> Array:
+    """Replaces rows [n, N], each with probability `share`, by uniform draws from the mixtures of some slots.
+
+    basis: [N] bool, those slots. key: consumed.
+    """
     key_coin, key_draw = jax.random.split(key)
     draws = jax.random.exponential(key_draw, rows.shape) * basis[None]  # a Dirichlet of ones, but for their sum
     return jnp.where(
@@ -120,54 +140,44 @@ def random_rows(key: Array, rows: Array, basis: Array, share: Array | float) -> 
     )
 
 
-@compiled(static_argnames=("symmetric", "nets", "rows"))
+@compiled(static_argnames=("symmetric", "nets", "count"))
 def train_rows(
     key: Array,
     symmetric: Game,
     learning: Learning,
     rounds: Array,
     nets: RowNets,
-    rows: int,
+    count: int,
     learner: RowStudent,
     opponents: StackedPolicies,
-    graph: Array,
-    trained: Array,
-    anything: Array | float = 0.0,
-    basis: Array | None = None,
+    rows: Rows,
 ) -> tuple[RowStudent, TrainMetrics]:
-    """`rounds` rounds on `rows` rows of the graph [N, N] at a time, of those that are `trained` [N]. key: consumed.
-
-    With a `basis` [N] a share `anything` of the rows are any mixtures of its slots instead (`random_rows`).
-    """
+    """Trains the network for `rounds` rounds, each on `count` of the rows, against opponents [1, N]. key: consumed."""
     views = tuple(view(symmetric, player) for player in players_of(symmetric, 0))
     networks = Learner(
         policy=lambda params, row: nets.policy(params["policy"], row),
         value=lambda params, row, seen: nets.critic(params["critic"], seen, row),
         apply=opponents.apply,
     )
-    each = max(learning.opponents // rows, 1)
+    each = max(learning.opponents // count, 1)
     draw = partial(draw_opponents, game=views[0], shape=(each,), stratified=True)
 
     def experience(k: Array, params: PyTree, carry: PyTree) -> tuple[list[Experience], PyTree]:
         key_rows, *keys = jax.random.split(k, 1 + len(views))
-        if basis is not None:
-            key_rows, key_any = jax.random.split(key_rows)
-        played = graph[jax.random.choice(key_rows, len(graph), (rows,), p=trained / trained.sum())]
-        if basis is not None:
-            played = random_rows(key_any, played, basis, anything)
+        played = rows.draw(key_rows, count)
         batches = []
         for view_key, place in zip(keys, views, strict=True):
             key_draw, key_play = jax.random.split(view_key)
-            mixtures = jnp.log(played)[:, None]  # [rows, 1, N]
-            indices = jax.vmap(lambda q, sigma: draw(q, log_sigma=sigma))(jax.random.split(key_draw, rows), mixtures)
+            mixtures = jnp.log(played)[:, None]  # [count, 1, N]
+            indices = jax.vmap(lambda q, sigma: draw(q, log_sigma=sigma))(jax.random.split(key_draw, count), mixtures)
             batches.append(
                 collect_against(
                     key_play, place, networks, params, played, opponents, indices, episodes=learning.episodes,
                     discount=learning.discount, decay=learning.gae_lambda,
                 )
             )  # fmt: skip
-        mean, count = carry
-        return batches, (average_rounds(mean, params["policy"], count, nets.decay), count + 1.0)
+        mean, past = carry
+        return batches, (average_rounds(mean, params["policy"], past, nets.decay), past + 1.0)
 
     options = train_options(views[0], learning)
     if learning.policy == "tabular":  # tables have no features in common: a shared part would only drag rows along

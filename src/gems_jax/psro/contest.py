@@ -31,9 +31,9 @@ from gems_jax.learning.batches import Experience
 from gems_jax.learning.ppo import TrainMetrics
 from gems_jax.meta import simplex
 from gems_jax.policies.population import StackedPolicies
-from gems_jax.psro.ppo import NO_CODE, Student, networks, plain_learner, source_of, train_options
-from gems_jax.psro.settings import ExplicitSettings, Learning
-from gems_jax.psro.store import pad_slots
+from gems_jax.psro.base import pad_slots
+from gems_jax.psro.ppo import NO_CODE, Student, plain_learner, source_of, student_networks, train_options
+from gems_jax.psro.settings import ExplicitSettings, Learning, learning_of
 from gems_jax.rollout.views import View, each_population, rotate
 from gems_jax.types import Array, Game, PyTree, num_populations
 
@@ -135,6 +135,19 @@ def anneal_learning(learning: Learning, factor: float) -> Learning:
     return learning.replace(learning_rate=learning.learning_rate * factor)
 
 
+def continue_contest(
+    game: Game, config: ContestSettings, weights: Weights | tuple[()], active: Array, iteration: int
+) -> tuple[Learning, float, Weights]:
+    """Prepares the contests of an iteration: settings of the learners, step size of the weights, and the weights."""
+    assert isinstance(weights, Weights)
+    factor = annealing(config, iteration)
+    return (
+        anneal_learning(learning_of(config, game), factor),
+        config.weight_step * factor,
+        carry_weights(weights, active, config.warm_start, config.retained),
+    )
+
+
 @compiled(static_argnames=("game",))
 def contest(
     key: Array,
@@ -157,7 +170,7 @@ def contest(
 
     def one(views: tuple[View, ...], p: Array | int, own_key: Array) -> tuple[Student, Weights, TrainMetrics]:
         own = jax.tree.map(lambda leaf: leaf[p], student)
-        learner = plain_learner(networks(game, learning))
+        learner = plain_learner(student_networks(game, learning))
         held = rotate(active, p)[-1]  # the opponent's population comes last
         alike = simplex.masked_uniform(held)
         source = source_of(views, learner, learning.replace(segment=0), rotate(policies, p), jnp.log(rotate(active, p)))

@@ -9,6 +9,7 @@ average, weighed by how often each gets to a state; one that is told a policy's 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -23,13 +24,21 @@ from gems_jax.learning.ppo import Batch, Penalty, TrainMetrics, masked_mean, out
 from gems_jax.policies import distributions
 from gems_jax.policies.networks import Hypernetwork
 from gems_jax.policies.population import StackedPolicies
-from gems_jax.psro.cost import Cost
+from gems_jax.psro.base import Cost
 from gems_jax.psro.ppo import Student, train_options, training_cost
 from gems_jax.psro.settings import Learning
 from gems_jax.rollout.views import View, each_population, rotate
-from gems_jax.types import Array, Game, PyTree, num_populations
+from gems_jax.types import Array, Game, Profile, PyTree, num_populations
 
 _EPOCHS = 4  # passes over a round's decisions: they are labelled, and need no fresh ones as policy gradients do
+
+
+class Teachers(NamedTuple):
+    """Policies of all populations that a student imitates."""
+
+    policies: StackedPolicies  # [P, J, ...]
+    weights: Array  # [P, J], how often each is drawn
+    codes: Array  # [J, D], how the student is told which one to play; D = 0 for a plain student
 
 
 def nothing_earned(log_prob: Array, behaviour_log_prob: Array, advantage: Array, clip: ArrayLike) -> Array:
@@ -56,7 +65,7 @@ def divergence(teacher: Learner, pupil: Learner) -> Penalty:
     return penalty
 
 
-def policy_of(generator: Hypernetwork | None, params: PyTree, code: Array) -> PyTree:
+def pupil_policy(generator: Hypernetwork | None, params: PyTree, code: Array) -> PyTree:
     """The student's policy: what its generator makes of a code, or its parameters themselves."""
     return params if generator is None else without_sharing(generator(params, code))
 
@@ -78,44 +87,53 @@ def distil(
     game: Game,
     learning: Learning,
     rounds: Array,
-    teachers: StackedPolicies,
-    weights: Array,
-    codes: Array,
-    opponents: StackedPolicies,
-    sigma: Array,
+    teachers: Teachers,
+    opponents: Profile,
     student: Student,
     rate: ArrayLike,
     generator: Hypernetwork | None = None,
     groups: int = 4,
 ) -> tuple[Student, TrainMetrics]:
-    """`rounds` rounds of every population's student, `groups` policies at a time. key: consumed.
+    """Trains every population's student to act as its teachers do.
 
-    teachers [P, J, ...] are drawn with weights [P, J], no more at a time than the opponents that they share; codes
-    [J, D], D = 0 for a plain student; the others play sigma [P, K] over opponents [P, K, ...], or joint sigma [K] of
-    profiles.
+    Args:
+      key: typed PRNG key; consumed.
+      game: the game.
+      learning: settings without `auto`; `opponents` are shared out between the teachers of a round.
+      rounds: [] int32, rounds of episodes.
+      teachers: who is imitated.
+      opponents: what the others play, sigma [P, K], or sigma [K] of joint profiles.
+      student: networks and optimizers [P, ...].
+      rate: step size of Adam.
+      generator: makes the student's policy of a code; None for a plain student.
+      groups: teachers of one round, no more than `learning.opponents`.
+
+    Returns:
+      The student, and metrics [P].
     """
-    joint, groups = sigma.ndim == 1, min(groups, learning.opponents)
+    sigma, groups = opponents.sigma, min(groups, learning.opponents)
 
     def one(views: tuple[View, ...], p: Array | int, own_key: Array) -> tuple[Student, TrainMetrics]:
         own = jax.tree.map(lambda leaf: leaf[p], student)
-        mine: StackedPolicies = jax.tree.map(lambda leaf: leaf[p], teachers)
-        met, log_sigma = rotate(opponents, p), jnp.log(sigma if joint else rotate(sigma, p))
+        mine: StackedPolicies = jax.tree.map(lambda leaf: leaf[p], teachers.policies)
+        met, log_sigma = rotate(opponents.population, p), jnp.log(sigma if sigma.ndim == 1 else rotate(sigma, p))
         teacher = Learner(
             lambda params, told: mine.select(told[0].astype(jnp.int32)),
             lambda params, told, seen: jnp.float32(0),
             mine.apply,
         )
         pupil = Learner(
-            lambda params, told: policy_of(generator, params["policy"], told[1:]),
+            lambda params, told: pupil_policy(generator, params["policy"], told[1:]),
             lambda params, told, seen: jnp.float32(0),
             mine.apply,
         )
 
         def experience(k: Array, params: PyTree, carry: PyTree) -> tuple[list[Experience], PyTree]:
             key_slots, *keys = jax.random.split(k, 1 + len(views))
-            slots = jax.random.categorical(key_slots, jnp.log(weights[p]), shape=(groups,))
+            slots = jax.random.categorical(key_slots, jnp.log(teachers.weights[p]), shape=(groups,))
             # a slot for the teacher, a code for the student
-            told = jnp.concatenate([slots[:, None].astype(codes.dtype), codes[slots]], axis=1)
+            codes = teachers.codes[slots]
+            told = jnp.concatenate([slots[:, None].astype(codes.dtype), codes], axis=1)
             batches = [
                 collect(
                     view_key, place, teacher, params, told, met, log_sigma,

@@ -1,7 +1,10 @@
 """Joint PSRO: populations of any number of players, and a coarse correlated equilibrium (CCE) between them.
 
 The meta-game's solution is a joint distribution mu over profiles; everybody's newcomer is a best response to what the
-others do together under mu (`psro/joint.py`). Where no response gains anything mu is a CCE of the whole game.
+others do together under mu. Where no response gains anything mu is a CCE of the whole game. A player who considers
+deviating meets the others as they are distributed together, mu summed over its own choice. Of two players that is a
+mixture like any other. With more, exact responses walk the tree with mu itself, and learned ones play against profiles
+that are drawn from it: slot m of every population then holds its part of profile m.
 
     jpsro         newcomers are stored                                                        (Marris et al. 2021)
     neupl_jpsro   one network per population plays all of its policies: a newcomer is learned on its own, and then
@@ -27,30 +30,36 @@ import jax.numpy as jnp
 import numpy as np
 
 from gems_jax.config import ABOVE_ZERO, NON_NEGATIVE, choice, real, size, widths
+from gems_jax.evaluate.joint_play import play_of_joint, regrets
+from gems_jax.extensive.infosets import tables_of
 from gems_jax.extensive.tree import walkable
+from gems_jax.extensive.values import build_tree, population_mean, tied_by_gains
 from gems_jax.learning.networks import policy_network
-from gems_jax.meta.cce import cce_gap
+from gems_jax.meta.cce import cce_gap, marginals_of, regret_matching_joint
+from gems_jax.meta.max_gini import max_gini_cce
 from gems_jax.meta.simplex import masked_uniform
 from gems_jax.policies.networks import Hypernetwork
 from gems_jax.policies.population import StackedPolicies
-from gems_jax.psro.budget import Pace, new_pace, rounds_of, settle
-from gems_jax.psro.cost import Cost, ExplicitMetrics, explicit_metrics
-from gems_jax.psro.distil import distil, distil_cost, new_pupil, policy_of
-from gems_jax.psro.joint import (
-    JointPlay,
-    exact_joint_oracle,
-    joint_gains,
-    learned_joint_oracle,
-    opponents_of,
-    own_marginals,
-    solve_joint,
+from gems_jax.psro.base import (
+    Cost,
+    Iteration,
+    PsroMetrics,
+    PsroState,
+    Store,
+    append,
+    ensure_capacity,
+    family_solver,
+    new_state,
+    new_store,
+    pad_slots,
+    stack_slots,
 )
-from gems_jax.psro.payoffs import PayoffTable, fill, meta_game, new_table, widen_table
-from gems_jax.psro.ppo import Student, ppo_oracle
-from gems_jax.psro.responses import Response, exact, exact_oracle
+from gems_jax.psro.distil import Teachers, distil, distil_cost, new_pupil, pupil_policy
+from gems_jax.psro.payoffs import PayoffTable, fill, meta_game, new_table
+from gems_jax.psro.ppo import Student, make_oracle
+from gems_jax.psro.responses import Mixture, Oracle, Response, choose_replies, policy_params
 from gems_jax.psro.settings import ExplicitSettings, learning_of
-from gems_jax.psro.store import Store, append, chosen_mixture, new_store, pad_slots, room, running_mean, widen
-from gems_jax.types import Array, Game, Profile, PyTree, Solver, Struct, nbytes, num_players, num_populations
+from gems_jax.types import Array, Game, Profile, PyTree, Solver, num_players, num_populations
 
 
 class JpsroConfig(ExplicitSettings):
@@ -81,39 +90,120 @@ class NeuplJpsroConfig(JpsroConfig):
     """Policies that a round of distillation draws, half of them new; `opponents` are shared out between them."""
 
 
-class JpsroState(Struct):
+class JpsroState(PsroState):
+    """Stored policies and their joint play, whose marginals are `sigma`."""
+
     store: Store
     memory: PyTree  # what else the policies are kept in
     table: PayoffTable
     joint: Array  # [K, ..., K], mu
-    sigma_average: Array  # [P, K], of mu's marginals, over the iterations so far
-    pace: Pace
-    step: Array  # [] int32
 
 
-class JointMetrics(ExplicitMetrics):
-    """The same on games that can be walked."""
+class JointMetrics(PsroMetrics):
+    """Metrics on enumerable games."""
 
     joint_cce_gap: Array  # [] float32, what players gain by any deviation from mu, in the whole game
+
+
+# --- responses to a joint distribution
+
+
+class JointPlay(NamedTuple):
+    """Stored policies and how often each profile of them is played."""
+
+    policies: StackedPolicies  # [P, K, ...]
+    active: Array  # [P, K]
+    joint: Array  # [K, ..., K], mu
+
+
+RespondJointly = Callable[[Array, JointPlay, int], Response]  # (key, play, rounds)
+
+
+def solve_joint(name: str, payoffs: Array, active: Array) -> Array:
+    """mu [K, ..., K] over the active slots [players, K] of payoffs [players, K, ..., K]."""
+    if name == "regret_matching":
+        return jax.jit(regret_matching_joint)(payoffs, active)
+    slots = [np.nonzero(row)[0] for row in np.asarray(active)]
+    inside = np.ix_(np.arange(len(slots)), *slots)
+    joint = np.zeros(payoffs.shape[1:], np.float32)
+    joint[np.ix_(*slots)] = max_gini_cce(np.asarray(payoffs, np.float64)[inside])
+    return jnp.asarray(joint)
+
+
+def own_marginals(game: Game, joint: Array) -> Array:
+    """sigma [P, K]: what each population plays on its own, the mean over its players."""
+    sigma, owners = marginals_of(joint), np.asarray(game.population_of_player)
+    return jnp.stack([sigma[np.nonzero(owners == p)[0]].mean(axis=0) for p in range(num_populations(game))])
+
+
+def joint_gains(game: Game, play: JointPlay) -> tuple[Array, np.ndarray]:
+    """Leaf gains [players, L] against mu, and what the best deviations gain over it [players], exact."""
+    tree = build_tree(game)
+    seen = play_of_joint(tree, tables_of(game, play.policies), play.joint)
+    return seen.gains, np.asarray(regrets(tree, seen))
+
+
+def exact_joint_oracle(game: Game, ties: str) -> RespondJointly:
+    """Exact best responses to mu, deterministic, as tabular policies. `gain` may be slightly negative by rounding."""
+    tree = build_tree(game)
+
+    def respond(key: Array, play: JointPlay, rounds: int) -> Response:
+        del rounds
+        tables = tables_of(game, play.policies)
+        gains, gained = joint_gains(game, play)
+        replies = choose_replies(key, game, tables, play.active, tied_by_gains(tree, gains), ties)
+        gain = np.asarray(population_mean(tree, jnp.asarray(gained)))
+        return Response(policy_params(game, replies), gain, Cost(tree_walks=len(gain)))
+
+    return respond
+
+
+def draw_profiles(key: Array, game: Game, play: JointPlay, count: int) -> Mixture:
+    """`count` profiles drawn from mu, a slot each, all alike: sigma [count] is joint. key: consumed."""
+    chosen = jax.random.categorical(key, jnp.log(play.joint.reshape(-1)), shape=(count,))
+    slots = jnp.stack(jnp.unravel_index(chosen, play.joint.shape))  # [players, count]
+    params = jax.tree.map(lambda leaf: jax.vmap(lambda own, at: own[at])(leaf, slots), play.policies.params)
+    every = jnp.ones((num_populations(game), count), bool)
+    return Mixture(StackedPolicies(params, play.policies.apply), every, jnp.full(count, 1.0 / count))
+
+
+def meet_opponents(key: Array, game: Game, play: JointPlay, profiles: int) -> Mixture:
+    """What learners meet: the other's mixture, or of three or more players `profiles` drawn from mu. key: consumed."""
+    if num_players(game) == 2:
+        return Mixture(play.policies, play.active, own_marginals(game, play.joint))
+    return draw_profiles(key, game, play, profiles)
+
+
+def learned_joint_oracle(game: Game, oracle: Oracle, profiles: int) -> RespondJointly:
+    """Learned responses to mu."""
+
+    def respond(key: Array, play: JointPlay, rounds: int) -> Response:
+        key_draw, key_learn = jax.random.split(key)
+        return oracle.respond(key_learn, meet_opponents(key_draw, game, play, profiles), rounds=rounds)
+
+    return respond
+
+
+# --- how newcomers are kept
 
 
 class Keeping(NamedTuple):
     """How newcomers are kept."""
 
     first: Callable[[Array, Store], tuple[PyTree, Store]]  # (key, store) -> what is kept besides, and the store
-    add: Callable[[Array, PyTree, Store, Response, np.ndarray, JointPlay, int], tuple[PyTree, Store, np.ndarray, Cost]]
+    # (key, what is kept besides, the store with the newcomers, their slots [P, K], the play before, rounds) -> what is
+    # kept besides, the store, the slots whose policies changed [P, K], and the cost
+    add: Callable[[Array, PyTree, Store, np.ndarray, JointPlay, int], tuple[PyTree, Store, np.ndarray, Cost]]
     lots: int = 1  # lots of learning per iteration, the newcomers' own included
 
 
 STORED = Keeping(
     first=lambda key, store: ((), store),
-    add=lambda key, memory, store, response, keep, play, rounds: (
-        memory, *append(store, response.params, keep), Cost(),
-    ),
-)  # fmt: skip
+    add=lambda key, memory, store, fresh, play, rounds: (memory, store, fresh, Cost()),
+)
 
 
-def distilled(game: Game, config: NeuplJpsroConfig) -> Keeping:
+def keep_in_network(game: Game, config: NeuplJpsroConfig) -> Keeping:
     """All policies of a population in one network, which a code of each makes into it. config: settled for the game."""
     learning = learning_of(config, game)
     generator = Hypernetwork(policy_network(game, learning), config.code_size, config.generator_widths)
@@ -123,34 +213,36 @@ def distilled(game: Game, config: NeuplJpsroConfig) -> Keeping:
         return jax.vmap(lambda key: jax.random.normal(key, (config.code_size,)))(each)
 
     @jax.jit
-    def generated(student: Student, store: Store) -> Store:
+    def generate(student: Student, store: Store) -> Store:
         """The store with what the networks play now."""
-        per_code = jax.vmap(lambda params, code: policy_of(generator, params, code), in_axes=(None, 0))
+        per_code = jax.vmap(lambda params, code: pupil_policy(generator, params, code), in_axes=(None, 0))
         params = jax.vmap(per_code, in_axes=(0, None))(student.params["policy"], codes(store.capacity))
         return Store(params, store.active)
 
     def first(key: Array, store: Store) -> tuple[Student, Store]:
         keys = jax.random.split(key, num_populations(game))
         student = new_pupil(jax.vmap(generator.init)(keys), learning)
-        return student, generated(student, store)
+        return student, generate(student, store)
 
     def add(
-        key: Array, student: Student, store: Store, response: Response, keep: np.ndarray, play: JointPlay, rounds: int
+        key: Array, student: Student, store: Store, fresh: np.ndarray, play: JointPlay, rounds: int
     ) -> tuple[Student, Store, np.ndarray, Cost]:
         key_draw, key_learn = jax.random.split(key)
-        (teachers, fresh), apply = append(store, response.params, keep), play.policies.apply
-        weights = (jax.vmap(masked_uniform)(jnp.asarray(fresh)) + jax.vmap(masked_uniform)(store.active)) / 2
-        met = opponents_of(key_draw, game, play, config.profiles)
+        weights = (jax.vmap(masked_uniform)(jnp.asarray(fresh)) + jax.vmap(masked_uniform)(play.active)) / 2
+        teachers = Teachers(StackedPolicies(store.params, play.policies.apply), weights, codes(store.capacity))
+        met = meet_opponents(key_draw, game, play, config.profiles)
         pupil, metrics = distil(
-            key_learn, game, learning, jnp.int32(rounds), StackedPolicies(teachers.params, apply), weights,
-            codes(store.capacity), met.policies, met.sigma, new_pupil(student.params["policy"], learning),
-            config.distil_rate, generator=generator, groups=config.distil_policies,
+            key_learn, game, learning, jnp.int32(rounds), teachers, Profile(met.policies, met.sigma),
+            new_pupil(student.params["policy"], learning), config.distil_rate, generator, config.distil_policies,
         )  # fmt: skip
         # all of them have moved a little; where payoffs cost nothing they are looked up anew
-        moved = np.asarray(teachers.active) if config.payoffs == "exact" else fresh
-        return pupil, generated(pupil, teachers), moved, distil_cost(learning, metrics, rounds)
+        moved = np.asarray(store.active) if config.payoffs == "exact" else fresh
+        return pupil, generate(pupil, store), moved, distil_cost(learning, metrics, rounds)
 
     return Keeping(first, add, lots=2)
+
+
+# --- the method
 
 
 def jpsro_solver(game: Game, config: JpsroConfig) -> Solver:
@@ -158,72 +250,62 @@ def jpsro_solver(game: Game, config: JpsroConfig) -> Solver:
     config = config.for_game(game)
     if config.oracle == "exact":  # of tables, and so are what is distilled from them
         config = config.replace(policy="tabular")
-        oracle, respond = exact(game, exact_oracle(game, config.ties)), exact_joint_oracle(game, config.ties)
+    oracle = make_oracle(game, config, ties=config.ties)
+    if config.oracle == "exact":
+        respond, least = exact_joint_oracle(game, config.ties), config.min_gain
     else:
-        oracle = ppo_oracle(game, learning_of(config, game))
-        respond = learned_joint_oracle(game, oracle, config.profiles)
-    keeping = distilled(game, config) if isinstance(config, NeuplJpsroConfig) else STORED
-    least = config.min_gain if config.oracle == "exact" else 0.0
+        respond, least = learned_joint_oracle(game, oracle, config.profiles), 0.0
+    keeping = keep_in_network(game, config) if isinstance(config, NeuplJpsroConfig) else STORED
     players = num_players(game)
-    known = walkable(game) and players == game.num_seats
 
-    def play_of(state: JpsroState) -> JointPlay:
-        return JointPlay(StackedPolicies(state.store.params, oracle.network), state.store.active, state.joint)
+    def play_of(store: Store, joint: Array) -> JointPlay:
+        slots = tuple(range(players))
+        return JointPlay(oracle.population(store.params), store.active, pad_slots(joint, store.capacity, slots))
 
-    def init(key: Array) -> JpsroState:
+    def first(key: Array) -> JpsroState:
         key_first, key_keep = jax.random.split(key)
-        one = jax.tree.map(lambda leaf: leaf[:, None], oracle.policy(oracle.first(key_first)))
-        memory, store = keeping.first(key_keep, new_store(one, config.capacity))
-        table = new_table(game, config.capacity)
+        store = new_store(stack_slots(oracle.policy(oracle.first(key_first))), config.capacity)
+        memory, store = keeping.first(key_keep, store)
+        table, sigma = new_table(game, config.capacity), store.active.astype(jnp.float32)
         joint = jnp.zeros(table.episodes.shape).at[(0,) * players].set(1.0)
-        sigma = store.active.astype(jnp.float32)
-        return JpsroState(store, memory, table, joint, sigma, new_pace(game, config), jnp.int32(0))
+        return new_state(JpsroState, game, config, sigma, store=store, memory=memory, table=table, joint=joint)
 
-    def step(state: JpsroState, key: Array) -> tuple[JpsroState, ExplicitMetrics]:
+    def iterate(state: JpsroState, key: Array, rounds: int) -> tuple[JpsroState, Iteration]:
         key_respond, key_keep, key_fill = jax.random.split(key, 3)
-        before, rounds = int(state.step), max(int(rounds_of(state.pace, config)) // keeping.lots, 1)
-        response = respond(key_respond, play_of(state), rounds)
+        each = max(rounds // keeping.lots, 1)
+        response = respond(key_respond, play_of(state.store, state.joint), each)
         keep = response.gain > least if least else np.ones(num_populations(game), bool)
-        wide = _widened(state, room(state.store, int(keep.any())))
-        memory, store, fresh, cost = keeping.add(
-            key_keep, wide.memory, wide.store, response, keep, play_of(wide), rounds
+        wide = ensure_capacity(state.store, int(keep.any()))
+        memory, store, fresh, spent = keeping.add(
+            key_keep, state.memory, *append(wide, response.params, keep), play_of(wide, state.joint), each
         )
-        if before == 0:  # the first policies have not met yet
-            fresh = fresh | np.asarray(wide.store.active)
-        policies, active = StackedPolicies(store.params, oracle.network), np.asarray(store.active)
-        table, measured = fill(key_fill, game, config, wide.table, policies, active, fresh)
+        active, policies = np.asarray(store.active), oracle.population(store.params)
+        if int(state.step) == 0:  # the first policies have not met yet
+            fresh = active
+        table, measured = fill(key_fill, game, config, state.table, policies, active, fresh)
         payoffs, everyone = meta_game(game, table, store.active)
         joint = solve_joint(config.meta_solver, payoffs, everyone)
-        average = running_mean(wide.sigma_average, own_marginals(game, joint), before)
-        cost = cost.plus(response.cost).plus(measured)
-        metrics = explicit_metrics(
-            cost,
+        sigma = own_marginals(game, joint)
+        return state.replace(store=store, memory=memory, table=table, joint=joint, sigma=sigma), Iteration(
+            response.cost.plus(spent, measured),
+            keeping.lots * each,
             store.active,
-            parameter_bytes=nbytes((store.params, memory)),
-            payoff_bytes=nbytes(table),
-            meta_bytes=nbytes((joint, average, store.active)),
-            restricted_gap=cce_gap(payoffs, joint, everyone),
+            parameters=(store.params, memory),
+            payoffs=table,
+            meta=(joint, store.active),
+            gap=cce_gap(payoffs, joint, everyone),
         )
-        pace = settle(state.pace, config, keeping.lots * rounds, cost.training_steps, cost.env_steps)
-        after = JpsroState(store, memory, table, joint, average, pace, state.step + 1)
-        if known:
-            gap = np.maximum(joint_gains(game, play_of(after))[1], 0.0).sum()
-            metrics = JointMetrics(**vars(metrics), joint_cce_gap=jnp.float32(gap))
-        return after, metrics
 
-    def profile(state: JpsroState, which: str = "iterate") -> Profile:
-        sigma = chosen_mixture(which, own_marginals(game, state.joint), state.sigma_average)
-        return Profile(StackedPolicies(state.store.params, oracle.network), sigma)
+    def profile(state: JpsroState, sigma: Array) -> Profile:
+        return Profile(oracle.population(state.store.params), sigma)
 
-    return Solver(init, step, profile, jittable=False)
+    solver = family_solver(config, first, iterate, profile)
+    if not (walkable(game) and players == game.num_seats):
+        return solver
 
+    def step(state: JpsroState, key: Array) -> tuple[JpsroState, JointMetrics]:
+        after, metrics = solver.step(state, key)
+        gap = np.maximum(joint_gains(game, play_of(after.store, after.joint))[1], 0.0).sum()
+        return after, JointMetrics(**vars(metrics), joint_cce_gap=jnp.float32(gap))
 
-def _widened(state: JpsroState, capacity: int) -> JpsroState:
-    if capacity == state.store.capacity:
-        return state
-    return state.replace(
-        store=widen(state.store, capacity),
-        table=widen_table(state.table, capacity),
-        joint=pad_slots(state.joint, capacity, tuple(range(state.joint.ndim))),
-        sigma_average=pad_slots(state.sigma_average, capacity, (1,)),
-    )
+    return solver._replace(step=step)

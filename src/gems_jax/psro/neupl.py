@@ -33,9 +33,10 @@ project's choices.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from functools import partial
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -46,16 +47,23 @@ from gems_jax.extensive.infosets import infoset_policy
 from gems_jax.extensive.values import GameTree, build_tree, tied_actions, uniform_table
 from gems_jax.learning.networks import unshared
 from gems_jax.policies.population import StackedPolicies
-from gems_jax.psro.budget import Pace, new_pace, rounds_of, settle
-from gems_jax.psro.conditional import RowStudent, new_row_student, row_networks, shrink_rows, train_rows
-from gems_jax.psro.cost import Cost, ExplicitMetrics, explicit_metrics
+from gems_jax.psro.base import Cost, Iteration, PsroState, family_solver, new_state
+from gems_jax.psro.conditional import Rows, RowStudent, new_row_student, row_networks, shrink_rows, train_rows
 from gems_jax.psro.payoffs import PayoffTable, exact_payoffs, fill, meta_game, new_table, solve_levels
 from gems_jax.psro.ppo import training_cost
 from gems_jax.psro.responses import policy_params, towards
 from gems_jax.psro.settings import ExplicitSettings, anneal, learning_of
-from gems_jax.psro.store import chosen_mixture, running_mean
-from gems_jax.psro.symmetric import for_everyone, one_population
-from gems_jax.types import Array, Game, Profile, PyTree, Solver, Struct, nbytes, num_players
+from gems_jax.types import (
+    Array,
+    Game,
+    Profile,
+    PyTree,
+    Solver,
+    Struct,
+    num_players,
+    num_populations,
+    require_two_player_zero_sum,
+)
 
 _RATES = {"tabular": 0.01}  # of the generator's Adam by default
 _OTHER_RATE = 0.005
@@ -109,15 +117,13 @@ class NeuplConfig(ExplicitSettings):
 SIMPLEX_NEUPL = NeuplConfig(oracle="ppo", simplex=0.5)
 
 
-class NeuplState(Struct):
+class NeuplState(PsroState):
+    """The slots, whose mixtures `sigma` and `sigma_average` are [N], and what is known of them."""
+
     slots: PyTree  # [N, I, A], what each slot plays, or the networks that say so
     graph: Array  # [N, N], who it trains against
     payoffs: Array  # [N, N], U: what slot i earns from slot j, either seat
     weight: Array  # [N, N], measurements that stand behind an entry of U
-    sigma: Array  # [N]
-    sigma_average: Array  # [N], over the iterations so far
-    pace: Pace
-    step: Array  # [] int32
 
 
 class Slots(NamedTuple):
@@ -127,6 +133,37 @@ class Slots(NamedTuple):
     policies: Callable[[PyTree, Array], StackedPolicies]  # policies(slots, graph) -> [1, N, ...]
     measure: Callable[[Array, PyTree, Array], tuple[Array, Cost]]  # measure(key, slots, graph) -> U [N, N]
     train: Callable[[Array, PyTree, Array, int, int], tuple[PyTree, Cost]]  # (key, slots, graph, updates, rounds)
+
+
+# --- one population
+
+
+@jax.tree_util.register_static
+@dataclasses.dataclass(frozen=True)
+class OnePopulation:
+    """`base` with one population for everybody: a policy plays every seat, which its observation must show."""
+
+    base: Any  # a Game, hashed by value
+
+    @property
+    def population_of_player(self) -> tuple[int, ...]:
+        return (0,) * num_players(self.base)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or name == "base":
+            raise AttributeError(name)
+        return getattr(self.base, name)
+
+
+def merge_populations(game: Game) -> Game:
+    """The game itself where its players share a population already."""
+    return game if num_populations(game) == 1 else OnePopulation(game)
+
+
+def repeat_profile(game: Game, profile: Profile) -> Profile:
+    """A profile of `one_population(game)`, P = 1, as one of `game`: the same policies and mixture for everybody."""
+    populations = num_populations(game)
+    return jax.tree.map(lambda leaf: leaf.repeat(populations, axis=0), profile)
 
 
 # --- exact learners
@@ -223,10 +260,11 @@ def learned_slots(symmetric: Game, config: NeuplConfig) -> Slots:
         del updates
         different = jnp.asarray(_different(graph))
         bonus = anneal(learning.entropy_weight, config.entropy_decay, slots.learner.rounds)
+        trained, basis = jnp.where(graph.sum(axis=1) > 0.5, different, 0.0), different if config.simplex else None
         learner, metrics = train_rows(
             key, symmetric, learning.replace(entropy_weight=bonus), jnp.int32(rounds), nets, config.rows,
-            shrink_rows(slots.learner, config.shrink), policies(slots, graph), graph,
-            jnp.where(graph.sum(axis=1) > 0.5, different, 0.0), config.simplex, different if config.simplex else None,
+            shrink_rows(slots.learner, config.shrink), policies(slots, graph),
+            Rows(graph, trained, basis, config.simplex),
         )  # fmt: skip
         return Conditional(learner, slots.sink), training_cost(learning, metrics, rounds)
 
@@ -238,9 +276,8 @@ def learned_slots(symmetric: Game, config: NeuplConfig) -> Slots:
 
 def neupl_solver(game: Game, config: NeuplConfig) -> Solver:
     """NeuPL. Two-player zero-sum games. Its step runs in Python."""
-    if num_players(game) != 2 or not game.zero_sum:
-        raise ValueError(f"neupl is for two-player zero-sum games: {game.name!r} is not one; use psro")
-    symmetric, count, config = one_population(game), config.slots, config.for_game(game)
+    require_two_player_zero_sum(game, "neupl")
+    symmetric, count, config = merge_populations(game), config.slots, config.for_game(game)
     if config.oracle == "exact" and config.simplex:
         raise ValueError(
             "simplex > 0 trains one network on any mixture, and exact learners are tables: use oracle='ppo'"
@@ -266,46 +303,38 @@ def neupl_solver(game: Game, config: NeuplConfig) -> Solver:
             return jnp.full((count, count), 1.0 / count)
         return jnp.roll(jnp.eye(count), -1, axis=1)
 
-    def init(key: Array) -> NeuplState:
+    def first(key: Array) -> NeuplState:
         sink, nothing = jnp.eye(count)[0], jnp.zeros((count, count))
-        return NeuplState(make.first(key), nothing, nothing, nothing, sink, sink, new_pace(game, config), jnp.int32(0))
+        own = {"slots": make.first(key), "graph": nothing, "payoffs": nothing, "weight": nothing}
+        return new_state(NeuplState, game, config, sink, **own)
 
-    def step(state: NeuplState, key: Array) -> tuple[NeuplState, ExplicitMetrics]:
+    def iterate(state: NeuplState, key: Array, rounds: int) -> tuple[NeuplState, Iteration]:
         slots, graph, payoffs, cost, left = state.slots, state.graph, state.payoffs, Cost(), config.updates
         weight, retain = state.weight, config.retain if config.payoffs == "episodes" else 0.0
-        passes, before = -(-config.updates // config.graph_period), int(state.step)
-        rounds = max(int(rounds_of(state.pace, config)) // passes, 1)
+        passes = -(-config.updates // config.graph_period)
+        each = max(rounds // passes, 1)
         key_start, *keys = jax.random.split(key, 1 + passes)
-        if before == 0:  # nobody has met yet
+        if int(state.step) == 0:  # nobody has met yet
             payoffs, cost = make.measure(key_start, slots, graph)
         for pass_key in keys:
             key_train, key_measure = jax.random.split(pass_key)
             updates = min(config.graph_period, left)
             old, graph = graph, solve_graph(payoffs, graph, state.sigma)
-            slots, spent = make.train(key_train, slots, graph, updates, rounds)
+            slots, spent = make.train(key_train, slots, graph, updates, each)
             found, measured = make.measure(key_measure, slots, graph)
             weight = forget(weight, old, graph, retain) + 1.0
             payoffs = payoffs + (found - payoffs) / weight
-            cost = cost.plus(spent).plus(measured)
+            cost = cost.plus(spent, measured)
             left -= updates
         sigma, gap = (rows[-1] for rows in nash(payoffs, graph, state.sigma))
-        average = running_mean(state.sigma_average, sigma, before)
-        metrics = explicit_metrics(
-            cost,
-            jnp.asarray(_different(graph))[None],
-            parameter_bytes=nbytes(slots),
-            payoff_bytes=nbytes(payoffs),
-            meta_bytes=nbytes((graph, sigma, average)),
-            restricted_gap=gap,
-        )
-        pace = settle(state.pace, config, passes * rounds, cost.training_steps, cost.env_steps)
-        return NeuplState(slots, graph, payoffs, weight, sigma, average, pace, state.step + 1), metrics
+        active = jnp.asarray(_different(graph))[None]
+        done = Iteration(cost, passes * each, active, slots, payoffs, (graph, sigma), gap)
+        return state.replace(slots=slots, graph=graph, payoffs=payoffs, weight=weight, sigma=sigma), done
 
-    def profile(state: NeuplState, which: str = "iterate") -> Profile:
-        sigma = chosen_mixture(which, state.sigma, state.sigma_average)
-        return for_everyone(game, Profile(make.policies(state.slots, state.graph), sigma[None]))
+    def profile(state: NeuplState, sigma: Array) -> Profile:
+        return repeat_profile(game, Profile(make.policies(state.slots, state.graph), sigma[None]))
 
-    return Solver(init, step, profile, jittable=False)
+    return family_solver(config, first, iterate, profile)
 
 
 @jax.jit

@@ -23,14 +23,23 @@ import numpy as np
 
 from gems_jax.config import ABOVE_ZERO, CONFIDENCE, choice, real, size
 from gems_jax.policies.population import StackedPolicies
-from gems_jax.psro.budget import Pace, new_pace, rounds_of, settle
-from gems_jax.psro.cost import Cost, ExplicitMetrics, explicit_metrics
-from gems_jax.psro.payoffs import PayoffTable, fill, new_table, solve_levels, solve_meta_game, widen_table
-from gems_jax.psro.ppo import ppo_oracle
-from gems_jax.psro.responses import Mixture, Oracle, Respond, exact, exact_learner
-from gems_jax.psro.settings import ExplicitSettings, learning_of
-from gems_jax.psro.store import Store, append, chosen_mixture, new_store, pad_slots, room, running_mean, widen
-from gems_jax.types import Apply, Array, Game, Profile, PyTree, Solver, Struct, nbytes, num_populations
+from gems_jax.psro.base import (
+    Cost,
+    Iteration,
+    PsroState,
+    Store,
+    append,
+    ensure_capacity,
+    family_solver,
+    new_state,
+    new_store,
+    stack_slots,
+)
+from gems_jax.psro.payoffs import PayoffTable, crop_table, fill, new_table, solve_levels, solve_payoffs
+from gems_jax.psro.ppo import make_oracle
+from gems_jax.psro.responses import Mixture, Oracle, Respond, exact_learner
+from gems_jax.psro.settings import ExplicitSettings
+from gems_jax.types import Array, Game, Profile, PyTree, Solver
 
 
 class P2sroConfig(ExplicitSettings):
@@ -50,20 +59,12 @@ class P2sroConfig(ExplicitSettings):
     """A learner that lacks no more than this, or gains no more in a tick, has stopped improving. In game returns."""
 
 
-class P2sroState(Struct):
+class P2sroState(PsroState):
+    """Fixed policies, which `sigma` mixes, and learners."""
+
     store: Store  # the fixed policies
     learners: PyTree  # [P, W, ...], the lowest level first
     table: PayoffTable  # of the fixed policies, the learners in the W slots behind them
-    sigma: Array  # [P, K], over the fixed policies
-    sigma_average: Array  # [P, K], over the iterations so far
-    pace: Pace
-    step: Array  # [] int32
-
-
-def _together(store: Store, params: PyTree, network: Apply) -> StackedPolicies:
-    """Fixed policies in the first K slots, the learners' [P, W, ...] in the W behind them."""
-    joined = jax.tree.map(lambda fixed, active: jnp.concatenate([fixed, active], axis=1), store.params, params)
-    return StackedPolicies(joined, network)
 
 
 def _below(store: Store, level: int, workers: int) -> np.ndarray:
@@ -73,21 +74,6 @@ def _below(store: Store, level: int, workers: int) -> np.ndarray:
     return np.concatenate([active, lower], axis=1)
 
 
-def _widened(state: P2sroState, capacity: int, workers: int) -> P2sroState:
-    if capacity == state.store.capacity:
-        return state
-    sigma, average = (pad_slots(mixture, capacity, (1,)) for mixture in (state.sigma, state.sigma_average))
-    # the learners' slots move with the capacity: their entries are measured anew anyway
-    fixed = state.store.capacity
-    kept = PayoffTable(*(leaf[..., :fixed, :fixed] for leaf in (state.table.values, state.table.episodes)))
-    return state.replace(
-        store=widen(state.store, capacity),
-        table=widen_table(kept, capacity + workers),
-        sigma=sigma,
-        sigma_average=average,
-    )
-
-
 class _Pipeline(NamedTuple):
     """The moves of the method, with learners of one kind."""
 
@@ -95,23 +81,23 @@ class _Pipeline(NamedTuple):
     config: P2sroConfig
     oracle: Oracle
 
-    @property
-    def _everyone(self) -> np.ndarray:
-        return np.ones(num_populations(self.game), bool)
-
-    def fresh_learners(self, key: Array, count: int) -> PyTree:
+    def new_learners(self, key: Array, count: int) -> PyTree:
         """[P, count, ...]. key: consumed."""
-        each = [self.oracle.first(k) for k in jax.random.split(key, count)]
-        return jax.tree.map(lambda *leaves: jnp.stack(leaves, axis=1), *each)
+        return stack_slots(*[self.oracle.first(k) for k in jax.random.split(key, count)])
 
-    def start(self, key: Array) -> P2sroState:
+    def population(self, store: Store, learners: PyTree) -> StackedPolicies:
+        """Fixed policies in the first K slots, those of the learners [P, W, ...] in the W behind them."""
+        parts = store.params, self.oracle.policy(learners)
+        return self.oracle.population(jax.tree.map(lambda *leaves: jnp.concatenate(leaves, axis=1), *parts))
+
+    def first(self, key: Array) -> P2sroState:
         """key: consumed."""
-        config = self.config
+        game, config = self.game, self.config
         key_store, key_learners = jax.random.split(key)
-        store = new_store(self.oracle.policy(self.fresh_learners(key_store, 1)), config.capacity)
-        sigma, table = store.active.astype(jnp.float32), new_table(self.game, config.capacity + config.workers)
-        learners = self.fresh_learners(key_learners, config.workers)
-        return P2sroState(store, learners, table, sigma, sigma, new_pace(self.game, config), jnp.int32(0))
+        store = new_store(self.oracle.policy(self.new_learners(key_store, 1)), config.capacity)
+        sigma, table = store.active.astype(jnp.float32), new_table(game, config.capacity + config.workers)
+        learners = self.new_learners(key_learners, config.workers)
+        return new_state(P2sroState, game, config, sigma, store=store, learners=learners, table=table)
 
     def measure(
         self, key: Array, table: PayoffTable, store: Store, learners: PyTree, fixed: np.ndarray
@@ -119,8 +105,8 @@ class _Pipeline(NamedTuple):
         """Payoffs of the learners as they are now, and of slots that were just `fixed` [P, K]. key: consumed."""
         workers = self.config.workers
         fresh = np.concatenate([fixed, np.ones((len(fixed), workers), bool)], axis=1)
-        policies = _together(store, self.oracle.policy(learners), self.oracle.network)
-        return fill(key, self.game, self.config, table, policies, _below(store, workers, workers), fresh)
+        active = _below(store, workers, workers)
+        return fill(key, self.game, self.config, table, self.population(store, learners), active, fresh)
 
     def tick(self, key: Array, state: P2sroState, rounds: int) -> tuple[P2sroState, np.ndarray, Cost]:
         """Every learner one move further, and what the lowest ones lacked before it [P], or gained by it."""
@@ -128,7 +114,7 @@ class _Pipeline(NamedTuple):
         key_measure, key_learn = jax.random.split(key)
         fixed = np.asarray(state.store.active) & (int(state.step) == 0)  # nobody has met yet
         table, cost = self.measure(key_measure, state.table, state.store, state.learners, fixed)
-        policies = _together(state.store, oracle.policy(state.learners), oracle.network)
+        policies = self.population(state.store, state.learners)
         masks = jnp.asarray(np.stack([_below(state.store, level, workers) for level in range(workers)]))
         sigmas, _ = solve_levels(self.game, self.config.meta_solver, table, masks)
         moved, lacks = [], []
@@ -139,60 +125,49 @@ class _Pipeline(NamedTuple):
             moved.append(response.learner)
             lacks.append(response.gain)
             cost = cost.plus(response.cost)
-        learners = jax.tree.map(lambda *leaves: jnp.stack(leaves, axis=1), *moved)
-        return state.replace(learners=learners, table=table), lacks[0], cost
+        return state.replace(learners=stack_slots(*moved), table=table), lacks[0], cost
 
     def freeze(self, key: Array, state: P2sroState) -> tuple[P2sroState, Cost]:
         """The lowest learners join the fixed policies for good; the others move down, and fresh ones start on top."""
         key_top, key_measure = jax.random.split(key)
-        wide = _widened(state, room(state.store), self.config.workers)
         lowest = jax.tree.map(lambda leaf: leaf[:, 0], self.oracle.policy(state.learners))
-        store, fixed = append(wide.store, lowest, self._everyone)
+        store, fixed = append(ensure_capacity(state.store), lowest)
         learners = jax.tree.map(
-            lambda old, new: jnp.concatenate([old[:, 1:], new], axis=1), state.learners, self.fresh_learners(key_top, 1)
+            lambda old, new: jnp.concatenate([old[:, 1:], new], axis=1), state.learners, self.new_learners(key_top, 1)
         )
-        table, cost = self.measure(key_measure, wide.table, store, learners, fixed)
-        return wide.replace(store=store, learners=learners, table=table), cost
+        # the learners' slots move with the capacity: their entries are measured anew anyway
+        moved = store.capacity != state.store.capacity
+        table = crop_table(state.table, state.store.capacity) if moved else state.table
+        table, cost = self.measure(key_measure, table, store, learners, fixed)
+        return state.replace(store=store, learners=learners, table=table), cost
 
-    def iterate(self, state: P2sroState, key: Array) -> tuple[P2sroState, ExplicitMetrics]:
+    def iterate(self, state: P2sroState, key: Array, rounds: int) -> tuple[P2sroState, Iteration]:
         """`ticks` ticks, then the meta-game of the fixed policies. key: consumed."""
         config = self.config
         cost, lots = Cost(), config.ticks * config.workers
-        rounds = max(int(rounds_of(state.pace, config)) // lots, 1)
+        each = max(rounds // lots, 1)
         for tick_key in jax.random.split(key, config.ticks):
             key_tick, key_freeze = jax.random.split(tick_key)
-            state, lacks, spent = self.tick(key_tick, state, rounds)
+            state, lacks, spent = self.tick(key_tick, state, each)
             cost = cost.plus(spent)
             if (lacks <= config.plateau).all():
                 state, spent = self.freeze(key_freeze, state)
                 cost = cost.plus(spent)
-        mask = jnp.asarray(_below(state.store, 0, config.workers))
-        sigma, gap = solve_meta_game(self.game, config.meta_solver, state.table, mask)
-        before, sigma = int(state.step), sigma[:, : state.store.capacity]
-        average = running_mean(state.sigma_average, sigma, before)
-        pace = settle(state.pace, config, lots * rounds, cost.training_steps, cost.env_steps)
-        state = state.replace(sigma=sigma, sigma_average=average, pace=pace, step=state.step + 1)
-        return state, explicit_metrics(
-            cost,
-            state.store.active,
-            parameter_bytes=nbytes((state.store.params, state.learners)),
-            payoff_bytes=nbytes(state.table),
-            meta_bytes=nbytes((sigma, average, state.store.active)),
-            restricted_gap=gap,
-        )
+        store, mask = state.store, jnp.asarray(_below(state.store, 0, config.workers))
+        sigma, gap = solve_payoffs(self.game, config.meta_solver, state.table, mask)
+        sigma = sigma[:, : store.capacity]
+        parameters, meta = (store.params, state.learners), (sigma, store.active)
+        done = Iteration(cost, lots * each, store.active, parameters, state.table, meta, gap)
+        return state.replace(sigma=sigma), done
+
+    def profile(self, state: P2sroState, sigma: Array) -> Profile:
+        return Profile(self.oracle.population(state.store.params), sigma)
 
 
 def p2sro_solver(game: Game, config: P2sroConfig, respond: Respond | None = None) -> Solver:
     """Pipeline PSRO with any learners of tabular policies; without such, those of the config. It runs in Python."""
     config = config.for_game(game)
-    if respond is not None or config.oracle == "exact":
-        oracle = exact(game, respond or exact_learner(game, config.rate))
-    else:
-        oracle = ppo_oracle(game, learning_of(config, game))
-    pipeline = _Pipeline(game, config, oracle)
-
-    def profile(state: P2sroState, which: str = "iterate") -> Profile:
-        policies = StackedPolicies(state.store.params, oracle.network)
-        return Profile(policies, chosen_mixture(which, state.sigma, state.sigma_average))
-
-    return Solver(pipeline.start, pipeline.iterate, profile, jittable=False)
+    if respond is None and config.oracle == "exact":
+        respond = exact_learner(game, config.rate)
+    pipeline = _Pipeline(game, config, make_oracle(game, config, respond))
+    return family_solver(config, pipeline.first, pipeline.iterate, pipeline.profile)

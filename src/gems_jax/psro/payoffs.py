@@ -20,9 +20,8 @@ from gems_jax.extensive.values import GameTree, build_tree, reach
 from gems_jax.host.stages import compiled
 from gems_jax.meta import META_SOLVERS, NASH_TOLERANCE, duality_gap, regret_matching_plus
 from gems_jax.policies.population import StackedPolicies
-from gems_jax.psro.cost import Cost
+from gems_jax.psro.base import Cost, pad_slots
 from gems_jax.psro.settings import ExplicitSettings
-from gems_jax.psro.store import pad_slots
 from gems_jax.rollout.episode import play_episode, play_joint
 from gems_jax.types import Array, Game, Struct, num_players, num_populations
 
@@ -47,12 +46,18 @@ def new_table(game: Game, capacity: int) -> PayoffTable:
 
 
 def widen_table(table: PayoffTable, capacity: int) -> PayoffTable:
-    """The same entries with more room."""
+    """Appends empty entries until every population has `capacity` slots."""
     slots = tuple(range(table.episodes.ndim))
     return PayoffTable(
         pad_slots(table.values, capacity, tuple(axis + 1 for axis in slots)),
         pad_slots(table.episodes, capacity, slots),
     )
+
+
+def crop_table(table: PayoffTable, capacity: int) -> PayoffTable:
+    """Keeps the entries of the first `capacity` slots."""
+    slots = (slice(capacity),) * table.episodes.ndim
+    return PayoffTable(table.values[(slice(None), *slots)], table.episodes[slots])
 
 
 def new_profiles(game: Game, active: np.ndarray, fresh: np.ndarray) -> np.ndarray:
@@ -144,7 +149,11 @@ def fill(
     active: np.ndarray,
     fresh: np.ndarray,
 ) -> tuple[PayoffTable, Cost]:
-    """The table with entries for every profile that has a fresh slot, as the settings say. key: consumed."""
+    """Fills in every profile of `active` slots [P, K] with a `fresh` one [P, K], as the settings say. key: consumed.
+
+    The table may have fewer slots: it is widened to K.
+    """
+    table = widen_table(table, active.shape[1])
     if config.payoffs == "exact":
         return fill_exact(game, table, policies, active, fresh)
     return fill_sampled(key, game, table, policies, active, fresh, config.entry_episodes)
@@ -183,7 +192,7 @@ def _solve(
 
 
 @functools.partial(jax.jit, static_argnames=("game", "name"))
-def solve_meta_game(
+def solve_payoffs(
     game: Game,
     name: str,
     table: PayoffTable,

@@ -3,34 +3,55 @@
 Networks are those of GEMS with parameters of their own, one set per policy, instead of generated ones. A `Student` is
 what a learner goes on from: networks and optimizers of every population. Programs are compiled once per game, network
 and capacity, whatever the method and the number of rounds.
+
+Diversity (the setting of that name): a response earns more where it acts unlike the policies that its population holds,
+
+    bonus = E over states of play, j ~ sigma [1 - exp(-KL(pi || pi_j))],   in [0, 1)
+
+where sigma is the population's own mixture. Policies are compared as in the policy-space diversity of Yao et al. 2023,
+which takes the least distance to the mixtures of the population; the mean over a few draws, bounded so that
+deterministic policies are not infinitely far from one another, is this project's.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 
 from gems_jax.accelerator.prng import stream
 from gems_jax.estimation.monte_carlo import return_scale
 from gems_jax.host.stages import compiled
 from gems_jax.learning import ppo as best_response
-from gems_jax.learning.batches import Learner, Source, decision_share
+from gems_jax.learning.batches import Experience, Learner, Source, decision_share
 from gems_jax.learning.networks import critic_network, policy_network, unshared
-from gems_jax.learning.ppo import SURROGATES, TrainMetrics, fresh_optimizers, no_penalty
+from gems_jax.learning.ppo import (
+    SURROGATES,
+    Batch,
+    Penalty,
+    TrainMetrics,
+    fresh_optimizers,
+    masked_mean,
+    no_penalty,
+    outputs_on,
+    over_rows,
+)
+from gems_jax.policies import distributions
 from gems_jax.policies.networks import Critic, PolicyNetwork
 from gems_jax.policies.population import StackedPolicies
-from gems_jax.psro.cost import Cost
-from gems_jax.psro.diversity import sameness
-from gems_jax.psro.responses import Mixture, Oracle, Response
-from gems_jax.psro.settings import Learning
+from gems_jax.psro.base import Cost
+from gems_jax.psro.responses import Mixture, Oracle, Respond, Response, exact_oracle, tabular_oracle
+from gems_jax.psro.settings import ExplicitSettings, Learning, learning_of
 from gems_jax.rollout.views import View, each_population, rotate
 from gems_jax.types import Array, Game, PyTree, Struct, num_populations
 
 NO_CODE = jnp.zeros((1, 0))  # a plain network has no code
+_DRAWS = 4  # policies of the population that a gradient step compares with
 
 
 class Student(Struct):
@@ -45,9 +66,9 @@ class Nets(NamedTuple):
     critic: Critic
 
 
-def networks(game: Game, learning: Learning, code_size: int = 0) -> Nets:
+def student_networks(game: Game, learning: Learning) -> Nets:
     """Policy and critic: static, equal for equal arguments. `learning` without `auto`."""
-    return Nets(unshared(policy_network(game, learning)), critic_network(game, learning, code_size))
+    return Nets(unshared(policy_network(game, learning)), critic_network(game, learning, 0))
 
 
 def plain_learner(nets: Nets) -> Learner:
@@ -62,7 +83,7 @@ def plain_learner(nets: Nets) -> Learner:
 @partial(jax.jit, static_argnames="game")
 def new_student(key: Array, game: Game, learning: Learning) -> Student:
     """Fresh networks, near-uniform play. key: consumed."""
-    nets = networks(game, learning)
+    nets = student_networks(game, learning)
     key_policy, key_critic = jax.random.split(key)
     params = {
         "policy": jax.vmap(nets.policy.init)(jax.random.split(key_policy, num_populations(game))),
@@ -97,6 +118,32 @@ def source_of(
     )  # fmt: skip
 
 
+def difference(left: distributions.PolicyOutput, right: distributions.PolicyOutput) -> Array:
+    """1 - exp(-KL(left || right)), [], of two action distributions."""
+    return 1.0 - jnp.exp(-distributions.kl(left, right))
+
+
+def sameness(learner: Learner, held: StackedPolicies, sigma: Array, weight: ArrayLike) -> Penalty:
+    """The bonus as a penalty. The learner's population holds [K, ...] policies and plays sigma [K]."""
+
+    def of_batch(params: PyTree, batch: Batch, slots: Array) -> Array:
+        assert isinstance(batch, Experience)  # rows: a tally does not say what others would do on it
+        mine = outputs_on(learner, params, batch)
+
+        def unlike(slot: Array) -> Array:
+            other = held.select(slot)
+            theirs = over_rows(lambda seen, may: held.apply(other, seen, may))(batch.observation, batch.legal)
+            return masked_mean(over_rows(difference)(mine, theirs), batch.acted)
+
+        return jax.vmap(unlike)(slots).mean()
+
+    def penalty(params: PyTree, batches: Sequence[Batch], key: Array) -> Array:
+        slots = jax.random.categorical(key, jnp.log(sigma), shape=(_DRAWS,))
+        return -jnp.asarray(weight) * jnp.mean(jnp.stack([of_batch(params, batch, slots) for batch in batches]))
+
+    return penalty
+
+
 @compiled(static_argnames=("game",))
 def study(
     key: Array, game: Game, learning: Learning, rounds: Array, mixture: StackedPolicies, sigma: Array, student: Student
@@ -107,7 +154,7 @@ def study(
 
     def one(views: tuple[View, ...], p: Array | int, own_key: Array) -> tuple[Student, TrainMetrics]:
         own = jax.tree.map(lambda leaf: leaf[p], student)
-        learner = plain_learner(networks(game, learning))
+        learner = plain_learner(student_networks(game, learning))
         met = sigma if joint else rotate(sigma, p)
         source = source_of(views, learner, learning, rotate(mixture, p), jnp.log(met))
         key_train, key_lanes = jax.random.split(own_key)
@@ -156,4 +203,14 @@ def ppo_oracle(game: Game, learning: Learning) -> Oracle:
             learner=student,
         )
 
-    return Oracle(networks(game, learning).policy, first, lambda student: student.params["policy"], respond)
+    return Oracle(student_networks(game, learning).policy, first, lambda student: student.params["policy"], respond)
+
+
+def make_oracle(game: Game, config: ExplicitSettings, respond: Respond | None = None, ties: str = "robust") -> Oracle:
+    """Builds the oracle that settings without `auto` ask for: learned, or exact.
+
+    `respond` replaces the exact best responses, whose `ties` are broken as `psro/responses.py` says.
+    """
+    if respond is None and config.oracle == "ppo":
+        return ppo_oracle(game, learning_of(config, game))
+    return tabular_oracle(game, respond or exact_oracle(game, ties))

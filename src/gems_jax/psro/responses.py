@@ -46,7 +46,7 @@ from gems_jax.extensive.values import (
 )
 from gems_jax.meta.simplex import masked_normalise
 from gems_jax.policies.population import StackedPolicies
-from gems_jax.psro.cost import Cost
+from gems_jax.psro.base import Cost
 from gems_jax.psro.payoffs import PayoffTable
 from gems_jax.types import Apply, Array, Game, PyTree
 
@@ -80,8 +80,12 @@ class Oracle(NamedTuple):
     policy: Callable[[PyTree], PyTree]  # policy(learner) -> params [P, ...]
     respond: Respond
 
+    def population(self, params: PyTree) -> StackedPolicies:
+        """Policies with params [P, K, ...]."""
+        return StackedPolicies(params, self.network)
 
-def exact(game: Game, respond: Respond) -> Oracle:
+
+def tabular_oracle(game: Game, respond: Respond) -> Oracle:
     """Tabular policies that begin with uniform play; their learners are they themselves."""
 
     def first(key: Array) -> PyTree:
@@ -185,10 +189,10 @@ def exact_replies(key: Array, game: Game, tables: Array, active: Array, sigma: A
 
     tables [P, K, I, A]; active [P, K], the policies that populations hold; sigma [P, K]; ties as above.
     """
-    return chosen_replies(key, game, tables, active, tied_actions(build_tree(game), tables, sigma), ties)
+    return choose_replies(key, game, tables, active, tied_actions(build_tree(game), tables, sigma), ties)
 
 
-def chosen_replies(key: Array, game: Game, tables: Array, active: Array, tied_best: Array, ties: str) -> Array:
+def choose_replies(key: Array, game: Game, tables: Array, active: Array, tied_best: Array, ties: str) -> Array:
     """The same where the actions that are best [I, A] are known. key: consumed."""
     if ties not in TIES:
         raise ValueError(f"unknown rule for ties {ties!r}; known: {', '.join(TIES)}")
@@ -203,7 +207,7 @@ def chosen_replies(key: Array, game: Game, tables: Array, active: Array, tied_be
     return jnp.stack(rows)
 
 
-def mixture_gains(game: Game, tables: Array, sigma: Array) -> np.ndarray:
+def population_gains(game: Game, tables: Array, sigma: Array) -> np.ndarray:
     """BR - u(sigma) of every population, [P], exact."""
     tree = build_tree(game)
     return np.asarray(population_mean(tree, player_gains_of_mixture(tree, tables, sigma)))
@@ -221,7 +225,7 @@ def exact_oracle(game: Game, ties: str = "robust") -> Respond:
         del start, rounds
         tables = tables_of(game, mixture.policies)
         replies = exact_replies(key, game, tables, mixture.active, mixture.sigma, ties)
-        gain = mixture_gains(game, tables, mixture.sigma)
+        gain = population_gains(game, tables, mixture.sigma)
         return Response(policy_params(game, replies), gain, Cost(tree_walks=len(gain)))
 
     return respond

@@ -1,4 +1,4 @@
-"""Self-play by policy gradient: plain, towards a magnet (MMD), and with a refined reference policy (NashPG).
+"""Methods without a population: self-play by policy gradient, plain, towards a magnet (MMD) or a reference (NashPG).
 
 Every population has one network, which PPO trains against the others as they are now. With two players that share a
 population this is self-play proper, with a population each independent PPO. One loss serves three methods:
@@ -23,30 +23,42 @@ per round both follow the same gradient.
 Besides the policy that plays now the state holds a sample of the policies of past updates, whose uniform mixture is the
 profile `average`: every past update is equally likely to be in it (reservoir sampling), and the size of the state never
 changes. A mixture is drawn from once per episode, so it is the reach-weighted average of its policies.
+
+`random` plays any legal action and learns nothing: the reference of all other figures.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
 from gems_jax.accelerator.prng import stream
-from gems_jax.config import NON_NEGATIVE, SHARE, choice, real, size
+from gems_jax.config import NON_NEGATIVE, SHARE, Settings, choice, real, size
+from gems_jax.evaluate.sampled import random_profile
 from gems_jax.host.stages import on_host, staged
 from gems_jax.learning import ppo as best_response
 from gems_jax.learning.batches import Experience, Lanes, Learner, Source
 from gems_jax.learning.ppo import Batch, Penalty, TrainMetrics, behaviour_on, kl_per_code, no_penalty, uniform_on
 from gems_jax.policies.population import StackedPolicies
-from gems_jax.psro.budget import Pace, new_pace, rounds_of, settle
-from gems_jax.psro.cost import Cost, ExplicitMetrics, explicit_metrics
-from gems_jax.psro.ppo import Nets, Student, networks, new_student, source_of, train_options
+from gems_jax.psro.base import (
+    Cost,
+    Iteration,
+    Pace,
+    PsroMetrics,
+    allowed_rounds,
+    choose_mixture,
+    measure_iteration,
+    new_pace,
+    settle_pace,
+    stack_slots,
+)
+from gems_jax.psro.ppo import Nets, Student, new_student, source_of, student_networks, train_options
 from gems_jax.psro.settings import Budgeted, Learning, anneal, learning_of
-from gems_jax.psro.store import chosen_mixture
 from gems_jax.rollout.views import players_of, rotate, view
-from gems_jax.types import Array, Game, Profile, PyTree, Solver, Struct, nbytes, num_populations
+from gems_jax.types import Array, Game, Profile, PyTree, Solver, Struct, num_populations
 
 
 class SelfPlayConfig(Budgeted):
@@ -168,13 +180,13 @@ def practise(
       The trainee afterwards, and metrics of the last update whose counts are those of all.
     """
     learning = learning_of(config, game)
-    nets, populations = networks(game, learning), range(num_populations(game))
+    nets, populations = student_networks(game, learning), range(num_populations(game))
     learner = joint_learner(nets)
     codes = [jnp.full((1, 1), population, jnp.int32) for population in populations]
     places = [tuple(view(game, player) for player in players_of(game, population)) for population in populations]
 
     def source(params: PyTree, p: int) -> Source:
-        now = StackedPolicies(jax.tree.map(lambda leaf: leaf[:, None], params["policy"]), nets.policy)
+        now = StackedPolicies(stack_slots(params["policy"]), nets.policy)
         return source_of(places[p], learner, learning, rotate(now, p), jnp.zeros((len(populations), 1)))
 
     def experience(k: Array, params: PyTree, lanes: list[list[Lanes]]) -> tuple[list[Experience], list[list[Lanes]]]:
@@ -198,7 +210,7 @@ def practise(
             **train_options(places[0][0], annealed(config, learning, now.updates)),
         )
         magnet = move_magnet(config, now.magnet, params["policy"], now.updates + 1)
-        past = remembered(key_keep, now.past, params["policy"], now.updates)
+        past = sample_past(key_keep, now.past, params["policy"], now.updates)
         after = Trainee(Student(params, opt_state), magnet, past, now.updates + 1)
         return (after, metrics.carry), metrics._replace(carry=())
 
@@ -209,7 +221,7 @@ def practise(
     return trainee, metrics
 
 
-def remembered(key: Array, past: PyTree, policy: PyTree, updates: Array) -> PyTree:
+def sample_past(key: Array, past: PyTree, policy: PyTree, updates: Array) -> PyTree:
     """A uniform sample [P, S, ...] of the policies up to update `updates` + 1, whose own is `policy`. key: consumed."""
     slots = jax.tree.leaves(past)[0].shape[1]
     drawn = jax.random.randint(key, (), 0, updates + 1)
@@ -220,7 +232,7 @@ def remembered(key: Array, past: PyTree, policy: PyTree, updates: Array) -> PyTr
 def self_play_solver(game: Game, config: SelfPlayConfig) -> Solver:
     """Self-play (or independent PPO), MMD or NashPG, by `config.magnet`."""
     learning = learning_of(config, game)
-    network = networks(game, learning).policy
+    network = student_networks(game, learning).policy
     slots = config.snapshots or (128 if learning.policy == "tabular" else 16)
 
     def init(key: Array) -> SelfPlayState:
@@ -231,16 +243,14 @@ def self_play_solver(game: Game, config: SelfPlayConfig) -> Solver:
         trainee = Trainee(Student(student.params, joint), first_magnet(config, policy), past, jnp.int32(0))
         return SelfPlayState(trainee, new_pace(game, config), jnp.int32(0))
 
-    def step(state: SelfPlayState, key: Array) -> tuple[SelfPlayState, ExplicitMetrics]:
-        rounds = rounds_of(state.pace, config)
+    def step(state: SelfPlayState, key: Array) -> tuple[SelfPlayState, PsroMetrics]:
+        rounds = allowed_rounds(state.pace, config)
         trainee, trained = practise(key, game, config, rounds, state.trainee)
-        pace = settle(state.pace, config, rounds, trained.env_steps, trained.env_steps)
-        metrics = explicit_metrics(
-            Cost(trained.episodes, trained.env_steps, rounds * learning.epochs * learning.minibatches),
-            jnp.ones((num_populations(game), 1), bool),
-            parameter_bytes=nbytes(trainee),
-        )
-        return SelfPlayState(trainee, pace, state.step + 1), metrics
+        updates = rounds * learning.epochs * learning.minibatches
+        cost = Cost(trained.episodes, trained.env_steps, updates, training_steps=trained.env_steps)
+        pace = settle_pace(state.pace, config, rounds, cost)
+        done = Iteration(cost, rounds, jnp.ones((num_populations(game), 1), bool), trainee)
+        return SelfPlayState(trainee, pace, state.step + 1), measure_iteration(done)
 
     def profile(state: SelfPlayState, which: str = "iterate") -> Profile:
         """Slot 0 plays now, the others are the past."""
@@ -253,9 +263,42 @@ def self_play_solver(game: Game, config: SelfPlayConfig) -> Solver:
         newest = jnp.arange(slots + 1) == 0
         kept = ~newest & (jnp.arange(slots + 1) <= jnp.maximum(trainee.updates, 1))
         masses = [mask / mask.sum() for mask in (newest, kept)]
-        sigma = chosen_mixture(which, *(jnp.tile(mass[None], (num_populations(game), 1)) for mass in masses))
+        sigma = choose_mixture(which, *(jnp.tile(mass[None], (num_populations(game), 1)) for mass in masses))
         return Profile(StackedPolicies(params, network), sigma)
 
     if on_host(game):
         return Solver(init, staged(step), profile, jittable=False)
     return Solver(init, step, profile, jittable=True)
+
+
+# --- random play
+
+
+class RandomConfig(Settings):
+    """Settings of random play: the length of a run."""
+
+    iterations: int = size(1)
+    """Iterations, all alike."""
+
+
+class RandomMetrics(NamedTuple):
+    """Costs of an iteration: none."""
+
+    episodes: Array
+    env_steps: Array
+
+
+def random_solver(game: Game, config: RandomConfig) -> Solver:
+    """Random play: everybody takes any legal action, and nobody learns. The state counts iterations."""
+    del config
+
+    def step(state: PyTree, key: Array) -> tuple[PyTree, RandomMetrics]:
+        del key
+        return {"step": state["step"] + 1}, RandomMetrics(jnp.int32(0), jnp.int32(0))
+
+    return Solver(
+        init=lambda key: {"step": jnp.int32(0)},
+        step=step,
+        profile=lambda state, which="iterate": random_profile(game),
+        jittable=not on_host(game),
+    )

@@ -35,7 +35,7 @@ class Learning(LearnerConfig):
     minibatches: int = size(1)
     """Gradient steps per pass."""
     diversity: bool = choice(False)
-    """Responses are paid for differing from the policies that their population holds (psro/diversity.py)."""
+    """Responses are paid for differing from the policies that their population holds (psro/ppo.py)."""
     diversity_weight: float = real(0.01, NON_NEGATIVE)
     """Weight of the bonus of `diversity`, which is between 0 and 1."""
 

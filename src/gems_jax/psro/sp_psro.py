@@ -22,11 +22,9 @@ the profile `iterate`; `average` is its mean over all iterations and trails it. 
 from __future__ import annotations
 
 from functools import partial
-from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from gems_jax.config import ABOVE_ZERO, SHARE, real, size
 from gems_jax.extensive.infosets import tables_of
@@ -34,24 +32,23 @@ from gems_jax.extensive.restricted import opponent_sums, plan_table, restricted_
 from gems_jax.extensive.sequence_form import backward, by_infoset, by_sequence, leaf_gains, leaf_reach
 from gems_jax.extensive.values import GameTree, build_tree, reach, uniform_table
 from gems_jax.meta.simplex import masked_normalise
-from gems_jax.policies.population import StackedPolicies
-from gems_jax.psro.budget import Pace, new_pace, rounds_of, settle
-from gems_jax.psro.contest import (
-    ContestSettings,
-    Weights,
-    anneal_learning,
-    annealing,
-    carry_weights,
-    contest,
-    initial_weights,
+from gems_jax.psro.base import (
+    Cost,
+    Iteration,
+    PsroState,
+    Store,
+    append,
+    ensure_capacity,
+    family_solver,
+    new_state,
+    new_store,
+    stack_slots,
 )
-from gems_jax.psro.cost import Cost, ExplicitMetrics, explicit_metrics
-from gems_jax.psro.distil import distil, distil_cost, new_pupil
-from gems_jax.psro.ppo import ppo_oracle, training_cost
-from gems_jax.psro.responses import Mixture, Oracle, exact, exact_oracle, policy_params
-from gems_jax.psro.settings import learning_of
-from gems_jax.psro.store import Store, append, chosen_mixture, new_store, pad_slots, room, running_mean, widen
-from gems_jax.types import Array, Game, Profile, PyTree, Solver, Struct, nbytes, num_players, num_populations
+from gems_jax.psro.contest import ContestSettings, Weights, contest, continue_contest, initial_weights
+from gems_jax.psro.distil import Teachers, distil, distil_cost, new_pupil
+from gems_jax.psro.ppo import make_oracle, ppo_oracle, training_cost
+from gems_jax.psro.responses import Mixture, Oracle, policy_params
+from gems_jax.types import Array, Game, Profile, PyTree, Solver, num_populations, require_two_player_zero_sum
 
 
 class SpPsroConfig(ContestSettings):
@@ -72,14 +69,12 @@ class SpPsroConfig(ContestSettings):
 SP_PSRO = SpPsroConfig(inherit=True, entropy_weight=0.02)
 
 
-class SpPsroState(Struct):
+class SpPsroState(PsroState):
+    """Stored policies, and the two sides of the last inner games."""
+
     store: Store
-    sigma: Array  # [P, K]
-    sigma_average: Array  # [P, K], over the iterations so far
     learners: PyTree  # [P, ...], the last beta's and nu's
     weights: Weights | tuple[()]  # [P, K], of the last inner games; () in the exact form
-    pace: Pace
-    step: Array  # [] int32
 
 
 @partial(jax.jit, static_argnames=("population", "num_steps"))
@@ -119,122 +114,107 @@ def self_play_average(
     return plan_table(tree, nus), masked_normalise(mixtures, allowed)
 
 
-class Joined(NamedTuple):
-    """What an iteration leads to: everybody has got its nu, then its beta."""
+def _finish(
+    state: SpPsroState,
+    store: Store,
+    sigma: Array,
+    cost: Cost,
+    learners: PyTree = (),
+    weights: Weights | tuple[()] = (),
+    rounds: int = 1,
+) -> tuple[SpPsroState, Iteration]:
+    meta, parameters = (sigma, store.active, weights), (store.params, learners)
+    after = state.replace(store=store, sigma=sigma, learners=learners, weights=weights)
+    return after, Iteration(cost, rounds, store.active, parameters, meta=meta)
 
-    store: Store
-    sigma: Array  # [P, K]
-    cost: Cost
-    learners: PyTree  # beta's and nu's
-    weights: Weights | tuple[()] = ()  # [P, K], of the inner games; () in the exact form
-    rounds: int = 1  # of learning, one population's
 
-
-def play_exactly(game: Game, config: SpPsroConfig, oracle: Oracle, key: Array, store: Store) -> Joined:
-    """An iteration on the tree; the store has room for two. key: consumed."""
-    tree, populations = build_tree(game), range(len(store.active))
-    tables = tables_of(game, StackedPolicies(store.params, oracle.network))
+def play_exactly(
+    game: Game, config: SpPsroConfig, oracle: Oracle, state: SpPsroState, key: Array
+) -> tuple[SpPsroState, Iteration]:
+    """Runs an iteration on the tree. key: consumed."""
+    tree, store = build_tree(game), ensure_capacity(state.store, 2)
+    populations = range(len(store.active))
+    tables = tables_of(game, oracle.population(store.params))
     found = [self_play_average(tree, tables[p], store.active[p], p, config.inner_steps) for p in populations]
-    store, fresh = append(store, policy_params(game, jnp.stack([nu for nu, _ in found])), np.ones(len(found), bool))
+    store, fresh = append(store, policy_params(game, jnp.stack([nu for nu, _ in found])))
     sigma = jnp.stack([jnp.where(new, mix[-1], mix[:-1]) for (_, mix), new in zip(found, fresh, strict=True)])
-    beta = oracle.respond(key, Mixture(StackedPolicies(store.params, oracle.network), store.active, sigma))
-    store, _ = append(store, beta.params, np.ones(len(found), bool))
-    tables = tables_of(game, StackedPolicies(store.params, oracle.network))
+    beta = oracle.respond(key, Mixture(oracle.population(store.params), store.active, sigma))
+    store, _ = append(store, beta.params)
+    tables = tables_of(game, oracle.population(store.params))
     sigma = jnp.stack([restricted_equilibrium(tree, tables[p], store.active[p], p)[0] for p in populations])
-    return Joined(store, sigma, beta.cost.plus(Cost(tree_walks=2 * config.inner_steps * len(found))), ())
+    return _finish(state, store, sigma, beta.cost.plus(Cost(tree_walks=2 * config.inner_steps * len(found))))
 
 
 def play_by_learning(
-    game: Game, config: SpPsroConfig, key: Array, store: Store, state: SpPsroState, rounds: int
-) -> Joined:
-    """Run an iteration of about `rounds` rounds: beta's, as many of nu's, and those of the distillation.
+    game: Game, config: SpPsroConfig, oracle: Oracle, state: SpPsroState, key: Array, rounds: int
+) -> tuple[SpPsroState, Iteration]:
+    """Runs an iteration of about `rounds` rounds: beta's, as many of nu's, and those of the distillation.
 
     Args:
         game: a two-player zero-sum game.
         config: settings without `auto`.
+        oracle: of learned policies.
+        state: policies, learners, weights and iteration to continue from.
         key: consumed.
-        store: the policies of `state`, with room for two more.
-        state: learners, weights and iteration to continue from.
         rounds: of one population's learning.
 
     Returns:
-        The population with the average of nu and beta, the averaged mixture, and what the next iteration needs.
+        The state with the average of nu and beta in the store, the averaged mixture, and what was done.
     """
-    factor, everyone = annealing(config, int(state.step)), np.ones(num_populations(game), bool)
-    learning = anneal_learning(learning_of(config, game), factor)
-    oracle = ppo_oracle(game, learning)
     last = max(round(rounds * float(config.distil_share)), 1)
     each = max((rounds - last) // (2 * config.blocks), 1)
     key_beta, key_nu, key_distil, *keys = jax.random.split(key, 3 + config.blocks)
     beta, nu = state.learners if config.inherit else (oracle.first(key_beta), oracle.first(key_nu))
+    store = ensure_capacity(state.store, 2)
+    active = append(store, oracle.policy(nu))[0].active
+    learning, step_size, weights = continue_contest(game, config, state.weights, active, int(state.step))
+    annealed = ppo_oracle(game, learning)
     alone, cost, stood = jnp.ones((num_populations(game), 1)), Cost(), []
-    assert isinstance(state.weights, Weights)
-    active = append(store, oracle.policy(nu), everyone)[0].active
-    weights = carry_weights(state.weights, active, config.warm_start, config.retained)
     for block_key in keys:
         key_contest, key_study = jax.random.split(block_key)
-        held, _ = append(store, oracle.policy(nu), everyone)
+        held = oracle.population(append(store, oracle.policy(nu))[0].params)
         beta, weights, metrics = contest(
-            key_contest, game, learning, jnp.int32(each), StackedPolicies(held.params, oracle.network), held.active,
-            beta, config.weight_step * factor, config.floor, weights,
-        )  # fmt: skip
-        against = StackedPolicies(jax.tree.map(lambda leaf: leaf[:, None], oracle.policy(beta)), oracle.network)
-        response = oracle.respond(key_study, Mixture(against, alone > 0, alone), nu, rounds=each)
-        nu, cost = response.learner, cost.plus(training_cost(learning, metrics, each)).plus(response.cost)
+            key_contest, game, learning, jnp.int32(each), held, active, beta, step_size, config.floor, weights
+        )
+        against = oracle.population(stack_slots(oracle.policy(beta)))
+        response = annealed.respond(key_study, Mixture(against, alone > 0, alone), nu, rounds=each)
+        nu, cost = response.learner, cost.plus(training_cost(learning, metrics, each), response.cost)
         stood.append(oracle.policy(nu))
-    teachers = StackedPolicies(jax.tree.map(lambda *leaves: jnp.stack(leaves, axis=1), *stood), oracle.network)
-    alike = jnp.ones((num_populations(game), config.blocks))
+    teachers = Teachers(
+        oracle.population(stack_slots(*stood)),
+        jnp.ones((num_populations(game), config.blocks)),
+        jnp.zeros((config.blocks, 0)),
+    )
     average, metrics = distil(
-        key_distil, game, learning, jnp.int32(last), teachers, alike, jnp.zeros((config.blocks, 0)), against, alone,
+        key_distil, game, learning, jnp.int32(last), teachers, Profile(against, alone),
         new_pupil(stood[-1], learning), config.distil_rate,
     )  # fmt: skip
     for newcomer in (average.params["policy"], oracle.policy(beta)):
-        store, _ = append(store, newcomer, everyone)
+        store, _ = append(store, newcomer)
     cost = cost.plus(distil_cost(learning, metrics, last))
-    return Joined(store, weights.average, cost, (beta, nu), weights, 2 * each * config.blocks + last)
+    return _finish(state, store, weights.average, cost, (beta, nu), weights, 2 * each * config.blocks + last)
 
 
 def sp_psro_solver(game: Game, config: SpPsroConfig) -> Solver:
     """Self-Play PSRO. Its step runs in Python."""
-    if num_players(game) != 2 or not game.zero_sum:
-        raise ValueError(f"sp_psro is for two-player zero-sum games: {game.name!r} is not one; use psro")
+    require_two_player_zero_sum(game, "sp_psro")
     config = config.for_game(game)
-    if config.oracle == "exact":
-        oracle = exact(game, exact_oracle(game))
-    else:
-        oracle = ppo_oracle(game, learning_of(config, game))
+    oracle, learned = make_oracle(game, config), config.oracle == "ppo"
 
-    def init(key: Array) -> SpPsroState:
+    def first(key: Array) -> SpPsroState:
         key_first, key_beta, key_nu = jax.random.split(key, 3)
-        one = jax.tree.map(lambda leaf: leaf[:, None], oracle.policy(oracle.first(key_first)))
-        store = new_store(one, max(config.capacity, 4))
+        store = new_store(stack_slots(oracle.policy(oracle.first(key_first))), max(config.capacity, 4))
+        learners = (oracle.first(key_beta), oracle.first(key_nu)) if learned else ()
+        weights = initial_weights(store.active) if learned else ()
         sigma = store.active.astype(jnp.float32)
-        learners = () if config.oracle == "exact" else (oracle.first(key_beta), oracle.first(key_nu))
-        weights = () if config.oracle == "exact" else initial_weights(store.active)
-        return SpPsroState(store, sigma, sigma, learners, weights, new_pace(game, config), jnp.int32(0))
+        return new_state(SpPsroState, game, config, sigma, store=store, learners=learners, weights=weights)
 
-    def step(state: SpPsroState, key: Array) -> tuple[SpPsroState, ExplicitMetrics]:
-        before, rounds = int(state.step), int(rounds_of(state.pace, config))
-        store = widen(state.store, room(state.store, 2))
-        if config.oracle == "exact":
-            after = play_exactly(game, config, oracle, key, store)
-        else:
-            after = play_by_learning(game, config, key, store, state, rounds)
-        past = pad_slots(state.sigma_average, store.capacity, (1,))
-        average, cost = running_mean(past, after.sigma, before), after.cost
-        metrics = explicit_metrics(
-            cost,
-            after.store.active,
-            parameter_bytes=nbytes((after.store.params, after.learners)),
-            meta_bytes=nbytes((after.sigma, average, after.store.active, after.weights)),
-        )
-        pace = settle(state.pace, config, after.rounds, cost.training_steps, cost.env_steps)
-        return SpPsroState(
-            after.store, after.sigma, average, after.learners, after.weights, pace, state.step + 1
-        ), metrics
+    def iterate(state: SpPsroState, key: Array, rounds: int) -> tuple[SpPsroState, Iteration]:
+        if learned:
+            return play_by_learning(game, config, oracle, state, key, rounds)
+        return play_exactly(game, config, oracle, state, key)
 
-    def profile(state: SpPsroState, which: str = "iterate") -> Profile:
-        policies = StackedPolicies(state.store.params, oracle.network)
-        return Profile(policies, chosen_mixture(which, state.sigma, state.sigma_average))
+    def profile(state: SpPsroState, sigma: Array) -> Profile:
+        return Profile(oracle.population(state.store.params), sigma)
 
-    return Solver(init, step, profile, jittable=False)
+    return family_solver(config, first, iterate, profile)

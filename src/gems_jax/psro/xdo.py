@@ -34,13 +34,22 @@ from gems_jax.extensive.infosets import tables_of, tabular_policies
 from gems_jax.extensive.sequence_form import backward, by_infoset, by_sequence
 from gems_jax.extensive.values import GameTree, build_tree, nash_conv_of_tables, reach, uniform_table
 from gems_jax.policies.population import StackedPolicies
-from gems_jax.psro.budget import Pace, new_pace, rounds_of, settle
-from gems_jax.psro.cost import Cost, ExplicitMetrics, explicit_metrics
-from gems_jax.psro.ppo import ppo_oracle
-from gems_jax.psro.responses import Mixture, exact, exact_oracle, infosets_of
-from gems_jax.psro.settings import ExplicitSettings, learning_of
-from gems_jax.psro.store import chosen_mixture
-from gems_jax.types import Array, Game, Profile, Solver, Struct, nbytes, num_players, num_populations
+from gems_jax.psro.base import (
+    Cost,
+    Iteration,
+    Pace,
+    PsroMetrics,
+    allowed_rounds,
+    choose_mixture,
+    measure_iteration,
+    new_pace,
+    settle_pace,
+    stack_slots,
+)
+from gems_jax.psro.ppo import make_oracle
+from gems_jax.psro.responses import Mixture, infosets_of
+from gems_jax.psro.settings import ExplicitSettings
+from gems_jax.types import Array, Game, Profile, Solver, Struct, num_populations, require_two_player_zero_sum
 
 
 class XdoConfig(ExplicitSettings):
@@ -117,15 +126,11 @@ def reached_sets(tree: GameTree, replies: Array, table: Array) -> Array:
 
 def xdo_solver(game: Game, config: XdoConfig) -> Solver:
     """XDO, PDO or the EDO-like method. Its step runs in Python."""
-    if num_players(game) != 2 or game.num_seats != 2 or not game.zero_sum:
-        raise ValueError(
-            f"double oracles in extensive form are for two-player zero-sum games: {game.name!r} is not one; use psro"
-        )
+    require_two_player_zero_sum(game, "a double oracle in extensive form")
+    if game.num_seats != 2:
+        raise ValueError(f"a double oracle in extensive form needs two seats: {game.name!r} has {game.num_seats}")
     config, tree, populations = config.for_game(game), build_tree(game), num_populations(game)
-    if config.oracle == "exact":
-        oracle = exact(game, exact_oracle(game, config.ties))
-    else:
-        oracle = ppo_oracle(game, learning_of(config, game))
+    oracle = make_oracle(game, config, ties=config.ties)
     alone = jnp.ones((populations, 1))
     owned = jnp.asarray(np.stack([infosets_of(game, population) for population in range(populations)]))
 
@@ -164,26 +169,21 @@ def xdo_solver(game: Game, config: XdoConfig) -> Solver:
                 break
         return regrets, average, before + taken, taken
 
-    def step(state: XdoState, key: Array) -> tuple[XdoState, ExplicitMetrics]:
-        rounds = int(rounds_of(state.pace, config))
+    def step(state: XdoState, key: Array) -> tuple[XdoState, PsroMetrics]:
+        rounds = int(allowed_rounds(state.pace, config))
         response = oracle.respond(key, Mixture(played(state), alone > 0, alone), rounds=rounds)
-        newcomers = jax.tree.map(lambda leaf: leaf[:, None], response.params)
-        allowed = expanded(state, tables_of(game, StackedPolicies(newcomers, oracle.network))[:, 0])
+        newcomers = oracle.population(stack_slots(response.params))
+        allowed = expanded(state, tables_of(game, newcomers)[:, 0])
         regrets, average, walked, taken = solved(state, allowed)
         threshold = jnp.where(_gap(tree, average) < state.threshold, state.threshold / 2, state.threshold)
         cost = response.cost.plus(Cost(tree_walks=tree.num_players * taken + 1))
-        pace = settle(state.pace, config, rounds, cost.training_steps, cost.env_steps)
-        metrics = explicit_metrics(
-            cost,
-            alone > 0,
-            parameter_bytes=nbytes(average),
-            meta_bytes=nbytes((allowed, regrets)),
-            restricted_gap=_gap(restricted(tree, allowed), average),
-        )
-        return XdoState(allowed, regrets, average, threshold, walked, pace, state.step + 1), metrics
+        gap = _gap(restricted(tree, allowed), average)
+        pace = settle_pace(state.pace, config, rounds, cost)
+        done = Iteration(cost, rounds, alone > 0, average, meta=(allowed, regrets), gap=gap)
+        return XdoState(allowed, regrets, average, threshold, walked, pace, state.step + 1), measure_iteration(done)
 
     def profile(state: XdoState, which: str = "iterate") -> Profile:
         """One policy each; there is no mixture whose average would be another."""
-        return Profile(played(state), chosen_mixture(which, alone, alone))
+        return Profile(played(state), choose_mixture(which, alone, alone))
 
     return Solver(init, step, profile, jittable=False)

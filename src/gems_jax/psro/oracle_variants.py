@@ -1,19 +1,36 @@
-"""Responses by advantage V (A-PSRO): what raises the worst case of the mixture most, not what beats it.
+"""Responses of PSRO other than a best response from scratch to the mixture: oracles that wrap another one.
 
-V_p(pi) = min over the opponent's replies of u_p(pi, reply). From the mixture theta the direction Delta and the step l
-with the highest V((1 - l) theta + l Delta) are looked for, and Delta joins the population, which then holds that
-mixture among others; where V rises by less than `acceptance`, and with probability `ordinary`, it is the ordinary
-response. Without a population to fall back on such steps stall, as V is piecewise linear.
-
-The original is for normal-form games and scans all pure strategies. Reconstructed here, in two forms:
+Advantage V (A-PSRO): what raises the worst case of the mixture most, not what beats it. V_p(pi) = min over the
+opponent's replies of u_p(pi, reply). From the mixture theta the direction Delta and the step l with the highest
+V((1 - l) theta + l Delta) are looked for, and Delta joins the population, which then holds that mixture among others;
+where V rises by less than `acceptance`, and with probability `ordinary`, it is the ordinary response. Without a
+population to fall back on such steps stall, as V is piecewise linear. The original is for normal-form games and scans
+all pure strategies. Reconstructed here, in two forms:
 
     exact     directions are best responses to random mixtures of the opponents, and V is exact
     learned   directions are a few learned responses, the first to the mixture, the others to random ones; replies are
               those that the opponent holds, as measured
+
+Warm starts: a learned response starts from an average of the parameters of policies that the population holds, with
+weights w over its slots,
+
+    newest     the last one alone
+    fusion     w = the population's own mixture sigma                                (Fusion-PSRO: Lian et al. 2024)
+    transfer   w_{j+1} = the opponents' mixture sigma_j: slot j + 1 learned to answer when their slot j was the newest,
+               so it stands for the answer to it                    (Strategic Knowledge Transfer: Smith et al. 2023)
+
+and with one policy each of them is that policy. Optimizer and critic are fresh. Averages of parameters only make sense
+where policies descend from one another, which these rules see to.
+
+Single-opponent iterated best response (the scheme of Smith et al. 2021) trains against the opponents' newest policies
+alone, whatever the mixture: one opponent instead of a population. The original then builds the answer to the mixture
+from such responses' Q-values. Both that and transfer are reconstructions: there are no Q-values here, and what the
+original mixes as values is mixed as parameters, and trained on.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
 import jax
@@ -23,12 +40,14 @@ import numpy as np
 from gems_jax.config import NON_NEGATIVE, SHARE, real, size
 from gems_jax.extensive.infosets import tables_of
 from gems_jax.extensive.values import GameTree, best_response_values, build_tree, mixture_to_behaviour, tied_actions
+from gems_jax.meta.simplex import masked_normalise
 from gems_jax.policies.population import StackedPolicies
-from gems_jax.psro.cost import Cost
-from gems_jax.psro.payoffs import fill, meta_game, widen_table
+from gems_jax.psro.base import Cost, stack_slots
+from gems_jax.psro.payoffs import fill, meta_game
+from gems_jax.psro.ppo import Student
 from gems_jax.psro.responses import Mixture, Oracle, Respond, Response, policy_params
 from gems_jax.psro.settings import ExplicitSettings
-from gems_jax.types import Array, Game, PyTree, num_players
+from gems_jax.types import Array, Game, PyTree, require_two_player_zero_sum
 
 
 class AdvantageSettings(ExplicitSettings):
@@ -50,8 +69,7 @@ class AdvantageSettings(ExplicitSettings):
 
 def lookahead_oracle(game: Game, config: AdvantageSettings, oracle: Oracle) -> Oracle:
     """An oracle whose responses are by advantage, `oracle` being the ordinary one. config: settled for the game."""
-    if num_players(game) != 2 or not game.zero_sum:
-        raise ValueError(f"look-ahead by advantage is for two-player zero-sum games: {game.name!r} is not one")
+    require_two_player_zero_sum(game, "look-ahead by advantage")
     look = look_ahead_exactly if config.oracle == "exact" else look_ahead_by_learning
     return oracle._replace(respond=look(game, config, oracle.respond))
 
@@ -124,21 +142,16 @@ def worst_cases(payoffs: Array, theta: Array, rows: Array, shares: Array, replie
 def look_ahead_by_learning(game: Game, config: AdvantageSettings, ordinary: Respond) -> Respond:
     """The learned form. All directions are measured against everything that the opponents hold."""
 
-    def measured(key: Array, mixture: Mixture, found: list[Response]) -> tuple[np.ndarray, Cost]:
+    def choose(key: Array, mixture: Mixture, found: list[Response]) -> tuple[np.ndarray, Cost]:
         """Which direction every population takes [P], and what it cost to know. key: consumed."""
         assert mixture.table is not None
-        slots, count, active = mixture.active.shape[1], len(found), np.asarray(mixture.active)
-        params = jax.tree.map(
-            lambda held, *new: jnp.concatenate([held, jnp.stack(new, axis=1)], axis=1),
-            mixture.policies.params,
-            *[response.params for response in found],
-        )
-        everyone = np.pad(active, ((0, 0), (0, count)), constant_values=True)
-        fresh = everyone & (np.arange(slots + count)[None] >= slots)
-        table, cost = fill(
-            key, game, config, widen_table(mixture.table, slots + count),
-            StackedPolicies(params, mixture.policies.apply), everyone, fresh,
-        )  # fmt: skip
+        slots, active = mixture.active.shape[1], np.asarray(mixture.active)
+        new = stack_slots(*[response.params for response in found])
+        params = jax.tree.map(lambda *parts: jnp.concatenate(parts, axis=1), mixture.policies.params, new)
+        everyone = np.pad(active, ((0, 0), (0, len(found))), constant_values=True)
+        fresh = everyone & (np.arange(slots + len(found))[None] >= slots)
+        policies = StackedPolicies(params, mixture.policies.apply)
+        table, cost = fill(key, game, config, mixture.table, policies, everyone, fresh)
         payoffs, _ = meta_game(game, table, jnp.asarray(everyone))
         chosen = []
         for population in range(len(active)):
@@ -161,13 +174,64 @@ def look_ahead_by_learning(game: Game, config: AdvantageSettings, ordinary: Resp
             ordinary(k, mixture._replace(sigma=sigma), start, rounds=each)
             for k, sigma in zip(jax.random.split(key_learn, config.directions), sigmas, strict=True)
         ]
-        chosen, cost = measured(key_measure, mixture, found)
-        for response in found:
-            cost = cost.plus(response.cost)
+        chosen, cost = choose(key_measure, mixture, found)
         params = jax.tree.map(
             lambda *leaves: jnp.stack([leaves[c][population] for population, c in enumerate(chosen)]),
             *[response.params for response in found],
         )
-        return found[0]._replace(params=params, cost=cost)
+        return found[0]._replace(params=params, cost=cost.plus(*(response.cost for response in found)))
 
     return respond
+
+
+# --- warm starts
+
+
+def fuse_parameters(params: PyTree, weights: Array) -> PyTree:
+    """sum_j w_j theta_j, [P, ...], of parameters [P, K, ...] and weights [P, K]."""
+    return jax.tree.map(lambda leaf: jnp.einsum("pk,pk...->p...", weights, leaf, precision="highest"), params)
+
+
+def newest_slot(active: Array) -> Array:
+    """[P, K], all weight on the last active slot; slots fill in order."""
+    return jax.nn.one_hot(active.sum(axis=1) - 1, active.shape[1])
+
+
+def _answers(mixture: Mixture) -> Array:
+    """The opponents' mixture, one slot later; what has no answer yet is left out."""
+    populations, slots = mixture.sigma.shape
+    others = (mixture.sigma.sum(axis=0, keepdims=True) - mixture.sigma) if populations > 1 else mixture.sigma
+    later = jnp.pad(others, ((0, 0), (1, 0)))[:, :slots]
+    known = jnp.where(mixture.active, later, 0.0)
+    some = known.sum(axis=1, keepdims=True) > 1e-6
+    return jnp.where(some, jax.vmap(masked_normalise)(known, mixture.active), newest_slot(mixture.active))
+
+
+STARTS: dict[str, Callable[[Mixture], Array]] = {
+    "newest": lambda mixture: newest_slot(mixture.active),
+    "fusion": lambda mixture: mixture.sigma,
+    "transfer": _answers,
+}
+
+
+def warm_oracle(oracle: Oracle, how: str) -> Oracle:
+    """An oracle of learned responses that start as STARTS[how] says, where no learner is given to go on from."""
+
+    def respond(key: Array, mixture: Mixture, start: PyTree = None, rounds: int = 1) -> Response:
+        key_first, key_learn = jax.random.split(key)
+        if start is None:
+            fresh: Student = oracle.first(key_first)
+            policy = fuse_parameters(mixture.policies.params, STARTS[how](mixture))
+            start = fresh.replace(params={**fresh.params, "policy": policy})
+        return oracle.respond(key_learn, mixture, start, rounds=rounds)
+
+    return oracle._replace(respond=respond)
+
+
+def single_opponent(oracle: Oracle) -> Oracle:
+    """An oracle that answers the others' newest policies instead of their mixture."""
+
+    def respond(key: Array, mixture: Mixture, start: PyTree = None, rounds: int = 1) -> Response:
+        return oracle.respond(key, mixture._replace(sigma=newest_slot(mixture.active)), start, rounds=rounds)
+
+    return oracle._replace(respond=respond)

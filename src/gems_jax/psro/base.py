@@ -1,0 +1,255 @@
+"""The scaffold of the PSRO family: costs and budgets of iterations, stored policies, and the loop around a method.
+
+A method is a state that extends `PsroState` and two functions:
+
+    first(key) -> state                                  the policies before anything was learned
+    iterate(state, key, rounds) -> (state, Iteration)    responses, payoffs and the next mixture `sigma`
+
+`family_solver` adds what all of them share: the rounds of learning that the budget allows, the running mean of the
+mixtures, the metrics, and the profile.
+
+Budgets: what an iteration plays is not known beforehand, because episodes have different lengths and payoffs are
+measured besides. So a `Pace` keeps an account over iterations, and every iteration takes as many rounds as bring the
+run's total nearest to what it is allowed by then. All arithmetic of the account may be traced.
+
+Stored policies are arrays [P, K, ...] whose capacity K doubles when they are full.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar
+
+import chex
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.typing import ArrayLike
+
+from gems_jax.psro.settings import Budgeted
+from gems_jax.types import Array, Game, Profile, PyTree, Solver, Struct, nbytes, num_players
+
+Count = int | Array  # arrays in compiled steps
+
+
+# --- cost and metrics
+
+
+class Cost(NamedTuple):
+    """Counts, which are summed on the host where steps run in Python."""
+
+    episodes: Count = 0
+    env_steps: Count = 0
+    gradient_steps: Count = 0
+    tree_walks: Count = 0  # exact evaluations of a policy or of a best response
+    training_steps: Count = 0  # of env_steps, those that were learned from
+
+    def plus(self, *others: Cost) -> Cost:
+        return Cost(*(sum(counts) for counts in zip(self, *others, strict=True)))
+
+
+class Iteration(NamedTuple):
+    """What an iteration did and holds afterwards."""
+
+    cost: Cost
+    rounds: ArrayLike  # of learning, as the pace counts them
+    active: Array  # [P, K] bool
+    parameters: PyTree  # of all policies and learners
+    payoffs: PyTree = ()
+    meta: PyTree = ()  # what the meta-solver keeps besides the running mean of the mixtures
+    gap: Array | float = 0.0  # what players could gain inside the meta-game
+
+
+class PsroMetrics(Struct):
+    """Metrics of one iteration. Bytes are those of the arrays held after it."""
+
+    num_active: Array  # [P] int32, policies per population
+    restricted_gap: Array  # [] float32, what players could gain inside the meta-game; 0 where there is none
+    episodes: Array  # [] int32
+    env_steps: Array  # [] int32
+    gradient_steps: Array  # [] int32
+    tree_walks: Array  # [] int32
+    parameter_bytes: Array  # [] float32, of the policies
+    payoff_bytes: Array  # [] float32, of the payoff table
+    meta_bytes: Array  # [] float32, of mixtures and whatever else the meta-solver keeps
+
+
+def measure_iteration(done: Iteration) -> PsroMetrics:
+    """Computes the metrics of an iteration."""
+    return PsroMetrics(
+        num_active=jnp.sum(done.active, axis=1, dtype=jnp.int32),
+        restricted_gap=jnp.float32(done.gap),
+        episodes=jnp.int32(done.cost.episodes),
+        env_steps=jnp.int32(done.cost.env_steps),
+        gradient_steps=jnp.int32(done.cost.gradient_steps),
+        tree_walks=jnp.int32(done.cost.tree_walks),
+        parameter_bytes=jnp.float32(nbytes(done.parameters)),
+        payoff_bytes=jnp.float32(nbytes(done.payoffs)),
+        meta_bytes=jnp.float32(nbytes(done.meta)),
+    )
+
+
+# --- budgets
+
+
+class Pace(Struct):
+    """The account of a run."""
+
+    balance: Array  # [] float32, env steps that were allowed so far and not taken
+    per_round: Array  # [] float32, env steps of one round, as the last iteration found
+    aside: Array  # [] float32, env steps of the last iteration besides learning
+
+
+def new_pace(game: Game, config: Budgeted) -> Pace:
+    """Opens an account. Before anything was played a round is taken to be as long as it can be."""
+    longest = num_players(game) * config.opponents * config.episodes * (config.segment or game.max_steps)
+    return Pace(jnp.float32(0.0), jnp.float32(longest), jnp.float32(0.0))
+
+
+def allowed_rounds(pace: Pace, config: Budgeted) -> Array:
+    """Counts the rounds of the next iteration [] int32: `rounds`, or what the budget allows, at least one."""
+    if not config.env_steps:
+        return jnp.int32(config.rounds)
+    allowed = pace.balance + config.env_steps - pace.aside
+    return jnp.maximum(jnp.round(allowed / pace.per_round), 1).astype(jnp.int32)
+
+
+def settle_pace(pace: Pace, config: Budgeted, rounds: ArrayLike, cost: Cost) -> Pace:
+    """Books an iteration of `rounds` rounds of learning."""
+    if not config.env_steps:
+        return pace
+    learned, taken = jnp.asarray(cost.training_steps, jnp.float32), jnp.asarray(cost.env_steps, jnp.float32)
+    return Pace(pace.balance + config.env_steps - taken, jnp.maximum(learned / rounds, 1.0), taken - learned)
+
+
+# --- stored policies
+
+
+class Store(Struct):
+    """The policies of all populations, in the order in which they came."""
+
+    params: PyTree  # [P, K, ...]
+    active: Array  # [P, K] bool: the slot holds a policy
+
+    @property
+    def capacity(self) -> int:
+        return self.active.shape[1]
+
+
+def new_store(params: PyTree, capacity: int) -> Store:
+    """Builds a store with params [P, k, ...] in its first k slots. Raises ValueError where k exceeds the capacity."""
+    count = jax.tree.leaves(params)[0].shape[1]
+    if count > capacity:
+        raise ValueError(f"a store of capacity {capacity} cannot begin with {count} policies")
+    populations = jax.tree.leaves(params)[0].shape[0]
+    return Store(
+        params=jax.tree.map(lambda leaf: pad_slots(leaf, capacity, (1,)), params),
+        active=jnp.broadcast_to(jnp.arange(capacity)[None, :] < count, (populations, capacity)),
+    )
+
+
+def stack_slots(*policies: PyTree) -> PyTree:
+    """Stacks policies, params [P, ...] each, to params [P, k, ...]."""
+    return jax.tree.map(lambda *leaves: jnp.stack(leaves, axis=1), *policies)
+
+
+def pad_slots(array: Array, capacity: int, axes: tuple[int, ...]) -> Array:
+    """Appends zeros (False) along `axes` until these have `capacity` entries."""
+    widths = [(0, capacity - size if axis in axes else 0) for axis, size in enumerate(array.shape)]
+    return jnp.pad(array, widths)
+
+
+def ensure_capacity(store: Store, newcomers: int = 1) -> Store:
+    """Doubles the capacity until every population has slots for `newcomers` more policies."""
+    capacity, needed = store.capacity, int(np.asarray(store.active).sum(axis=1).max()) + newcomers
+    while capacity < needed:
+        capacity *= 2
+    return jax.tree.map(lambda leaf: pad_slots(leaf, capacity, (1,)), store)
+
+
+def append(store: Store, params: PyTree, keep: np.ndarray | None = None) -> tuple[Store, np.ndarray]:
+    """Adds one policy, params [P, ...], to every population, or to those where keep [P] is True.
+
+    Returns:
+      The store, and which slots are new, [P, K] bool.
+
+    Raises:
+      ValueError: if a slot is missing (see `ensure_capacity`).
+    """
+    active = np.asarray(store.active)
+    keep = np.ones(len(active), bool) if keep is None else np.asarray(keep, bool)
+    slot = active.sum(axis=1)  # slots fill in order
+    fresh = (np.arange(store.capacity)[None, :] == slot[:, None]) & keep[:, None]
+    if (keep & (slot >= store.capacity)).any():
+        raise ValueError(f"the store is full: {slot.tolist()} policies in {store.capacity} slots; widen it first")
+
+    def put(stacked: Array, one: Array) -> Array:
+        chex.assert_equal_shape([stacked[:, 0], one])
+        mask = fresh.reshape(fresh.shape + (1,) * (stacked.ndim - 2))
+        return jnp.where(mask, one[:, None], stacked)
+
+    return Store(jax.tree.map(put, store.params, params), jnp.asarray(active | fresh)), fresh
+
+
+# --- mixtures
+
+
+def choose_mixture(which: str, iterate: Array, average: Array) -> Array:
+    """Picks the mixture that `profile(state, which)` asks for. Raises ValueError for other names."""
+    if which not in ("iterate", "average"):
+        raise ValueError(f"unknown profile {which!r}; known: 'iterate', 'average'")
+    return iterate if which == "iterate" else average
+
+
+def update_average(average: Array, new: Array, count: int) -> Array:
+    """Computes the mean of count + 1 mixtures [..., K] from that of the first `count`, which may have fewer slots."""
+    slots = new.ndim - 1
+    return (pad_slots(average, new.shape[slots], (slots,)) * count + new) / (count + 1)
+
+
+# --- the loop
+
+
+class PsroState(Struct):
+    """What every method carries from iteration to iteration; methods add their own fields."""
+
+    sigma: Array  # [P, K]
+    sigma_average: Array  # [P, K], over the iterations so far
+    pace: Pace
+    step: Array  # [] int32
+
+
+State = TypeVar("State", bound=PsroState)
+
+
+def new_state(kind: type[State], game: Game, config: Budgeted, sigma: Array, **own: Any) -> State:
+    """Builds a state of class `kind` before the first iteration, with the method's `own` fields."""
+    return kind(sigma=sigma, sigma_average=sigma, pace=new_pace(game, config), step=jnp.int32(0), **own)
+
+
+def family_solver(
+    config: Budgeted,
+    first: Callable[[Array], State],
+    iterate: Callable[[State, Array, int], tuple[State, Iteration]],
+    profile: Callable[[State, Array], Profile],
+) -> Solver:
+    """Makes a solver of a method. Its step runs in Python.
+
+    Args:
+      config: settings of the method, with its budget.
+      first: key -> the state before the first iteration (`new_state`).
+      iterate: (state, key, rounds) -> the state with the method's own fields and `sigma` updated, and what was done.
+      profile: (state, sigma) -> the profile that plays the mixture sigma [P, K].
+    """
+
+    def step(state: State, key: Array) -> tuple[State, PsroMetrics]:
+        after, done = iterate(state, key, int(allowed_rounds(state.pace, config)))
+        average = update_average(state.sigma_average, after.sigma, int(state.step))
+        pace = settle_pace(state.pace, config, done.rounds, done.cost)
+        metrics = measure_iteration(done._replace(meta=(done.meta, average)))
+        return after.replace(sigma_average=average, pace=pace, step=state.step + 1), metrics
+
+    def chosen(state: State, which: str = "iterate") -> Profile:
+        return profile(state, choose_mixture(which, state.sigma, state.sigma_average))
+
+    return Solver(first, step, chosen, jittable=False)
