@@ -33,7 +33,7 @@ from gems_jax.extensive.infosets import tables_of
 from gems_jax.extensive.values import GameTree, build_tree
 from gems_jax.meta import regret_matching_plus
 from gems_jax.profiling.phase_times import all_active
-from gems_jax.psro.base import new_store
+from gems_jax.psro.base import Store
 from gems_jax.psro.payoffs import exact_payoffs, meta_game, solve_payoffs
 from gems_jax.psro.psro import PsroConfig
 from gems_jax.runner.machine import memory_bytes
@@ -113,7 +113,7 @@ def psro_of(policies: int) -> Explicit:
     solver = make_solver("psro", game, learning)
     start = solver.init(jax.random.key(0))
     several = lambda leaf: jax.random.normal(jax.random.key(3), (leaf.shape[0], policies - 1, *leaf.shape[2:]))  # noqa: E731
-    store = new_store(jax.tree.map(several, start.store.params), policies)
+    store = Store.create(jax.tree.map(several, start.store.params), policies)
     profile = solver.profile(dataclasses.replace(start, store=store))
     tables = tables_of(game, profile.population)
     table = dataclasses.replace(start.table, values=sampled_table(build_tree(game), tables, jax.random.key(4)))

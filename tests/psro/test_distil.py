@@ -6,8 +6,9 @@ import numpy as np
 
 from gems_jax import make_game
 from gems_jax.extensive.infosets import tabular_policies
-from gems_jax.psro.distil import distil, new_pupil
+from gems_jax.psro.distil import Teachers, distil, new_pupil
 from gems_jax.psro.settings import Learning, learning_of
+from gems_jax.types import Profile
 
 GAME = make_game("rock_paper_scissors")
 LEARNING = learning_of(Learning(policy="tabular", opponents=32), GAME)
@@ -20,8 +21,9 @@ def plain_student(teachers, first, rounds, rate):
     params = jax.tree.map(lambda leaf: leaf[:, 0], start.params)
     alike = jnp.ones((2, len(teachers)))
     student, metrics = distil(
-        jax.random.key(0), GAME, LEARNING, jnp.int32(rounds), stacked, alike, jnp.zeros((len(teachers), 0)), stacked,
-        alike / len(teachers), new_pupil(params, LEARNING), rate,
+        jax.random.key(0), GAME, LEARNING, jnp.int32(rounds),
+        Teachers(stacked, alike, jnp.zeros((len(teachers), 0))), Profile(stacked, alike / len(teachers)),
+        new_pupil(params, LEARNING), rate,
     )  # fmt: skip
     assert metrics.env_steps.tolist() == [32 * rounds] * 2
     return np.asarray(jax.nn.softmax(student.params["policy"][0][0]))

@@ -9,6 +9,7 @@ from gems_jax import make_game, make_solver, nash_conv
 from gems_jax.extensive.values import build_tree
 from gems_jax.policies.population import StackedPolicies
 from gems_jax.psro.conditional import (
+    Rows,
     average_rounds,
     fourier_features,
     new_row_student,
@@ -196,8 +197,8 @@ def test_replies_to_any_mixture_of_rock_paper_scissors():
     key_start, key_train = jax.random.split(jax.random.key(0))
     start = new_row_student(key_start, nets, learning, 1.0)
     learner, _ = train_rows(
-        key_train, game, learning, jnp.int32(300), nets, 16, start, actions, jnp.eye(3), jnp.ones(3), 1.0,
-        jnp.ones(3, bool),
+        key_train, game, learning, jnp.int32(300), nets, 16, start, actions,
+        Rows(jnp.eye(3), jnp.ones(3), jnp.ones(3, bool), 1.0),
     )  # fmt: skip
     beats = np.array([[0, -1, 1], [1, 0, -1], [-1, 1, 0]])
     mixtures = np.array(

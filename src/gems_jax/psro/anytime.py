@@ -34,18 +34,7 @@ from gems_jax.extensive.infosets import tables_of
 from gems_jax.extensive.restricted import inner_gap, no_regret, opponent_sums, plan_table, restricted_equilibrium
 from gems_jax.extensive.values import GameTree, build_tree
 from gems_jax.policies.population import StackedPolicies
-from gems_jax.psro.base import (
-    Cost,
-    Iteration,
-    PsroState,
-    Store,
-    append,
-    ensure_capacity,
-    family_solver,
-    new_state,
-    new_store,
-    stack_slots,
-)
+from gems_jax.psro.base import Cost, Iteration, PsroState, Store, family_solver, new_state, stack_slots
 from gems_jax.psro.contest import (
     ContestSettings,
     Weights,
@@ -55,7 +44,7 @@ from gems_jax.psro.contest import (
 )
 from gems_jax.psro.ppo import make_oracle, training_cost
 from gems_jax.psro.responses import Mixture, Oracle, policy_params
-from gems_jax.types import Array, Game, Profile, PyTree, Solver, require_two_player_zero_sum
+from gems_jax.types import Array, Game, PyTree, Solver, require_two_player_zero_sum
 
 
 class AnytimeConfig(ContestSettings):
@@ -163,7 +152,7 @@ def anytime_solver(game: Game, config: AnytimeConfig) -> Solver:
 
     def first(key: Array) -> AnytimeState:
         learner = oracle.first(key)
-        store = new_store(stack_slots(oracle.policy(learner)), config.capacity)
+        store = Store.create(stack_slots(oracle.policy(learner)), config.capacity)
         weights = () if config.oracle == "exact" else initial_weights(store.active)
         sigma = store.active.astype(jnp.float32)
         return new_state(AnytimeState, game, config, sigma, store=store, learner=learner, weights=weights)
@@ -178,7 +167,7 @@ def anytime_solver(game: Game, config: AnytimeConfig) -> Solver:
         else:
             newcomers, cost, spent = oracle.policy(state.learner), Cost(), 0
         left = max(rounds - spent, 1)
-        store, _ = append(ensure_capacity(state.store), newcomers)
+        store, _ = state.store.widen().append(newcomers)
         inner = solve(key_solve, oracle.population(store.params), store.active, state, left)
         after = state.replace(store=store, sigma=inner.sigma, learner=inner.learner, weights=inner.weights)
         return after, Iteration(
@@ -190,7 +179,4 @@ def anytime_solver(game: Game, config: AnytimeConfig) -> Solver:
             gap=inner.gap,
         )
 
-    def profile(state: AnytimeState, sigma: Array) -> Profile:
-        return Profile(oracle.population(state.store.params), sigma)
-
-    return family_solver(config, first, iterate, profile)
+    return family_solver(config, first, iterate, oracle.profile)

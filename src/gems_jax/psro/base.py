@@ -135,17 +135,44 @@ class Store(Struct):
     def capacity(self) -> int:
         return self.active.shape[1]
 
+    @classmethod
+    def create(cls, params: PyTree, capacity: int) -> Store:
+        """Puts params [P, k, ...] into the first k slots. Raises ValueError if k exceeds the capacity."""
+        populations, count = jax.tree.leaves(params)[0].shape[:2]
+        if count > capacity:
+            raise ValueError(f"a store of capacity {capacity} cannot begin with {count} policies")
+        active = jnp.broadcast_to(jnp.arange(capacity)[None, :] < count, (populations, capacity))
+        return cls(jax.tree.map(lambda leaf: pad_slots(leaf, capacity, (1,)), params), active)
 
-def new_store(params: PyTree, capacity: int) -> Store:
-    """Builds a store with params [P, k, ...] in its first k slots. Raises ValueError where k exceeds the capacity."""
-    count = jax.tree.leaves(params)[0].shape[1]
-    if count > capacity:
-        raise ValueError(f"a store of capacity {capacity} cannot begin with {count} policies")
-    populations = jax.tree.leaves(params)[0].shape[0]
-    return Store(
-        params=jax.tree.map(lambda leaf: pad_slots(leaf, capacity, (1,)), params),
-        active=jnp.broadcast_to(jnp.arange(capacity)[None, :] < count, (populations, capacity)),
-    )
+    def widen(self, newcomers: int = 1) -> Store:
+        """Doubles the capacity until every population has slots for `newcomers` more policies."""
+        capacity, needed = self.capacity, int(np.asarray(self.active).sum(axis=1).max()) + newcomers
+        while capacity < needed:
+            capacity *= 2
+        return jax.tree.map(lambda leaf: pad_slots(leaf, capacity, (1,)), self)
+
+    def append(self, params: PyTree, keep: np.ndarray | None = None) -> tuple[Store, np.ndarray]:
+        """Adds one policy, params [P, ...], to every population, or to those where keep [P] is True.
+
+        Returns:
+          The store, and which slots are new, [P, K] bool.
+
+        Raises:
+          ValueError: if there is no free slot (see `widen`).
+        """
+        active = np.asarray(self.active)
+        keep = np.ones(len(active), bool) if keep is None else np.asarray(keep, bool)
+        slot = active.sum(axis=1)  # slots fill in order
+        fresh = (np.arange(self.capacity)[None, :] == slot[:, None]) & keep[:, None]
+        if (keep & (slot >= self.capacity)).any():
+            raise ValueError(f"the store is full: {slot.tolist()} policies in {self.capacity} slots; widen it first")
+
+        def put(stacked: Array, one: Array) -> Array:
+            chex.assert_equal_shape([stacked[:, 0], one])
+            mask = fresh.reshape(fresh.shape + (1,) * (stacked.ndim - 2))
+            return jnp.where(mask, one[:, None], stacked)
+
+        return Store(jax.tree.map(put, self.params, params), jnp.asarray(active | fresh)), fresh
 
 
 def stack_slots(*policies: PyTree) -> PyTree:
@@ -155,40 +182,7 @@ def stack_slots(*policies: PyTree) -> PyTree:
 
 def pad_slots(array: Array, capacity: int, axes: tuple[int, ...]) -> Array:
     """Appends zeros (False) along `axes` until these have `capacity` entries."""
-    widths = [(0, capacity - size if axis in axes else 0) for axis, size in enumerate(array.shape)]
-    return jnp.pad(array, widths)
-
-
-def ensure_capacity(store: Store, newcomers: int = 1) -> Store:
-    """Doubles the capacity until every population has slots for `newcomers` more policies."""
-    capacity, needed = store.capacity, int(np.asarray(store.active).sum(axis=1).max()) + newcomers
-    while capacity < needed:
-        capacity *= 2
-    return jax.tree.map(lambda leaf: pad_slots(leaf, capacity, (1,)), store)
-
-
-def append(store: Store, params: PyTree, keep: np.ndarray | None = None) -> tuple[Store, np.ndarray]:
-    """Adds one policy, params [P, ...], to every population, or to those where keep [P] is True.
-
-    Returns:
-      The store, and which slots are new, [P, K] bool.
-
-    Raises:
-      ValueError: if a slot is missing (see `ensure_capacity`).
-    """
-    active = np.asarray(store.active)
-    keep = np.ones(len(active), bool) if keep is None else np.asarray(keep, bool)
-    slot = active.sum(axis=1)  # slots fill in order
-    fresh = (np.arange(store.capacity)[None, :] == slot[:, None]) & keep[:, None]
-    if (keep & (slot >= store.capacity)).any():
-        raise ValueError(f"the store is full: {slot.tolist()} policies in {store.capacity} slots; widen it first")
-
-    def put(stacked: Array, one: Array) -> Array:
-        chex.assert_equal_shape([stacked[:, 0], one])
-        mask = fresh.reshape(fresh.shape + (1,) * (stacked.ndim - 2))
-        return jnp.where(mask, one[:, None], stacked)
-
-    return Store(jax.tree.map(put, store.params, params), jnp.asarray(active | fresh)), fresh
+    return jnp.pad(array, [(0, capacity - size if axis in axes else 0) for axis, size in enumerate(array.shape)])
 
 
 # --- mixtures

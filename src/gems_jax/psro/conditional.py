@@ -21,7 +21,7 @@ from gems_jax.learning.networks import critic_network, policy_network, without_s
 from gems_jax.learning.ppo import TrainMetrics
 from gems_jax.policies.networks import Critic, Hypernetwork
 from gems_jax.policies.population import StackedPolicies
-from gems_jax.psro.ppo import Student, train_options
+from gems_jax.psro.ppo import Student, train_student
 from gems_jax.psro.settings import Learning
 from gems_jax.rollout.views import players_of, view
 from gems_jax.types import Array, Game, PyTree, Struct
@@ -179,19 +179,11 @@ def train_rows(
         mean, past = carry
         return batches, (average_rounds(mean, params["policy"], past, nets.decay), past + 1.0)
 
-    options = train_options(views[0], learning)
+    rate: PyTree = learning.learning_rate
     if learning.policy == "tabular":  # tables have no features in common: a shared part would only drag rows along
-        rate = options["learning_rate"]["policy"]
-        options["learning_rate"]["policy"] = {"layers": rate, "output": rate, "base": jnp.zeros_like(rate)}
-    params, opt_state, metrics = best_response.train(
-        stream(key),
-        learner.student.params,
-        learner.student.opt_state,
-        experience=experience,
-        learner=networks,
-        steps=rounds,
-        momentum=nets.momentum,
-        carry=(learner.mean, learner.rounds),
-        **options,
-    )
-    return RowStudent(Student(params, opt_state), *metrics.carry), metrics._replace(carry=())
+        rate = {"layers": rate, "output": rate, "base": jnp.zeros_like(rate)}
+    student, metrics = train_student(
+        stream(key), views[0], learning, learner.student, networks, experience, rounds, (learner.mean, learner.rounds),
+        momentum=nets.momentum, learning_rate={"policy": rate, "critic": learning.critic_learning_rate},
+    )  # fmt: skip
+    return RowStudent(student, *metrics.carry), metrics._replace(carry=())

@@ -26,13 +26,12 @@ import jax.numpy as jnp
 from gems_jax.accelerator.prng import stream
 from gems_jax.config import ABOVE_ZERO, NON_NEGATIVE, SHARE, choice, real
 from gems_jax.host.stages import compiled
-from gems_jax.learning import ppo as best_response
 from gems_jax.learning.batches import Experience
 from gems_jax.learning.ppo import TrainMetrics
 from gems_jax.meta import simplex
 from gems_jax.policies.population import StackedPolicies
 from gems_jax.psro.base import pad_slots
-from gems_jax.psro.ppo import NO_CODE, Student, plain_learner, source_of, student_networks, train_options
+from gems_jax.psro.ppo import NO_CODE, Student, plain_learner, source_of, student_networks, train_student
 from gems_jax.psro.settings import ExplicitSettings, Learning, learning_of
 from gems_jax.rollout.views import View, each_population, rotate
 from gems_jax.types import Array, Game, PyTree, num_populations
@@ -183,17 +182,9 @@ def contest(
             faced = jnp.concatenate([batch.faced[..., 1].reshape(-1) for batch in batches])
             return batches, update_weights(weights, held, earned, faced, step_size)
 
-        params, opt_state, metrics = best_response.train(
-            own_key,
-            own.params,
-            own.opt_state,
-            experience=experience,
-            learner=learner,
-            steps=rounds,
-            carry=jax.tree.map(lambda leaf: rotate(leaf, p)[-1], weights),
-            **train_options(views[0], learning),
-        )
-        return Student(params, opt_state), metrics.carry, metrics._replace(carry=())
+        faced = jax.tree.map(lambda leaf: rotate(leaf, p)[-1], weights)
+        trained, metrics = train_student(own_key, views[0], learning, own, learner, experience, rounds, faced)
+        return trained, metrics.carry, metrics._replace(carry=())
 
     keys = jax.random.split(stream(key), num_populations(game))
     students, faced, metrics = each_population(game, one, keys)

@@ -25,7 +25,7 @@ from gems_jax.policies import distributions
 from gems_jax.policies.networks import Hypernetwork
 from gems_jax.policies.population import StackedPolicies
 from gems_jax.psro.base import Cost
-from gems_jax.psro.ppo import Student, train_options, training_cost
+from gems_jax.psro.ppo import Student, train_student, training_cost
 from gems_jax.psro.settings import Learning
 from gems_jax.rollout.views import View, each_population, rotate
 from gems_jax.types import Array, Game, Profile, PyTree, num_populations
@@ -144,13 +144,10 @@ def distil(
             ]  # fmt: skip
             return batches, carry
 
-        options = train_options(views[0], learning) | {
-            "surrogate": nothing_earned, "penalty": divergence(teacher, pupil), "epochs": _EPOCHS, "value_weight": 0.0,
-            "entropy_weight": 0.0, "normalise": False, "learning_rate": {"policy": rate}, "tallied": False,
-        }  # fmt: skip
-        params, opt_state, metrics = best_response.train(
-            own_key, own.params, own.opt_state, experience=experience, learner=pupil, steps=rounds, **options
-        )
-        return Student(params, opt_state), metrics._replace(carry=())
+        return train_student(
+            own_key, views[0], learning, own, pupil, experience, rounds, surrogate=nothing_earned,
+            penalty=divergence(teacher, pupil), epochs=_EPOCHS, value_weight=0.0, entropy_weight=0.0, normalise=False,
+            learning_rate={"policy": rate}, tallied=False,
+        )  # fmt: skip
 
     return each_population(game, one, jax.random.split(stream(key), num_populations(game)))

@@ -26,23 +26,12 @@ import numpy as np
 
 from gems_jax.config import NON_NEGATIVE, SHARE, choice, real, size
 from gems_jax.meta.simplex import masked_uniform
-from gems_jax.psro.base import (
-    Cost,
-    Iteration,
-    PsroState,
-    Store,
-    append,
-    ensure_capacity,
-    family_solver,
-    new_state,
-    new_store,
-    stack_slots,
-)
+from gems_jax.psro.base import Cost, Iteration, PsroState, Store, family_solver, new_state, stack_slots
 from gems_jax.psro.payoffs import PayoffTable, fill, new_table, solve_payoffs
 from gems_jax.psro.ppo import make_oracle
 from gems_jax.psro.responses import Mixture
 from gems_jax.psro.settings import ExplicitSettings
-from gems_jax.types import Array, Game, Profile, PyTree, Solver, is_two_player_zero_sum
+from gems_jax.types import Array, Game, PyTree, Solver, is_two_player_zero_sum
 
 
 class FxpConfig(ExplicitSettings):
@@ -92,7 +81,7 @@ def fxp_solver(game: Game, config: FxpConfig) -> Solver:
 
     def first(key: Array) -> FxpState:
         main, counter = (oracle.first(k) for k in jax.random.split(key))
-        store = new_store(stack_slots(oracle.policy(main), oracle.policy(counter)), max(config.capacity, 2))
+        store = Store.create(stack_slots(oracle.policy(main), oracle.policy(counter)), max(config.capacity, 2))
         _, mains = share_opponents(store.active, 1.0)
         table = _NO_TABLE if config.meta_solver == "uniform" else new_table(game, store.capacity)
         return new_state(FxpState, game, config, mains, store=store, table=table, main=main, counter=counter)
@@ -105,10 +94,10 @@ def fxp_solver(game: Game, config: FxpConfig) -> Solver:
         main = oracle.respond(key_main, mixture, state.main, rounds=each)
         start = state.counter if config.keep_counter else None
         counter = oracle.respond(key_counter, mixture._replace(sigma=past), start, rounds=each)
-        store = ensure_capacity(state.store, 2)
+        store = state.store.widen(2)
         fresh = np.asarray(store.active) & (int(state.step) == 0)  # the first mains have not met yet
         for newcomer in (main, counter):
-            store, new = append(store, newcomer.params)
+            store, new = store.append(newcomer.params)
             fresh = fresh | new
         sigma, gap, table, measured = mix_mains(key_fill, store, state.table, fresh)
         # Exact responses are not learners: there is nothing to continue from.
@@ -120,10 +109,7 @@ def fxp_solver(game: Game, config: FxpConfig) -> Solver:
         cost, parameters = main.cost.plus(counter.cost, measured), (store.params, *learners)
         return after, Iteration(cost, 2 * each, store.active, parameters, table, store.active, gap)
 
-    def profile(state: FxpState, sigma: Array) -> Profile:
-        return Profile(oracle.population(state.store.params), sigma)
-
-    return family_solver(config, first, iterate, profile)
+    return family_solver(config, first, iterate, oracle.profile)
 
 
 _NO_TABLE = PayoffTable(jnp.zeros(0), jnp.zeros(0, jnp.int32))

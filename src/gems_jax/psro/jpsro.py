@@ -46,11 +46,8 @@ from gems_jax.psro.base import (
     PsroMetrics,
     PsroState,
     Store,
-    append,
-    ensure_capacity,
     family_solver,
     new_state,
-    new_store,
     pad_slots,
     stack_slots,
 )
@@ -264,7 +261,7 @@ def jpsro_solver(game: Game, config: JpsroConfig) -> Solver:
 
     def first(key: Array) -> JpsroState:
         key_first, key_keep = jax.random.split(key)
-        store = new_store(stack_slots(oracle.policy(oracle.first(key_first))), config.capacity)
+        store = Store.create(stack_slots(oracle.policy(oracle.first(key_first))), config.capacity)
         memory, store = keeping.first(key_keep, store)
         table, sigma = new_table(game, config.capacity), store.active.astype(jnp.float32)
         joint = jnp.zeros(table.episodes.shape).at[(0,) * players].set(1.0)
@@ -275,9 +272,9 @@ def jpsro_solver(game: Game, config: JpsroConfig) -> Solver:
         each = max(rounds // keeping.lots, 1)
         response = respond(key_respond, play_of(state.store, state.joint), each)
         keep = response.gain > least if least else np.ones(num_populations(game), bool)
-        wide = ensure_capacity(state.store, int(keep.any()))
+        wide = state.store.widen(int(keep.any()))
         memory, store, fresh, spent = keeping.add(
-            key_keep, state.memory, *append(wide, response.params, keep), play_of(wide, state.joint), each
+            key_keep, state.memory, *wide.append(response.params, keep), play_of(wide, state.joint), each
         )
         active, policies = np.asarray(store.active), oracle.population(store.params)
         if int(state.step) == 0:  # the first policies have not met yet
@@ -296,10 +293,7 @@ def jpsro_solver(game: Game, config: JpsroConfig) -> Solver:
             gap=cce_gap(payoffs, joint, everyone),
         )
 
-    def profile(state: JpsroState, sigma: Array) -> Profile:
-        return Profile(oracle.population(state.store.params), sigma)
-
-    solver = family_solver(config, first, iterate, profile)
+    solver = family_solver(config, first, iterate, oracle.profile)
     if not (walkable(game) and players == game.num_seats):
         return solver
 

@@ -23,23 +23,12 @@ import numpy as np
 
 from gems_jax.config import ABOVE_ZERO, CONFIDENCE, choice, real, size
 from gems_jax.policies.population import StackedPolicies
-from gems_jax.psro.base import (
-    Cost,
-    Iteration,
-    PsroState,
-    Store,
-    append,
-    ensure_capacity,
-    family_solver,
-    new_state,
-    new_store,
-    stack_slots,
-)
+from gems_jax.psro.base import Cost, Iteration, PsroState, Store, family_solver, new_state, stack_slots
 from gems_jax.psro.payoffs import PayoffTable, crop_table, fill, new_table, solve_levels, solve_payoffs
 from gems_jax.psro.ppo import make_oracle
 from gems_jax.psro.responses import Mixture, Oracle, Respond, exact_learner
 from gems_jax.psro.settings import ExplicitSettings
-from gems_jax.types import Array, Game, Profile, PyTree, Solver
+from gems_jax.types import Array, Game, PyTree, Solver
 
 
 class P2sroConfig(ExplicitSettings):
@@ -94,7 +83,7 @@ class _Pipeline(NamedTuple):
         """key: consumed."""
         game, config = self.game, self.config
         key_store, key_learners = jax.random.split(key)
-        store = new_store(self.oracle.policy(self.new_learners(key_store, 1)), config.capacity)
+        store = Store.create(self.oracle.policy(self.new_learners(key_store, 1)), config.capacity)
         sigma, table = store.active.astype(jnp.float32), new_table(game, config.capacity + config.workers)
         learners = self.new_learners(key_learners, config.workers)
         return new_state(P2sroState, game, config, sigma, store=store, learners=learners, table=table)
@@ -131,7 +120,7 @@ class _Pipeline(NamedTuple):
         """The lowest learners join the fixed policies for good; the others move down, and fresh ones start on top."""
         key_top, key_measure = jax.random.split(key)
         lowest = jax.tree.map(lambda leaf: leaf[:, 0], self.oracle.policy(state.learners))
-        store, fixed = append(ensure_capacity(state.store), lowest)
+        store, fixed = state.store.widen().append(lowest)
         learners = jax.tree.map(
             lambda old, new: jnp.concatenate([old[:, 1:], new], axis=1), state.learners, self.new_learners(key_top, 1)
         )
@@ -160,9 +149,6 @@ class _Pipeline(NamedTuple):
         done = Iteration(cost, lots * each, store.active, parameters, state.table, meta, gap)
         return state.replace(sigma=sigma), done
 
-    def profile(self, state: P2sroState, sigma: Array) -> Profile:
-        return Profile(self.oracle.population(state.store.params), sigma)
-
 
 def p2sro_solver(game: Game, config: P2sroConfig, respond: Respond | None = None) -> Solver:
     """Pipeline PSRO with any learners of tabular policies; without such, those of the config. It runs in Python."""
@@ -170,4 +156,4 @@ def p2sro_solver(game: Game, config: P2sroConfig, respond: Respond | None = None
     if respond is None and config.oracle == "exact":
         respond = exact_learner(game, config.rate)
     pipeline = _Pipeline(game, config, make_oracle(game, config, respond))
-    return family_solver(config, pipeline.first, pipeline.iterate, pipeline.profile)
+    return family_solver(config, pipeline.first, pipeline.iterate, pipeline.oracle.profile)

@@ -15,7 +15,7 @@ deterministic policies are not infinitely far from one another, is this project'
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -92,9 +92,22 @@ def new_student(key: Array, game: Game, learning: Learning) -> Student:
     return Student(params, jax.vmap(lambda own: fresh_optimizers(own, learning.gradient_clip))(params))
 
 
-def train_options(game: Game, learning: Learning) -> dict[str, Any]:
-    """What `best_response.train` takes from the settings."""
-    return {
+def train_student(
+    key: Array,
+    game: Game,
+    learning: Learning,
+    student: Student,
+    learner: Learner,
+    experience: Callable[[Array, PyTree, PyTree], tuple[list[Experience], PyTree]],
+    rounds: Array | int,
+    carry: PyTree = (),
+    **changes: Any,
+) -> tuple[Student, TrainMetrics]:
+    """Trains one learner for `rounds` rounds of experience (see `learning.ppo.train`). key: consumed.
+
+    `changes` replace options that the settings would give. `carry` of the metrics is what a further round begins with.
+    """
+    options: dict[str, Any] = {
         "surrogate": SURROGATES[learning.surrogate],
         "epochs": learning.epochs,
         "learning_rate": {"policy": learning.learning_rate, "critic": learning.critic_learning_rate},
@@ -106,6 +119,11 @@ def train_options(game: Game, learning: Learning) -> dict[str, Any]:
         "minibatches": learning.minibatches,
         "kept": decision_share(game),
     }
+    params, opt_state, metrics = best_response.train(
+        key, student.params, student.opt_state, experience=experience, learner=learner, steps=rounds, carry=carry,
+        **options | changes,
+    )  # fmt: skip
+    return Student(params, opt_state), metrics
 
 
 def source_of(
@@ -161,19 +179,12 @@ def study(
         held = jax.tree.map(lambda leaf: leaf[p], mixture)
         own_sigma = sigma if joint else sigma[p]
         unlike = sameness(learner, held, own_sigma, learning.diversity_weight) if learning.diversity else no_penalty
-        params, opt_state, metrics = best_response.train(
-            key_train,
-            own.params,
-            own.opt_state,
-            experience=lambda k, current, lanes: source.one_round(k, current, NO_CODE, lanes),
-            learner=learner,
-            steps=rounds,
-            carry=source.lanes(key_lanes, 1),
-            **train_options(views[0], learning),
-            penalty=unlike,
-            tallied=not learning.diversity,
-        )
-        return Student(params, opt_state), metrics._replace(carry=())
+        trained, metrics = train_student(
+            key_train, views[0], learning, own, learner,
+            lambda k, params, lanes: source.one_round(k, params, NO_CODE, lanes), rounds, source.lanes(key_lanes, 1),
+            penalty=unlike, tallied=not learning.diversity,
+        )  # fmt: skip
+        return trained, metrics._replace(carry=())
 
     return each_population(game, one, jax.random.split(stream(key), num_populations(game)))
 

@@ -29,23 +29,12 @@ import numpy as np
 
 from gems_jax.config import NON_NEGATIVE, choice, real, size
 from gems_jax.meta import NASH_TOLERANCE
-from gems_jax.psro.base import (
-    Iteration,
-    PsroState,
-    Store,
-    append,
-    ensure_capacity,
-    family_solver,
-    new_state,
-    new_store,
-    pad_slots,
-    stack_slots,
-)
+from gems_jax.psro.base import Iteration, PsroState, Store, family_solver, new_state, pad_slots, stack_slots
 from gems_jax.psro.oracle_variants import AdvantageSettings, lookahead_oracle, single_opponent, warm_oracle
 from gems_jax.psro.payoffs import PayoffTable, fill, new_table, solve_payoffs
 from gems_jax.psro.ppo import make_oracle
 from gems_jax.psro.responses import Mixture, Respond
-from gems_jax.types import Array, Game, Profile, Solver, num_populations
+from gems_jax.types import Array, Game, Solver, num_populations
 
 
 class PsroConfig(AdvantageSettings):
@@ -95,7 +84,7 @@ def psro_solver(game: Game, config: PsroConfig, respond: Respond | None = None) 
     least = config.min_gain if config.oracle == "exact" else 0.0
 
     def first(key: Array) -> PopulationState:
-        store = new_store(stack_slots(oracle.policy(oracle.first(key))), config.capacity)
+        store = Store.create(stack_slots(oracle.policy(oracle.first(key))), config.capacity)
         table, sigma = new_table(game, config.capacity), store.active.astype(jnp.float32)
         return new_state(PopulationState, game, config, sigma, store=store, table=table)
 
@@ -104,7 +93,7 @@ def psro_solver(game: Game, config: PsroConfig, respond: Respond | None = None) 
         mixture = Mixture(oracle.population(state.store.params), state.store.active, state.sigma, state.table)
         response = oracle.respond(key_respond, mixture, rounds=rounds)
         keep = response.gain > least if least else np.ones(num_populations(game), bool)
-        store, fresh = append(ensure_capacity(state.store, int(keep.any())), response.params, keep)
+        store, fresh = state.store.widen(int(keep.any())).append(response.params, keep)
         if int(state.step) == 0:  # the first policies have not met yet
             fresh = np.asarray(store.active)
         table, cost = fill(
@@ -116,7 +105,4 @@ def psro_solver(game: Game, config: PsroConfig, respond: Respond | None = None) 
             cost.plus(response.cost), rounds, store.active, store.params, table, (sigma, store.active), gap
         )
 
-    def profile(state: PopulationState, sigma: Array) -> Profile:
-        return Profile(oracle.population(state.store.params), sigma)
-
-    return family_solver(config, first, iterate, profile)
+    return family_solver(config, first, iterate, oracle.profile)

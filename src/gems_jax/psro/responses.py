@@ -23,7 +23,7 @@ Exploitability of PSRO on Leduc after 25 iterations is 0.59 with `robust`, and 0
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -48,7 +48,7 @@ from gems_jax.meta.simplex import masked_normalise
 from gems_jax.policies.population import StackedPolicies
 from gems_jax.psro.base import Cost
 from gems_jax.psro.payoffs import PayoffTable
-from gems_jax.types import Apply, Array, Game, PyTree
+from gems_jax.types import Apply, Array, Game, Profile, PyTree
 
 TIES = ("robust", "random", "novel", "lowest")
 
@@ -83,6 +83,10 @@ class Oracle(NamedTuple):
     def population(self, params: PyTree) -> StackedPolicies:
         """Policies with params [P, K, ...]."""
         return StackedPolicies(params, self.network)
+
+    def profile(self, state: Any, sigma: Array) -> Profile:
+        """The policies of `state.store`, mixed by sigma [P, K]."""
+        return Profile(self.population(state.store.params), sigma)
 
 
 def tabular_oracle(game: Game, respond: Respond) -> Oracle:

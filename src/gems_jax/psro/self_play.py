@@ -55,7 +55,7 @@ from gems_jax.psro.base import (
     settle_pace,
     stack_slots,
 )
-from gems_jax.psro.ppo import Nets, Student, new_student, source_of, student_networks, train_options
+from gems_jax.psro.ppo import Nets, Student, new_student, source_of, student_networks, train_student
 from gems_jax.psro.settings import Budgeted, Learning, anneal, learning_of
 from gems_jax.rollout.views import players_of, rotate, view
 from gems_jax.types import Array, Game, Profile, PyTree, Solver, Struct, num_populations
@@ -155,7 +155,7 @@ def joint_learner(nets: Nets) -> Learner:
     )
 
 
-def annealed(config: SelfPlayConfig, learning: Learning, updates: Array) -> Learning:
+def anneal_rates(config: SelfPlayConfig, learning: Learning, updates: Array) -> Learning:
     """Anneals the entropy weight and both step sizes of `learning` after so many updates."""
     rates = {
         name: anneal(getattr(learning, name), config.learning_rate_decay, updates)
@@ -197,21 +197,14 @@ def practise(
     def update(carry: tuple[Trainee, PyTree], k: Array) -> tuple[tuple[Trainee, PyTree], TrainMetrics]:
         now, lanes = carry
         key_train, key_keep = jax.random.split(k)
-        params, opt_state, metrics = best_response.train(
-            key_train,
-            now.student.params,
-            now.student.opt_state,
-            experience=experience,
-            learner=learner,
-            penalty=magnet_penalty(config, learner, now.magnet, now.updates),
-            steps=1,
-            momentum=config.momentum,
-            carry=lanes,
-            **train_options(places[0][0], annealed(config, learning, now.updates)),
-        )
-        magnet = move_magnet(config, now.magnet, params["policy"], now.updates + 1)
-        past = sample_past(key_keep, now.past, params["policy"], now.updates)
-        after = Trainee(Student(params, opt_state), magnet, past, now.updates + 1)
+        student, metrics = train_student(
+            key_train, places[0][0], anneal_rates(config, learning, now.updates), now.student, learner, experience, 1,
+            lanes, penalty=magnet_penalty(config, learner, now.magnet, now.updates), momentum=config.momentum,
+        )  # fmt: skip
+        policy = student.params["policy"]
+        magnet = move_magnet(config, now.magnet, policy, now.updates + 1)
+        past = sample_past(key_keep, now.past, policy, now.updates)
+        after = Trainee(student, magnet, past, now.updates + 1)
         return (after, metrics.carry), metrics._replace(carry=())
 
     key_train, key_lanes = jax.random.split(stream(key))

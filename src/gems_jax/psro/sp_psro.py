@@ -32,18 +32,7 @@ from gems_jax.extensive.restricted import opponent_sums, plan_table, restricted_
 from gems_jax.extensive.sequence_form import backward, by_infoset, by_sequence, leaf_gains, leaf_reach
 from gems_jax.extensive.values import GameTree, build_tree, reach, uniform_table
 from gems_jax.meta.simplex import masked_normalise
-from gems_jax.psro.base import (
-    Cost,
-    Iteration,
-    PsroState,
-    Store,
-    append,
-    ensure_capacity,
-    family_solver,
-    new_state,
-    new_store,
-    stack_slots,
-)
+from gems_jax.psro.base import Cost, Iteration, PsroState, Store, family_solver, new_state, stack_slots
 from gems_jax.psro.contest import ContestSettings, Weights, contest, continue_contest, initial_weights
 from gems_jax.psro.distil import Teachers, distil, distil_cost, new_pupil
 from gems_jax.psro.ppo import make_oracle, ppo_oracle, training_cost
@@ -132,14 +121,14 @@ def play_exactly(
     game: Game, config: SpPsroConfig, oracle: Oracle, state: SpPsroState, key: Array
 ) -> tuple[SpPsroState, Iteration]:
     """Runs an iteration on the tree. key: consumed."""
-    tree, store = build_tree(game), ensure_capacity(state.store, 2)
+    tree, store = build_tree(game), state.store.widen(2)
     populations = range(len(store.active))
     tables = tables_of(game, oracle.population(store.params))
     found = [self_play_average(tree, tables[p], store.active[p], p, config.inner_steps) for p in populations]
-    store, fresh = append(store, policy_params(game, jnp.stack([nu for nu, _ in found])))
+    store, fresh = store.append(policy_params(game, jnp.stack([nu for nu, _ in found])))
     sigma = jnp.stack([jnp.where(new, mix[-1], mix[:-1]) for (_, mix), new in zip(found, fresh, strict=True)])
     beta = oracle.respond(key, Mixture(oracle.population(store.params), store.active, sigma))
-    store, _ = append(store, beta.params)
+    store, _ = store.append(beta.params)
     tables = tables_of(game, oracle.population(store.params))
     sigma = jnp.stack([restricted_equilibrium(tree, tables[p], store.active[p], p)[0] for p in populations])
     return _finish(state, store, sigma, beta.cost.plus(Cost(tree_walks=2 * config.inner_steps * len(found))))
@@ -165,14 +154,14 @@ def play_by_learning(
     each = max((rounds - last) // (2 * config.blocks), 1)
     key_beta, key_nu, key_distil, *keys = jax.random.split(key, 3 + config.blocks)
     beta, nu = state.learners if config.inherit else (oracle.first(key_beta), oracle.first(key_nu))
-    store = ensure_capacity(state.store, 2)
-    active = append(store, oracle.policy(nu))[0].active
+    store = state.store.widen(2)
+    active = store.append(oracle.policy(nu))[0].active
     learning, step_size, weights = continue_contest(game, config, state.weights, active, int(state.step))
     annealed = ppo_oracle(game, learning)
     alone, cost, stood = jnp.ones((num_populations(game), 1)), Cost(), []
     for block_key in keys:
         key_contest, key_study = jax.random.split(block_key)
-        held = oracle.population(append(store, oracle.policy(nu))[0].params)
+        held = oracle.population(store.append(oracle.policy(nu))[0].params)
         beta, weights, metrics = contest(
             key_contest, game, learning, jnp.int32(each), held, active, beta, step_size, config.floor, weights
         )
@@ -190,7 +179,7 @@ def play_by_learning(
         new_pupil(stood[-1], learning), config.distil_rate,
     )  # fmt: skip
     for newcomer in (average.params["policy"], oracle.policy(beta)):
-        store, _ = append(store, newcomer)
+        store, _ = store.append(newcomer)
     cost = cost.plus(distil_cost(learning, metrics, last))
     return _finish(state, store, weights.average, cost, (beta, nu), weights, 2 * each * config.blocks + last)
 
@@ -203,7 +192,7 @@ def sp_psro_solver(game: Game, config: SpPsroConfig) -> Solver:
 
     def first(key: Array) -> SpPsroState:
         key_first, key_beta, key_nu = jax.random.split(key, 3)
-        store = new_store(stack_slots(oracle.policy(oracle.first(key_first))), max(config.capacity, 4))
+        store = Store.create(stack_slots(oracle.policy(oracle.first(key_first))), max(config.capacity, 4))
         learners = (oracle.first(key_beta), oracle.first(key_nu)) if learned else ()
         weights = initial_weights(store.active) if learned else ()
         sigma = store.active.astype(jnp.float32)
@@ -214,7 +203,4 @@ def sp_psro_solver(game: Game, config: SpPsroConfig) -> Solver:
             return play_by_learning(game, config, oracle, state, key, rounds)
         return play_exactly(game, config, oracle, state, key)
 
-    def profile(state: SpPsroState, sigma: Array) -> Profile:
-        return Profile(oracle.population(state.store.params), sigma)
-
-    return family_solver(config, first, iterate, profile)
+    return family_solver(config, first, iterate, oracle.profile)
