@@ -20,7 +20,7 @@ from experiments.reporting.stated import stated_numbers, write_stated
 from gems_jax.runner.directory import slug
 from gems_jax.runner.errors import RunError
 from gems_jax.runner.files import replace_text
-from gems_jax.viz.summary import Table
+from gems_jax.viz.tables import TextTable
 
 MAX_FIGURE_BYTES = 250_000
 TITLE = "# Results\n\nWritten by `python -m experiments.run <experiment> --write-results`; do not edit by hand.\n"
@@ -74,7 +74,7 @@ def replace_section(text: str, name: str, body: str, first: bool = False) -> str
 
 
 def section(summary: dict[str, Any], figures: Sequence[str], notes: Sequence[str] = ()) -> str:
-    table = Table(**summary["table"])
+    table = TextTable(**summary["table"])
     lines = [f"## {summary['title']}", ""]
     if summary["convention"]:
         lines += [f"Convention: {summary['convention']}.", ""]

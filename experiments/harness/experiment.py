@@ -16,29 +16,29 @@ on in its folder (`run_dir`), arm by arm, from the checkpoints.
 from __future__ import annotations
 
 import dataclasses
-import datetime
 import json
 import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from experiments.figures import Layout, draw_experiment
+from experiments.harness import summary
 from experiments.harness.spec import Arm, Check, Experiment, Plan, make_plan
+from experiments.harness.summary import ArmResult
 from experiments.pictures import draw_pictures
 from gems_jax.runner import machine
 from gems_jax.runner.console import Console
-from gems_jax.runner.directory import RunDirectory, create_run, open_run, slug
+from gems_jax.runner.directory import RunDirectory, claim_folder, create_run, open_run, slug
 from gems_jax.runner.driver import RunResult, run
 from gems_jax.runner.engine import Family, Parts
 from gems_jax.runner.errors import ConfigMismatchError, RunError, RunExistsError, writing
-from gems_jax.runner.files import differing_field, locked, resolve, write_json
+from gems_jax.runner.files import differing_field, locked, resolve, write_csv, write_json
 from gems_jax.runner.labels import readable
 from gems_jax.runner.measuring import Monitor, make_monitor
 from gems_jax.solvers import make_solver, put_forward
 from gems_jax.sweep.families import family_of, traced_fields
 from gems_jax.types import Solver
-from gems_jax.viz import figures, summary
-from gems_jax.viz.summary import ArmResult
 
 SCHEMA = 1
 
@@ -85,7 +85,7 @@ def run_experiment(
 
 def _open_folder(plan: Plan, run_dir: Path | str | None, root: Path, command: str) -> Path:
     """A new folder with its experiment.json, or that of the same experiment when it was interrupted."""
-    folder = Path(run_dir) if run_dir is not None else new_folder(root / slug(plan.spec.name))
+    folder = Path(run_dir) if run_dir is not None else claim_folder(root / slug(plan.spec.name))
     record = folder / "experiment.json"
     if (folder / "summary.json").exists():
         raise RunExistsError(f"{folder} holds a finished experiment; experiments are never written over")
@@ -102,29 +102,8 @@ def _open_folder(plan: Plan, run_dir: Path | str | None, root: Path, command: st
         raise RunExistsError(f"{folder} is not empty and holds no experiment: choose another folder")
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
-    write_json(record, {"schema": SCHEMA, **plan.identity(), "command": command, **circumstances()})
+    write_json(record, {"schema": SCHEMA, **plan.identity(), "command": command, **machine.describe_circumstances()})
     return folder
-
-
-def new_folder(where: Path) -> Path:
-    """A folder below `where` named by the time, made now."""
-    stamp = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
-    with writing(where):
-        where.mkdir(parents=True, exist_ok=True)
-        for attempt in range(1, 1000):
-            folder = where / (stamp if attempt == 1 else f"{stamp}.{attempt}")
-            try:
-                folder.mkdir()  # the claim: of two processes one succeeds
-            except FileExistsError:
-                continue
-            return folder
-    raise RunExistsError(f"no free name for an experiment in {where} at {stamp}")
-
-
-def circumstances() -> dict[str, Any]:
-    """When, where and with what something was measured."""
-    now = datetime.datetime.now().astimezone().isoformat(timespec="seconds")
-    return {"created": now, **machine.describe(), "processor": summary.processor()}
 
 
 def _run_arm(plan: Plan, arm: Arm, config: Any, solver: Solver, folder: Path, console: Console) -> RunResult:
@@ -196,9 +175,7 @@ def _finish(plan: Plan, folder: Path, results: Sequence[ArmResult], console: Con
     """Figures, files, table. Returns the checks that failed."""
     spec = plan.spec
     mixed = any(result.judged_by(spec.metrics[0]) != spec.metrics[0] for result in results)
-    drawn = figures.draw(
-        {result.label: result.rows_put_forward(spec.metrics[0]) for result in results},
-        folder / "figures",
+    layout = Layout(
         headline=spec.metrics[0] if spec.exact else "",
         convention=f"{spec.convention}{', of the profile put forward' * mixed}",
         unit=spec.unit,
@@ -210,6 +187,8 @@ def _finish(plan: Plan, folder: Path, results: Sequence[ArmResult], console: Con
         ablation=spec.metrics if spec.ablation else (),
         bounds={column: [b for c in spec.checks if c.column == column for b in c.bounds] for column in spec.panels},
     )
+    curves = {result.label: result.rows_put_forward(spec.metrics[0]) for result in results}
+    drawn = draw_experiment(curves, folder / "figures", layout)
     pictures = draw_pictures(plan, folder, console.say)
     drawn += pictures.figures
     if spec.groups:
@@ -218,13 +197,13 @@ def _finish(plan: Plan, folder: Path, results: Sequence[ArmResult], console: Con
         table = summary.comparison(results, spec.metrics, spec.report)
     told = [_check(check, results) for check in spec.checks]
     numbers = summary.records(results, spec.report)
-    summary.write_csv(folder / "summary.csv", numbers)
+    write_csv(folder / "summary.csv", numbers)
     start = json.loads((folder / "experiment.json").read_text())
     finished = {
         **start,
         "title": spec.title,
         "convention": spec.convention,
-        "finished": circumstances()["created"],
+        "finished": machine.describe_circumstances()["created"],
         "table": dataclasses.asdict(table),
         "checks": [text for text, _ in told],
         "figures": [str(path.relative_to(folder)) for path in drawn],

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 from experiments.pictures import check_pictures
@@ -15,7 +15,7 @@ from gems_jax.presets import preset
 from gems_jax.runner.directory import slug
 from gems_jax.runner.files import resolve
 from gems_jax.solvers import DEFAULTS, make_solver, with_budget
-from gems_jax.sweep.families import static_part, traced_fields
+from gems_jax.sweep.families import traced_fields
 from gems_jax.types import Game, Solver
 
 
@@ -180,3 +180,8 @@ def changed(spec: Experiment, changes: Mapping[str, Any]) -> Experiment:
     if unknown:
         raise ValueError(f"an experiment has no field {', '.join(unknown)}; known: {', '.join(known)}")
     return dataclasses.replace(spec, **changes)
+
+
+def static_part(config: Any, traced: Sequence[str]) -> Any:
+    """The config with 1 in all `traced` fields: equal for configs that share a program."""
+    return config.replace(**dict.fromkeys(traced, 1.0))

@@ -13,18 +13,21 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from experiments.harness.experiment import SCHEMA, ExperimentResult, circumstances, new_folder
+from experiments.harness.experiment import SCHEMA, ExperimentResult
 from gems_jax.accelerator.cache import enable_compilation_cache
+from gems_jax.runner import machine
 from gems_jax.runner.console import Console
+from gems_jax.runner.directory import claim_folder
 from gems_jax.runner.errors import RunExistsError, writing
-from gems_jax.runner.files import resolve, write_json
-from gems_jax.viz import plotting, summary
+from gems_jax.runner.files import resolve, write_csv, write_json
+from gems_jax.viz.plotting import save_figure
+from gems_jax.viz.tables import TextTable
 
 
 class Findings(NamedTuple):
     """What a study found."""
 
-    table: summary.Table
+    table: TextTable
     figures: Mapping[str, Any]  # by the name of their file, without its ending
     numbers: Sequence[Mapping[str, Any]]  # rows of summary.csv
     checks: Sequence[tuple[str, bool]] = ()  # a sentence, and whether it holds
@@ -52,7 +55,7 @@ def run_study(
 ) -> ExperimentResult:
     """Measure, print and write everything. An existing folder is never written over."""
     console = console or Console()
-    folder = Path(run_dir) if run_dir is not None else new_folder(Path(root) / study.name)
+    folder = Path(run_dir) if run_dir is not None else claim_folder(Path(root) / study.name)
     if folder.exists() and any(folder.iterdir()):
         raise RunExistsError(f"{folder} is not empty: choose another folder; a study starts over")
     console.say(f"{study.title}. Everything goes to {folder}")
@@ -60,8 +63,8 @@ def run_study(
     found = study.measure(quick)
     with writing(folder):
         (folder / "figures").mkdir(parents=True, exist_ok=True)
-    drawn = [plotting.save(figure, folder / "figures" / f"{name}.png") for name, figure in found.figures.items()]
-    summary.write_csv(folder / "summary.csv", found.numbers)
+    drawn = [save_figure(figure, folder / "figures" / f"{name}.png") for name, figure in found.figures.items()]
+    write_csv(folder / "summary.csv", found.numbers)
     told = [f"check {'holds' if holds else 'FAILED'}: {text}" for text, holds in found.checks]
     console.table(found.table.rich(study.title))
     for text in (*told, *(f"written: {path}" for path in (*drawn, folder / "summary.csv", folder / "summary.json"))):
@@ -72,7 +75,7 @@ def run_study(
         "title": study.title,
         "convention": study.convention,
         "command": command,
-        **circumstances(),
+        **machine.describe_circumstances(),
         "table": dataclasses.asdict(found.table),
         "checks": told,
         "figures": [str(path.relative_to(folder)) for path in drawn],

@@ -18,7 +18,7 @@ from experiments.pictures.embeddings import embeddings
 from experiments.pictures.ghosts import ghosts
 from experiments.pictures.sides import outcomes_of_sides
 from gems_jax.runner.errors import writing
-from gems_jax.viz.plotting import save
+from gems_jax.viz.plotting import save_figure
 
 if TYPE_CHECKING:
     from experiments.harness.spec import Plan
@@ -71,6 +71,6 @@ def _write(folder: Path, file: str, content: Any) -> Path:
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         if not isinstance(content, bytes):
-            return save(content, path)
+            return save_figure(content, path)
         path.write_bytes(content)
     return path

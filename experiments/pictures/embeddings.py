@@ -15,8 +15,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from experiments.measures import embeddings as maths
 from experiments.pictures.drawn import Drawn, Trained, trained, untrained
-from gems_jax.evaluate import embeddings as maths
 from gems_jax.evaluate.sampled import player_labels
 from gems_jax.rollout.views import at
 from gems_jax.runner.directory import slug

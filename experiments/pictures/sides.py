@@ -15,7 +15,7 @@ from experiments.pictures.drawn import Drawn
 from gems_jax.runner.directory import open_run, slug
 from gems_jax.runner.labels import readable
 from gems_jax.runner.writers import read_metrics
-from gems_jax.viz.figures import measured
+from gems_jax.viz.figures import measured_iterations
 from gems_jax.viz.plotting import along_iterations, draw_curve, of_seeds, panels_of, styles_of
 from gems_jax.viz.words import words_of
 
@@ -66,7 +66,7 @@ def _logged(path: Path) -> Logged:
     """The rows of all seeds, of the iterations in which games were played: between them the rows repeat."""
     seeds = [read_metrics(member) for member in open_run(path).members]
     rows = {name: np.stack([seed[name] for seed in seeds]) for name in seeds[0]}
-    points = measured(rows)
+    points = measured_iterations(rows)
     return {name: values[:, points] for name, values in rows.items()}
 
 

@@ -10,7 +10,7 @@ from experiments.reporting.quantities import CARRIED
 from gems_jax.runner.console import short_number
 from gems_jax.runner.files import resolve
 from gems_jax.runner.labels import readable
-from gems_jax.viz.summary import Table
+from gems_jax.viz.tables import TextTable
 
 # Columns that say why an arm stands where it stands, as far as they were logged.
 REASONS = (
@@ -29,7 +29,7 @@ REASONS = (
 EXPLAINED = "The columns are explained in `src/gems_jax/evaluate/monitor.py`."
 
 
-def reasons(summary: Mapping[str, Any]) -> Table | None:
+def reasons(summary: Mapping[str, Any]) -> TextTable | None:
     """Means over seeds at the last iteration of what `evaluate/monitor.py` says about causes, where it says any."""
     if not summary["arms"]:  # a study
         return None
@@ -43,7 +43,7 @@ def reasons(summary: Mapping[str, Any]) -> Table | None:
         (readable(column), *(f"{means[column, arm]:.4g}" if (column, arm) in means else "" for arm in arms))
         for column in shown
     ]
-    return Table((f"why: mean over seeds at iteration {last}", *arms), tuple(body), (), "")
+    return TextTable((f"why: mean over seeds at iteration {last}", *arms), tuple(body), (), "")
 
 
 def circumstances(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -63,7 +63,7 @@ def circumstances(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
     ]
 
 
-def costs(source: Source) -> Table | None:
+def costs(source: Source) -> TextTable | None:
     """What every arm took, by what it counted."""
     if not source.arms:
         return None
@@ -85,7 +85,7 @@ def costs(source: Source) -> Table | None:
         resident = source.at(arm, "memory_mb")
         cells.append(f"{resident.mean:.0f}" if resident else "")
         body.append(tuple(cells))
-    return Table(header, tuple(body), (), "Resident memory is of the whole process, with the arms before in it.")
+    return TextTable(header, tuple(body), (), "Resident memory is of the whole process, with the arms before in it.")
 
 
 def settings(arm: Mapping[str, Any]) -> list[tuple[str, str]]:

@@ -9,7 +9,7 @@ import struct
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from gems_jax.viz.summary import Table
+from gems_jax.viz.tables import TextTable
 
 WIDE = 1000  # pixels: a figure of several panels
 KINDS = {".png": "image/png", ".gif": "image/gif", ".svg": "image/svg+xml", ".csv": "text/csv", ".json": "text/plain"}
@@ -50,7 +50,7 @@ def pairs(rows: Iterable[tuple[str, str]]) -> str:
     return element("dl", inner)
 
 
-def table(data: Table) -> str:
+def table(data: TextTable) -> str:
     """The first column to the left, the others to the right; it scrolls by itself where it is too wide."""
     head = "".join(element("th", escape(cell), scope="col") for cell in data.header)
     body = []

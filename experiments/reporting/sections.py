@@ -12,7 +12,7 @@ from experiments.reporting.describing import EXPLAINED, circumstances, costs, re
 from experiments.reporting.gathering import Source
 from experiments.reporting.ledger import BASIS, MEANINGS, Ledger, everything, tally
 from gems_jax.runner.directory import slug
-from gems_jax.viz.summary import Table
+from gems_jax.viz.tables import TextTable
 
 REMARK = {
     Verdict.HELD: "Remark",
@@ -104,7 +104,7 @@ def experiment(source: Source, about: About) -> str:
     if summary.get("convention"):
         parts.append(html.paragraphs([f"Convention: {summary['convention']}."], "small"))
     if "table" in summary:
-        parts.append(html.table(Table(**summary["table"])))
+        parts.append(html.table(TextTable(**summary["table"])))
     parts += [checks(summary.get("checks", ())), html.bullets(about.notes), figures(source), replays(source)]
     why = reasons(summary) if summary.get("arms") else None
     if why is not None:
@@ -179,7 +179,7 @@ def benchmarks(entries: Mapping[str, Mapping[str, Any]], drawn: Sequence[Path] =
             within = "" if one["low"] is None else f"[{number(one['low'])}, {number(one['high'])}]"
             body.append((one["name"], number(one["value"]), one["unit"], within))
         caption = f"{entry['date']}, commit {entry['commit']}, {entry['machine']['devices']}"
-        data = Table(("", "value", "unit", "95 % interval"), tuple(body), (), caption)
+        data = TextTable(("", "value", "unit", "95 % interval"), tuple(body), (), caption)
         parts.append(html.folded(name, html.table(data)))
     return html.element("section", "".join(parts), id="benchmarks")
 

@@ -20,7 +20,7 @@ from experiments.reporting.gathering import Source
 from experiments.reporting.quantities import Found
 from gems_jax.evaluate.statistics import Interval
 from gems_jax.runner.labels import readable
-from gems_jax.viz.summary import Table
+from gems_jax.viz.tables import TextTable
 
 WRONG = 0.01  # chance that a verification of a right program fails
 FLOOR, SHARE = 0.01, 0.02  # what may always differ: so much, or that share of what is stated
@@ -98,7 +98,7 @@ def _mean(interval: Interval, source: Source, arm: str) -> Mean:
     return Mean(interval.mean, *Found(arm, interval, source.seeds(arm), source.name, source).standard_error)
 
 
-def verdict(compared: Sequence[Comparison]) -> tuple[Table, list[str]]:
+def verdict(compared: Sequence[Comparison]) -> tuple[TextTable, list[str]]:
     """All comparisons as a table, those that differ first, and one line for each of these."""
     count = len(compared)
     ordered = sorted(compared, key=lambda one: one.agrees(count))
@@ -119,4 +119,4 @@ def verdict(compared: Sequence[Comparison]) -> tuple[Table, list[str]]:
         if not one.agrees(count)
     ]
     caption = f"{count} numbers; a right program fails in {WRONG:.0%} of verifications or less"
-    return Table(("number", "stated", "found", "may differ by", ""), tuple(body), (len(lines) - 1,), caption), lines
+    return TextTable(("number", "stated", "found", "may differ by", ""), tuple(body), (len(lines) - 1,), caption), lines

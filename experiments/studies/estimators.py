@@ -23,7 +23,7 @@ from gems_jax.meta.matrix import slot_values
 from gems_jax.policies.population import StackedPolicies
 from gems_jax.types import Array
 from gems_jax.viz.plotting import legend, panels_of, styles_of
-from gems_jax.viz.summary import Table
+from gems_jax.viz.tables import TextTable
 
 PLAYERS, SLOTS, EPISODES = (2, 3, 5), 4, 960
 GAMES, REPEATS = 10, 5
@@ -100,7 +100,7 @@ def estimator_study(quick: bool = False) -> Findings:
     return Findings(_table(numbers, counts), {"estimators": _figure(numbers, counts)}, numbers)
 
 
-def _table(numbers: list[dict[str, Any]], counts: tuple[int, ...]) -> Table:
+def _table(numbers: list[dict[str, Any]], counts: tuple[int, ...]) -> TextTable:
     cells = {(row["mixture"], row["estimator"], row["players"]): row["error"] for row in numbers}
     body: list[tuple[str, ...]] = []
     sections = []
@@ -113,7 +113,7 @@ def _table(numbers: list[dict[str, Any]], counts: tuple[int, ...]) -> Table:
         f"E max |v-hat - v| of {EPISODES} episodes in all, payoffs in [0, 1], {SLOTS} anchors per player; {GAMES} "
         f"games, {REPEATS} times; settled: one anchor has 0.97, the others 0.01 each"
     )
-    return Table(("", *(f"{players} players" for players in counts)), tuple(body), tuple(sections), caption)
+    return TextTable(("", *(f"{players} players" for players in counts)), tuple(body), tuple(sections), caption)
 
 
 def _figure(numbers: list[dict[str, Any]], counts: tuple[int, ...]) -> Any:

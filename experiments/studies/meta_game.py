@@ -21,7 +21,7 @@ from gems_jax.meta.matrix import Iterate, duality_gap, iterate_weights
 from gems_jax.meta.schedules import Schedule, step_size
 from gems_jax.types import Array
 from gems_jax.viz.plotting import STYLES, legend, panels_of
-from gems_jax.viz.summary import Table
+from gems_jax.viz.tables import TextTable
 
 GAMES, STEPS, SLOTS, ETA = 20, 1000, 6, 0.3
 EPISODES = (1, 4, 16, 64)  # n m: opponents of a value, one episode each
@@ -114,7 +114,7 @@ def _error(gaps_of_games: np.ndarray) -> float:
     return float(gaps_of_games.std(ddof=1) / np.sqrt(len(gaps_of_games)))
 
 
-def _table(numbers: list[dict[str, Any]], marks: list[int]) -> Table:
+def _table(numbers: list[dict[str, Any]], marks: list[int]) -> TextTable:
     header = ("", "n m", *(f"average @{t}" for t in marks), *(f"last @{t}" for t in marks))
     body = [
         (row["rule"], str(row["episodes"]), *(f"{row[f'{name}_{t}']:.4f}" for name in Gaps._fields for t in marks))
@@ -124,7 +124,7 @@ def _table(numbers: list[dict[str, Any]], marks: list[int]) -> Table:
         f"duality gap, mean of {GAMES} random zero-sum games, {SLOTS} actions, payoffs in [0, 1], eta_0 = {ETA}; "
         "average: of the average iterate; n m: episodes behind a value"
     )
-    return Table(header, tuple(body), (len(body) - 1,), caption)
+    return TextTable(header, tuple(body), (len(body) - 1,), caption)
 
 
 def _curves(found: dict[Setting, Gaps], shown: tuple[Setting, ...]) -> Any:

@@ -15,11 +15,11 @@ import jax
 import numpy as np
 
 from experiments.harness.study import Findings, Study
-from gems_jax.games.bandit import ShiftingMeta
+from experiments.measures.shifting_meta import ShiftingMeta
 from gems_jax.meta.bandit import BanditHistory, Pulls, delta_at, index_scores, play_bandit
 from gems_jax.types import Array
 from gems_jax.viz.plotting import legend, panels_of, styles_of
-from gems_jax.viz.summary import Table
+from gems_jax.viz.tables import TextTable
 
 HORIZON, RUNS, BATCHES, WINDOW = 2000, 50, 5, 50
 NAMES = {
@@ -159,7 +159,7 @@ def _or_never(rounds: int) -> int | str:
     return "never" if rounds >= NEVER else rounds
 
 
-def _table(numbers: list[dict[str, Any]], batches: int) -> Table:
+def _table(numbers: list[dict[str, Any]], batches: int) -> TextTable:
     header = ("", "regret @1000", "@2000", "vs first best", "50 % right", "90 % right", "at the end")
     body: list[tuple[str, ...]] = []
     sections, (first, *_, last) = [], NAMES
@@ -175,7 +175,7 @@ def _table(numbers: list[dict[str, Any]], batches: int) -> Table:
         f"means of {batches} x {RUNS} runs; vs first best: regret @2000 against the arm that was best at first; "
         "right: rounds after the shift until that share of at most the last 50 picks is right, lowest to highest batch"
     )
-    return Table(header, tuple(body), tuple(sections), caption)
+    return TextTable(header, tuple(body), tuple(sections), caption)
 
 
 # --- checks

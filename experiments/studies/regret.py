@@ -11,14 +11,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from experiments.harness.study import Findings, Study
+from experiments.measures.regret import Regret, measure_regret
 from gems_jax.estimation.monte_carlo import population_values
 from gems_jax.games.matrix import matrix_game
-from gems_jax.meta.regret import Regret, measure_regret
 from gems_jax.meta.schedules import Schedule, step_size
 from gems_jax.policies.population import StackedPolicies
 from gems_jax.types import Array, PolicyOutput, PyTree
 from gems_jax.viz.plotting import legend, panels_of, styles_of
-from gems_jax.viz.summary import Table
+from gems_jax.viz.tables import TextTable
 
 GAMES, STEPS, SLOTS = 50, 1000, 4
 ETAS = (0.08, 0.3, 1.0)  # the first is the paper's default
@@ -138,7 +138,7 @@ def _record(setting: Setting, regret: Regret) -> dict[str, Any]:
     }
 
 
-def _table(numbers: list[dict[str, Any]], steps: int) -> Table:
+def _table(numbers: list[dict[str, Any]], steps: int) -> TextTable:
     header = ("", "eta", "regret", "bound", "games under it", "ratio", "as printed", "ratio")
     body: list[tuple[str, ...]] = []
     sections: list[int] = []
@@ -154,7 +154,7 @@ def _table(numbers: list[dict[str, Any]], steps: int) -> Table:
         f"{GAMES} random games of each kind, {SLOTS} actions, {steps} steps; means over games and players; ratios: "
         f"regret by bound, the largest; measured: {OPPONENTS} opponents, {EPISODES} episodes each"
     )
-    return Table(header, tuple(body), tuple(sections), caption)
+    return TextTable(header, tuple(body), tuple(sections), caption)
 
 
 def _figure(found: Mapping[Setting, Regret]) -> Any:

@@ -3,10 +3,9 @@
 import numpy as np
 import pytest
 
+from experiments.figures.ablation import grid, strip
 from experiments.harness.ablation import levels, one_at_a_time
 from experiments.harness.spec import Arm
-from gems_jax.viz.ablation_figures import grid, strip
-from gems_jax.viz.resource_figures import has_costs, held_bytes, resources, smooth
 
 
 def rows(end: float = 1.0, seeds: int = 2, iterations: int = 6, bytes_each: float = 1000.0) -> dict[str, np.ndarray]:
@@ -56,16 +55,3 @@ def test_many_arms_get_a_panel_each() -> None:
     assert [axis.get_title() for axis in shown] == list(curves)
     assert "250 ms, 7.02 kB" in [text.get_text() for text in shown[0].texts]
     assert len({axis.get_ylim() for axis in shown}) == 1
-
-
-def test_what_is_held_and_what_is_spent() -> None:
-    np.testing.assert_allclose(held_bytes(rows())[0, [0, -1]], [2024.0, 7024.0])
-    assert held_bytes({"iteration": np.ones((1, 1))}) is None
-    assert has_costs({"a": rows()}) and not has_costs({"a": rows(iterations=1)})
-    np.testing.assert_allclose(smooth(np.asarray([[1.0, 1.0, 90.0, 1.0, 1.0, 1.0]])), 1.0)
-    (total, each, held, grown) = resources({"gems": rows(), "once": rows(iterations=1)}).axes
-    assert [len(axis.lines) for axis in (total, each, held, grown)] == [1, 1, 1, 1]
-    np.testing.assert_allclose(total.lines[0].get_ydata()[-1], 1.5)  # 3 s of two seeds
-    np.testing.assert_allclose(each.lines[0].get_ydata(), 0.25)
-    np.testing.assert_allclose(held.lines[0].get_ydata()[[0, -1]], [2.024, 7.024])
-    np.testing.assert_allclose(grown.lines[0].get_ydata()[[0, -1]], [0.0, 5.0])

@@ -20,13 +20,13 @@ from experiments import run as entry
 from experiments.harness import experiment
 from experiments.harness.experiment import run_experiment
 from experiments.harness.spec import Arm, Check, Experiment
+from experiments.harness.summary import ArmResult
 from gems_jax import solvers
 from gems_jax.evaluate.statistics import mean_interval
 from gems_jax.runner.console import Console
 from gems_jax.runner.errors import ConfigMismatchError, RunError, RunExistsError
 from gems_jax.runner.writers import read_metrics
 from gems_jax.types import Array, PolicyOutput, Profile, Solver, Struct, static_field
-from gems_jax.viz.summary import ArmResult
 
 
 @dataclasses.dataclass(frozen=True)

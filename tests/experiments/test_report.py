@@ -19,7 +19,7 @@ from experiments.reporting.quantities import Column
 from experiments.reporting.rules import Bound
 from experiments.reporting.sections import About
 from experiments.reporting.stated import read_stated, stated_numbers, write_stated
-from gems_jax.viz.summary import Table
+from gems_jax.viz.tables import TextTable
 
 VOID = {"meta", "img", "br", "hr", "input", "link"}
 PIXEL = bytes.fromhex("89504e470d0a1a0a")
@@ -65,7 +65,7 @@ def row(arm: str, column: str, mean: float, half: float = 0.1, iteration: int = 
 def summary(
     name: str = "toys", command: str = "python -m experiments.run toys", when: str = "2026-01-02", **more
 ) -> dict:
-    table = Table(("", "iteration", "loud"), (("gap <b>", "4", "0.25 ± 0.1"), ("a group", "", "")), (0,), "3 seeds")
+    table = TextTable(("", "iteration", "loud"), (("gap <b>", "4", "0.25 ± 0.1"), ("a group", "", "")), (0,), "3 seeds")
     return {
         "name": name,
         "title": "Toys & <games>",

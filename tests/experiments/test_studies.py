@@ -11,7 +11,7 @@ from experiments.run import known, load
 from gems_jax.runner.console import Console
 from gems_jax.runner.errors import RunExistsError
 from gems_jax.viz.plotting import panels_of
-from gems_jax.viz.summary import Table
+from gems_jax.viz.tables import TextTable
 
 STUDIES = [name for name in known() if isinstance(load(name), Study)]
 
@@ -19,7 +19,7 @@ STUDIES = [name for name in known() if isinstance(load(name), Study)]
 def tiny(quick):
     figure, axes = panels_of(1, 1, width=3.0, height=2.0)
     axes[0, 0].plot([1, 2], [3, 4])
-    table = Table(("", "a"), (("row", "1"),), (0,), "a caption")
+    table = TextTable(("", "a"), (("row", "1"),), (0,), "a caption")
     checks = [("one and one is two", True), ("quick is slow", not quick)]
     return Findings(table, {"line": figure}, [{"name": "row", "a": 1.0}], checks)
 

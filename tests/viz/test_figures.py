@@ -32,34 +32,19 @@ CURVES = {"paper": make_rows(), "tuned": make_rows(level=0.01)}
 
 
 def draw(curves, folder: Path, **options) -> list[Path]:
-    settings = {"headline": "exploitability", "convention": "exploitability = NashConv / 2 (chips)", "unit": "chips"}
-    return figures.draw(curves, folder, **(settings | options))
+    return figures.draw_run(curves, folder, **({"headline": "exploitability"} | options))
 
 
 def test_figures_are_small_images(tmp_path: Path) -> None:
     from PIL import Image
 
-    paths = draw(CURVES, tmp_path / "figures", references=(("uniform play", 0.458),))
+    paths = draw(CURVES, tmp_path / "figures")
     assert [path.name for path in paths] == ["exploitability.png", "error_budget.png", "forgetting.png"]
     for path in paths:
         assert path.stat().st_size < 200_000
         with Image.open(path) as image:
             assert image.format == "PNG" and image.width > 600
             assert len(image.convert("RGB").getcolors(1 << 16)) > 20  # something is drawn
-
-
-def test_the_headline_against_what_the_arms_differ_in(tmp_path: Path) -> None:
-    """A point for each arm, at its number; the terms beside it; one seed has no band."""
-    figure = figures.dependence(CURVES, "exploitability", "gap", ("episodes", (2, 32)))
-    left, right = figure.axes
-    (x, y), *_ = (line.get_data() for line in left.lines)
-    np.testing.assert_array_equal(x, [2, 32])
-    np.testing.assert_allclose(y, [rows["exploitability"][:, -5:].mean() for rows in CURVES.values()])
-    assert len(left.collections) == 1 and left.get_xlabel() == right.get_xlabel() == "episodes"
-    assert [line.get_label() for line in right.lines][0] == "meta regret" and len(right.lines) == 4
-    one = {arm: {name: values[:1] for name, values in rows.items()} for arm, rows in CURVES.items()}
-    assert not figures.dependence(one, "exploitability", "gap", ("episodes", (2, 32))).axes[0].collections
-    assert "against.png" in [path.name for path in draw(CURVES, tmp_path, against=("episodes", (2, 32)))]
 
 
 def test_only_what_the_rows_hold(tmp_path: Path) -> None:
@@ -105,7 +90,7 @@ def test_outcomes_have_a_panel_each_and_their_bars(tmp_path: Path) -> None:
         "a"
     ]
     assert [text.get_text() for text in coop.texts] == ["bar: at most 0.25", "bar: at least 0.1"] and not sender.texts
-    paths = draw(curves, tmp_path, panels=("coop", "nothing"), bounds=bounds)
+    paths = draw(curves, tmp_path, panels=("coop", "nothing"))
     assert [path.name for path in paths] == ["exploitability.png", "outcomes.png", "error_budget.png", "forgetting.png"]
     assert len(draw({"b": make_rows()}, tmp_path, panels=("coop",))) == 3
 
@@ -123,7 +108,7 @@ def test_arms_differ_without_colour() -> None:
 
 
 def test_budget_is_stacked_to_its_sum() -> None:
-    figure = figures.error_budget(CURVES, "chips")
+    figure = figures.stack_error_budget(CURVES, "chips")
     above, below = figure.axes[:2], figure.axes[2:]
     assert [axis.get_title() for axis in above] == ["paper", "tuned"]
     for axis, rows in zip(above, CURVES.values(), strict=True):
@@ -148,3 +133,28 @@ def test_values_that_a_logarithm_cannot_show(tmp_path: Path, level: float) -> No
 def test_matplotlib_is_loaded_on_first_use_only() -> None:
     code = "import sys, gems_jax.viz.figures, experiments.harness.experiment; sys.exit('matplotlib' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+def cost_rows(seeds: int = 2, iterations: int = 6, bytes_each: float = 1000.0) -> dict[str, np.ndarray]:
+    iteration = np.tile(np.arange(1, iterations + 1), (seeds, 1))
+    return {
+        "iteration": iteration,
+        "seconds": 0.5 * iteration,
+        "memory_mb": 500.0 + iteration,
+        "parameter_bytes": np.full(iteration.shape, bytes_each),
+        "payoff_bytes": bytes_each * iteration,
+        "meta_bytes": np.full(iteration.shape, 24.0),
+    }
+
+
+def test_what_is_held_and_what_is_spent() -> None:
+    np.testing.assert_allclose(figures.held_bytes(cost_rows())[0, [0, -1]], [2024.0, 7024.0])
+    assert figures.held_bytes({"iteration": np.ones((1, 1))}) is None
+    assert figures.has_costs({"a": cost_rows()}) and not figures.has_costs({"a": cost_rows(iterations=1)})
+    np.testing.assert_allclose(figures.smooth(np.asarray([[1.0, 1.0, 90.0, 1.0, 1.0, 1.0]])), 1.0)
+    (total, each, held, grown) = figures.resources({"gems": cost_rows(), "once": cost_rows(iterations=1)}).axes
+    assert [len(axis.lines) for axis in (total, each, held, grown)] == [1, 1, 1, 1]
+    np.testing.assert_allclose(total.lines[0].get_ydata()[-1], 1.5)  # 3 s of two seeds
+    np.testing.assert_allclose(each.lines[0].get_ydata(), 0.25)
+    np.testing.assert_allclose(held.lines[0].get_ydata()[[0, -1]], [2.024, 7.024])
+    np.testing.assert_allclose(grown.lines[0].get_ydata()[[0, -1]], [0.0, 5.0])

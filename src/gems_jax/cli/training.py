@@ -71,12 +71,12 @@ def _report(
     title = f"{problem.game.name}, {problem.method}"
     console.table(summary_table(title, result.rows, shown, compile_seconds=result.compile_seconds))
     if figures and monitor.headlines:
-        from gems_jax.viz.figures import draw
+        from gems_jax.viz.figures import draw_run
 
         try:
             folder = directory.shared / "figures"
             columns = {"panels": shown} if monitor.highest else {"headline": shown[0]}
-            drawn = draw({problem.method: result.rows}, folder, **columns)
+            drawn = draw_run({problem.method: result.rows}, folder, **columns)
             console.say(f"figures in {folder}: {', '.join(path.name for path in drawn)}")
         except RunError as error:  # the run itself is safe
             console.say(f"no figures: {error}")

@@ -78,7 +78,7 @@ def create_run(
         "config": resolve(config),
         "options": resolve(options or {}),
         "created": _now(),
-        **machine.describe(),
+        **machine.describe_machine(),
     }
     where = Path(path) if path is not None else Path(root) / slug(game) / slug(method)
     with writing(where):
@@ -184,6 +184,21 @@ def log(run: RunDirectory, text: str) -> None:
 def slug(name: str) -> str:
     """A game or method name as a folder name: `pgx:hex` -> `pgx_hex`."""
     return re.sub(r"[^A-Za-z0-9._-]+", "_", name).strip("._") or "unnamed"
+
+
+def claim_folder(where: Path) -> Path:
+    """Makes a folder below `where` that is named by the time."""
+    stamp = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
+    with writing(where):
+        where.mkdir(parents=True, exist_ok=True)
+        for attempt in range(1, 1000):
+            folder = where / (stamp if attempt == 1 else f"{stamp}.{attempt}")
+            try:
+                folder.mkdir()  # the claim: of two processes one succeeds
+            except FileExistsError:
+                continue
+            return folder
+    raise RunExistsError(f"no free name in {where} at {stamp}")
 
 
 def _claim_timestamp(where: Path, seeds: tuple[int, ...]) -> RunDirectory:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import csv
 import dataclasses
+import io
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +70,15 @@ def replace_text(path: Path, text: str) -> None:
             with contextlib.suppress(OSError):
                 os.unlink(temporary)
             raise
+
+
+def write_csv(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Writes records of the same fields as CSV with a header, whole or not at all."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, fieldnames=list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    replace_text(path, text.getvalue())
 
 
 @contextlib.contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import functools
 import importlib.metadata
 import os
@@ -13,7 +14,6 @@ from typing import Any
 import jax
 
 CORE_PACKAGES = ("gems_jax", "jax", "jaxlib", "flax", "optax", "chex", "distrax", "pgx", "numpy", "scipy")
-OPTIONAL_PACKAGES = ("jaxmarl", "pettingzoo", "open_spiel", "submitit", "ray", "wandb", "tensorboardX")
 
 
 @functools.cache  # a search through every installed package, and each checkpoint asks for a dozen
@@ -54,7 +54,7 @@ def device() -> dict[str, Any]:
     return {"platform": first.platform, "kind": first.device_kind, "count": jax.device_count()}
 
 
-def describe() -> dict[str, Any]:
+def describe_machine() -> dict[str, Any]:
     """Everything above in one JSON-able record."""
     return {
         **commit(),
@@ -64,6 +64,23 @@ def describe() -> dict[str, Any]:
         "cpus": os.cpu_count(),
         "device": device(),
     }
+
+
+def processor() -> str:
+    """The processor's name where the system tells it."""
+    try:
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()
+
+
+def describe_circumstances() -> dict[str, Any]:
+    """Records when, where and with what something was measured."""
+    now = datetime.datetime.now().astimezone().isoformat(timespec="seconds")
+    return {"created": now, **describe_machine(), "processor": processor()}
 
 
 def memory_bytes() -> int:

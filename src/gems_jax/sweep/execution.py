@@ -5,11 +5,11 @@ from __future__ import annotations
 import dataclasses
 from pathlib import Path
 
-from experiments.harness.experiment import circumstances, new_folder
+from gems_jax.runner import machine
 from gems_jax.runner.console import Console, clock
-from gems_jax.runner.directory import slug
+from gems_jax.runner.directory import claim_folder, slug
 from gems_jax.runner.errors import RunError
-from gems_jax.runner.files import locked, resolve, write_json
+from gems_jax.runner.files import locked, resolve, write_csv, write_json
 from gems_jax.runner.signals import stop_request
 from gems_jax.sweep import report
 from gems_jax.sweep.executors import make_executor
@@ -17,7 +17,6 @@ from gems_jax.sweep.file import SweepFile, read_sweep
 from gems_jax.sweep.folder import SweepFolder, create_folder, open_folder
 from gems_jax.sweep.memory import bytes_of_run, check_memory
 from gems_jax.sweep.points import SweepPlan, make_plan
-from gems_jax.viz.summary import write_csv
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,8 +48,8 @@ def run_sweep(
     else:
         file = read_sweep(source)
         plan = _checked(file, trust)
-        path = run_dir if run_dir is not None else new_folder(root / slug(file.name))
-        folder = create_folder(path, file, circumstances())
+        path = run_dir if run_dir is not None else claim_folder(root / slug(file.name))
+        folder = create_folder(path, file, machine.describe_circumstances())
     execute = make_executor(plan, folder)
     with locked(folder.path), stop_request(console.say) as stop:
         waiting = [cell.number for cell in plan.cells if not folder.done(cell)]
@@ -126,7 +125,7 @@ def _report(plan: SweepPlan, folder: SweepFolder, failed: dict[int, str], consol
         "points": report.records(ranking),
         "seeds": {f"{point.number:04d}": point.seeds for point in ranking.points},
         "failed": {str(cell): reason for cell, reason in failed.items()},
-        **circumstances(),
+        **machine.describe_circumstances(),
     }
     write_json(folder.path / "summary.json", resolve(record))
     title = f"{plan.file.name}: {plan.file.method} on {plan.file.game}, {len(plan.file.seeds)} seeds"

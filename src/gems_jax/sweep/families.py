@@ -28,11 +28,6 @@ def traced_fields(config: Any, solver: Solver) -> tuple[str, ...]:
     return tuple(name for name, hint in hints.items() if is_real(hint) and not isinstance(getattr(config, name), tuple))
 
 
-def static_part(config: Any, traced: Sequence[str]) -> Any:
-    """The config with 1 in all `traced` fields: equal for configs that share a program."""
-    return config.replace(**dict.fromkeys(traced, 1.0))
-
-
 def family_of(
     parts: Callable[[dict[str, Any]], Parts], numbers: Mapping[str, Sequence[float]], program: Hashable = None
 ) -> Family:

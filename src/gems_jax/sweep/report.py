@@ -16,7 +16,7 @@ from gems_jax.runner.writers import read_metrics
 from gems_jax.sweep.folder import SweepFolder
 from gems_jax.sweep.points import SweepPlan
 from gems_jax.viz import plotting
-from gems_jax.viz.summary import Table
+from gems_jax.viz.tables import TextTable
 
 SHOWN = 20  # lines of the table on the terminal
 FEW = 8  # different values of a field that are marked one by one
@@ -86,7 +86,7 @@ def _point(number: int, changes: dict[str, Any], rows: Sequence[dict[str, np.nda
     return PointResult(number, changes, value, tuple(map(float, last)), bad, float(seconds), float(steps))
 
 
-def table(ranking: Ranking, axes: Sequence[str], limit: int | None = SHOWN) -> Table:
+def table(ranking: Ranking, axes: Sequence[str], limit: int | None = SHOWN) -> TextTable:
     """The best points first; `limit` None for all."""
     body = []
     for point in ranking.points[:limit]:
@@ -101,7 +101,7 @@ def table(ranking: Ranking, axes: Sequence[str], limit: int | None = SHOWN) -> T
     caption = f"{readable(ranking.metric)} at the last iteration, the {which} first"
     caption += f"; {seeds} seeds, mean ± half of the 95 % interval" if seeds > 1 else "; one seed"
     caption += f"; {left} more in summary.csv" if left > 0 else ""
-    return Table(("point", *axes, readable(ranking.metric), "diverged"), tuple(body), (), caption)
+    return TextTable(("point", *axes, readable(ranking.metric), "diverged"), tuple(body), (), caption)
 
 
 def records(ranking: Ranking) -> list[dict[str, Any]]:
@@ -156,7 +156,7 @@ def draw(ranking: Ranking, axes: Sequence[str], path: Path, title: str) -> Path:
     axis.set_title(f"{title}\n{note}", fontsize=9, loc="left")
     if shown:
         plotting.legend(figure, axis)
-    return plotting.save(figure, path)
+    return plotting.save_figure(figure, path)
 
 
 class _Scale(NamedTuple):

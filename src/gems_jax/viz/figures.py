@@ -1,6 +1,7 @@
-"""Figures of an experiment: convergence, error budget, forgetting and diversity. Drawn from logged rows alone.
+"""Figures of runs: convergence, outcomes, error budget, forgetting and diversity, costs. Drawn from logged rows alone.
 
-Arms are told apart as in `plotting`, the terms of the budget by colour and hatching.
+Arms are told apart as in `plotting`, the terms of the budget by colour and hatching. Every function takes the rows
+{arm: {column: [seeds, iterations]}} and returns a matplotlib figure.
 """
 
 from __future__ import annotations
@@ -11,25 +12,26 @@ from typing import Any
 
 import numpy as np
 
-from gems_jax.evaluate.statistics import mean_band
 from gems_jax.runner.engine import Rows
 from gems_jax.runner.errors import writing
 from gems_jax.runner.labels import readable
-from gems_jax.viz.ablation_figures import grid, strip
 from gems_jax.viz.plotting import (
     STYLES,
+    Style,
     along_iterations,
     bound_below,
     draw_curve,
+    draw_grid,
+    draw_reference,
     halo,
     legend,
     of_seeds,
     panels_of,
     plain_log_ticks,
-    save,
+    save_figure,
     styles_of,
+    write_beside_line,
 )
-from gems_jax.viz.resource_figures import has_costs, resources
 
 # (column, legend, colour, hatch), from the bottom of the stack to the top
 BUDGET = (
@@ -38,73 +40,58 @@ BUDGET = (
     ("budget_oracle", "oracle gap: a better candidate was passed over", "#009E73", "\\\\\\\\"),
     ("budget_best_response", "best-response gap: no candidate is good enough", "#D55E00", "////"),
 )
+HELD = ("parameter_bytes", "payoff_bytes", "meta_bytes")
+Curves = Mapping[str, Rows]
 
 
-def draw(
-    curves: Mapping[str, Rows],
-    folder: Path,
-    *,
-    headline: str = "",
-    convention: str = "",
-    unit: str = "return",
-    references: Sequence[tuple[str, float]] = (),
-    panels: Sequence[str] = (),
-    bounds: Mapping[str, Sequence[tuple[str, float]]] | None = None,
-    over_time: bool = False,
-    groups: Sequence[tuple[str, Sequence[str]]] = (),
-    against: tuple[str, Sequence[float]] | None = None,
-    ablation: Sequence[str] = (),
-) -> list[Path]:
-    """Every figure that the rows {arm: {column: [seeds, iterations]}} have the columns for; returns their paths.
+def draw_run(curves: Curves, folder: Path, *, headline: str = "", panels: Sequence[str] = ()) -> list[Path]:
+    """Draws every figure that the rows have the columns for, and returns their paths.
 
-    headline: a gap, which goes towards zero on a logarithmic axis. panels: columns that get a panel each in
-    `outcomes.png`, against iterations or `over_time`; bounds: what they are held against, ("at most", 0.1). groups:
-    (title, arms) that get a panel each for the headline, where there are too many arms for one; where a group has more
-    arms than there are styles, every arm gets one. against: what the arms differ in, and that number of each.
-    ablation: columns to show at the end, one factor beside the other, where the groups are factors.
+    Args:
+      curves: rows [seeds, iterations] by arm and column.
+      folder: where the PNG files go; made if it is not there.
+      headline: a gap, drawn on a logarithmic axis.
+      panels: columns that get a panel each in `outcomes.png`.
     """
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
     drawn = []
-    if ablation:
-        shown = [column for column in ablation if all(column in rows for rows in curves.values())]
-        drawn.append(save(strip(curves, shown, groups), folder / "ablation.png"))
-    elif any(headline in rows for rows in curves.values()):
-        label = convention or headline.replace("_", " ")
-        many = any(len(members) > len(STYLES) for _, members in groups)
-        drawing = (grid if many else league) if groups else convergence
-        figure = drawing(curves, headline, label, references, **({"groups": groups} if groups else {}))
-        drawn.append(save(figure, folder / f"{headline}.png"))
-    if against is not None:
-        drawn.append(save(dependence(curves, headline, convention or headline, against), folder / "against.png"))
-    shown = [column for column in panels if any(column in rows for rows in curves.values())]
-    if shown:
-        drawn.append(save(outcomes(curves, shown, unit, bounds or {}, over_time), folder / "outcomes.png"))
-    if not ablation:
-        drawn += _causes_and_costs(curves, folder, unit, groups)
-    return drawn
+    if with_column(curves, headline):
+        figure = convergence(curves, headline, headline.replace("_", " "), ())
+        drawn.append(save_figure(figure, folder / f"{headline}.png"))
+    if shown := [column for column in panels if with_column(curves, column)]:
+        drawn.append(save_figure(outcomes(curves, shown), folder / "outcomes.png"))
+    return drawn + draw_causes_and_costs(curves, folder)
 
 
-def _causes_and_costs(
-    curves: Mapping[str, Rows], folder: Path, unit: str, groups: Sequence[tuple[str, Sequence[str]]]
+def draw_causes_and_costs(
+    curves: Curves, folder: Path, unit: str = "return", costly: Curves | None = None
 ) -> list[Path]:
-    """What has a panel or a line for each arm, as far as there are styles to tell them apart."""
+    """Draws the figures with a panel or a line for each arm, as far as there are styles to tell the arms apart.
+
+    costly: the arms whose costs are shown, by default all.
+    """
     drawn = []
-    if 0 < sum(BUDGET[0][0] in rows for rows in curves.values()) <= len(STYLES):
-        drawn.append(save(error_budget(curves, unit), folder / "error_budget.png"))
-    if 0 < sum("forgetting_kl" in rows for rows in curves.values()) <= len(STYLES):
-        drawn.append(save(forgetting(curves, unit), folder / "forgetting.png"))
-    if len(curves) > len(STYLES) and groups:
-        curves = {arm: curves[arm] for arm in groups[0][1] if arm in curves}
-    if has_costs(curves) and len(curves) <= len(STYLES):
-        drawn.append(save(resources(curves), folder / "resources.png"))
+    if 0 < len(with_column(curves, BUDGET[0][0])) <= len(STYLES):
+        drawn.append(save_figure(stack_error_budget(curves, unit), folder / "error_budget.png"))
+    if 0 < len(with_column(curves, "forgetting_kl")) <= len(STYLES):
+        drawn.append(save_figure(forgetting(curves, unit), folder / "forgetting.png"))
+    costly = curves if costly is None else costly
+    if has_costs(costly) and len(costly) <= len(STYLES):
+        drawn.append(save_figure(resources(costly), folder / "resources.png"))
     return drawn
 
 
-def convergence(curves: Mapping[str, Rows], column: str, label: str, references: Sequence[tuple[str, float]]) -> Any:
-    """The headline against iterations and against seconds, on a logarithmic axis: every seed, the mean, its band."""
+def with_column(curves: Curves, column: str) -> dict[str, Rows]:
+    """Selects the arms that have the column."""
+    return {arm: rows for arm, rows in curves.items() if column in rows}
+
+
+def convergence(curves: Curves, column: str, label: str, references: Sequence[tuple[str, float]]) -> Any:
+    """Draws the headline against iterations and seconds, on a logarithmic axis: every seed, the mean, its band."""
     figure, (axes,) = panels_of(1, 2, width=10.0, height=4.8, sharey=True)
-    seeds = max(len(rows[column]) for rows in curves.values() if column in rows)
+    shown = with_column(curves, column)
+    seeds = max(len(rows[column]) for rows in shown.values())
     for style, (arm, rows) in zip(styles_of(curves), curves.items(), strict=True):
         if column in rows:
             draw_curve(axes[0], rows["iteration"][0], rows[column], style, arm, log=True)
@@ -112,138 +99,71 @@ def convergence(curves: Mapping[str, Rows], column: str, label: str, references:
     axes[1].set_xscale("log")
     for axis in axes:
         axis.set_yscale("log")
-        axis.grid(True, which="major", color="0.9", linewidth=0.6)
+        draw_grid(axis)
+        for _, value in references:
+            draw_reference(axis, value)
     plain_log_ticks(axes[1].xaxis, sparse=50.0)
-    bound_below(axes[0], [rows[column] for rows in curves.values() if column in rows], [v for _, v in references])
+    bound_below(axes[0], [rows[column] for rows in shown.values()], [value for _, value in references])
     plain_log_ticks(axes[0].yaxis)
     for name, value in references:
-        for axis in axes:
-            axis.axhline(value, color="0.35", linewidth=0.8, linestyle=(0, (1, 3)), zorder=1)
-        axes[0].annotate(
-            f"{name}: {value:.3g}", (0.99, value), xycoords=("axes fraction", "data"), xytext=(0, 2),
-            textcoords="offset points", ha="right", va="bottom", fontsize=7, color="0.2", zorder=5,
-            path_effects=halo(),
-        )  # fmt: skip
+        write_beside_line(axes[0], value, f"{name}: {value:.3g}")
     axes[0].set_ylabel(f"{label} (log scale)")
     along_iterations(axes[0])
-    together = f" all {seeds} seeds together," if seeds > 1 else ""
+    together = f" all {seeds} seeds together," * (seeds > 1)
     axes[1].set_xlabel(f"seconds (log scale),{together} without compilation")
     legend(figure, axes[0], title=of_seeds(seeds, ", cut off at the lowest seed"))
     return figure
 
 
-def league(
-    curves: Mapping[str, Rows],
-    column: str,
-    label: str,
-    references: Sequence[tuple[str, float]],
-    groups: Sequence[tuple[str, Sequence[str]]],
-) -> Any:
-    """The headline against iterations, a panel for each group, arms in the same styles by place: means and bands."""
-    figure, (axes,) = panels_of(1, len(groups), width=5.2 * len(groups), height=5.6, sharey=True)
-    for axis, (title, arms) in zip(axes, groups, strict=True):
-        for style, arm in zip(styles_of(arms), arms, strict=True):
-            if column in curves.get(arm, {}):
-                draw_curve(axis, curves[arm]["iteration"][0], curves[arm][column], style, arm, log=True, thin=False)
-        for name, value in references:
-            axis.axhline(value, color="0.35", linewidth=0.8, linestyle=(0, (1, 3)), zorder=1, label=name)
-        axis.set_yscale("log")
-        axis.grid(True, which="major", color="0.9", linewidth=0.6)
-        axis.set_title(title, fontsize=10)
-        along_iterations(axis)
-        axis.legend(loc="upper center", bbox_to_anchor=(0.5, -0.12), ncols=3, fontsize=7, frameon=False)
-    bound_below(axes[0], [rows[column] for rows in curves.values() if column in rows], [v for _, v in references])
-    plain_log_ticks(axes[0].yaxis)
-    axes[0].set_ylabel(f"{label} (log scale)")
-    return figure
-
-
-LAST = 5  # iterations at the end that `dependence` takes the mean of: one alone is mostly luck
-
-
-def dependence(curves: Mapping[str, Rows], column: str, label: str, against: tuple[str, Sequence[float]]) -> Any:
-    """The headline at the end against what the arms differ in, and beside it what it is made of."""
-    what, x = against
-    figure, (axes,) = panels_of(1, 2, width=10.0, height=4.4, sharey=True)
-    found = [mean_band(rows[column][:, -LAST:].mean(axis=1, keepdims=True)) for rows in curves.values()]
-    mean, low, high = (np.concatenate(part) for part in zip(*found, strict=True))
-    color = STYLES[0].color
-    axes[0].plot(x, mean, color=color, marker="o", linewidth=1.8)
-    for at, rows in zip(x, curves.values(), strict=True):
-        ends = rows[column][:, -LAST:].mean(axis=1)
-        axes[0].plot(np.full(len(ends), at), ends, linestyle="", marker="_", color=color, alpha=0.6)
-    if not np.isnan(low).any():
-        axes[0].fill_between(x, np.maximum(low, mean / 10), high, color=color, alpha=0.15, linewidth=0)
-    for name, words, shade, marker in (
-        ("budget_meta_regret", "meta regret", STYLES[1].color, "s"),
-        ("budget_best_response", "best-response gap", STYLES[2].color, "^"),
-        ("budget_oracle", "oracle gap", STYLES[3].color, "D"),
-        ("monte_carlo_error", "Monte-Carlo error of a round, max |v̂ − v|", STYLES[6].color, "X"),
-    ):
-        if all(name in rows for rows in curves.values()):
-            ends = [rows[name][:, -LAST:].mean() for rows in curves.values()]
-            axes[1].plot(x, np.maximum(ends, 1e-5), color=shade, marker=marker, label=words, linewidth=1.6)
-    for axis in axes:
-        axis.set_xscale("log")
-        axis.set_yscale("log")
-        axis.set_xticks(x, [f"{at:g}" for at in x], minor=False)
-        axis.set_xticks([], minor=True)
-        axis.set_xlabel(what)
-        axis.grid(True, color="0.9", linewidth=0.6)
-    axes[0].set_ylabel(f"{label}\nmean of the last {LAST} iterations (log scale)")
-    axes[1].set_title("its terms, and the noise beside them", fontsize=10)
-    axes[0].set_title("all seeds, their mean and its 95 % interval", fontsize=10)
-    legend(figure, axes[1])
-    return figure
-
-
 def outcomes(
-    curves: Mapping[str, Rows],
+    curves: Curves,
     columns: Sequence[str],
-    unit: str,
-    bounds: Mapping[str, Sequence[tuple[str, float]]],
+    unit: str = "return",
+    bounds: Mapping[str, Sequence[tuple[str, float]]] | None = None,
     over_time: bool = False,
 ) -> Any:
-    """One panel per column against iterations or minutes, on linear axes: every seed, the mean, its band.
+    """Draws one panel per column against iterations or minutes, on linear axes: every seed, the mean, its band.
 
     With one seed the band is the interval of the episodes that it was measured by, where the rows have one. An arm of
-    one iteration is a level: it did not learn.
+    one iteration is a level: it did not learn. bounds: what columns are held against, ("at most", 0.1).
     """
     figure, (axes,) = panels_of(1, len(columns), width=max(3.8 * len(columns), 7.5), height=4.0)
     for axis, column in zip(axes, columns, strict=True):
         for style, (arm, rows) in zip(styles_of(curves), curves.items(), strict=True):
-            if column not in rows:
-                continue
-            if rows[column].shape[1] == 1:
-                axis.axhline(rows[column].mean(), color=style.color, linestyle=":", linewidth=1.2, label=arm, zorder=1)
-                continue
-            x = rows["seconds"].mean(axis=0) / 60.0 if over_time else rows["iteration"][0]
-            points = measured(rows)
-            draw_curve(axis, x[points], rows[column][:, points], style, arm)
-            margin = rows.get(f"{column}_interval")
-            if margin is not None and len(margin) == 1:
-                low, high = (rows[column][0] + sign * margin[0] for sign in (-1, 1))
-                axis.fill_between(x[points], low[points], high[points], color=style.color, alpha=0.15, linewidth=0)
-        for word, bound in bounds.get(column, ()):
-            axis.axhline(bound, color="0.35", linewidth=0.8, linestyle=(0, (1, 3)), zorder=1)
-            away, where = (2, "bottom") if word == "at most" else (-2, "top")  # on the side that is not allowed
-            axis.annotate(
-                f"bar: {word} {bound:g}", (0.99, bound), xycoords=("axes fraction", "data"), xytext=(0, away),
-                textcoords="offset points", ha="right", va=where, fontsize=7, color="0.2", zorder=5,
-                path_effects=halo(),
-            )  # fmt: skip
-        if over_time:
-            axis.set_xlabel("minutes, evaluation included, compilation apart")
-        else:
-            along_iterations(axis)
-        axis.set_ylabel(f"{readable(column)} ({unit})" if column.startswith("value_") else readable(column))
-        axis.grid(True, color="0.9", linewidth=0.6)
+            if column in rows:
+                _draw_outcome(axis, rows, column, style, arm, over_time)
+        for word, bound in (bounds or {}).get(column, ()):
+            draw_reference(axis, bound)
+            write_beside_line(axis, bound, f"bar: {word} {bound:g}", above=word == "at most")  # where it is not allowed
+        _label_outcome(axis, column, unit, over_time)
     legend(figure, axes[0], title=of_seeds(max(len(rows["iteration"]) for rows in curves.values())))
     return figure
 
 
-def measured(rows: Rows) -> np.ndarray:
-    """Iterations (from 0) to draw: rows that are measured by episodes repeat themselves between two measurements."""
+def _draw_outcome(axis: Any, rows: Rows, column: str, style: Style, arm: str, over_time: bool) -> None:
+    if rows[column].shape[1] == 1:
+        axis.axhline(rows[column].mean(), color=style.color, linestyle=":", linewidth=1.2, label=arm, zorder=1)
+        return
+    x = rows["seconds"].mean(axis=0) / 60.0 if over_time else rows["iteration"][0]
+    points = measured_iterations(rows)
+    draw_curve(axis, x[points], rows[column][:, points], style, arm)
+    margin = rows.get(f"{column}_interval")
+    if margin is not None and len(margin) == 1:
+        low, high = (rows[column][0] + sign * margin[0] for sign in (-1, 1))
+        axis.fill_between(x[points], low[points], high[points], color=style.color, alpha=0.15, linewidth=0)
+
+
+def _label_outcome(axis: Any, column: str, unit: str, over_time: bool) -> None:
+    if over_time:
+        axis.set_xlabel("minutes, evaluation included, compilation apart")
+    else:
+        along_iterations(axis)
+    axis.set_ylabel(readable(column) + f" ({unit})" * column.startswith("value_"))
+    draw_grid(axis)
+
+
+def measured_iterations(rows: Rows) -> np.ndarray:
+    """Lists the iterations (from 0) to draw: rows measured by episodes repeat between two measurements."""
     margins = [values for column, values in rows.items() if column.endswith("_interval")]
     if not margins:
         return np.arange(rows["iteration"].shape[1])
@@ -251,24 +171,24 @@ def measured(rows: Rows) -> np.ndarray:
     return np.flatnonzero(np.append(True, changed))
 
 
-def error_budget(curves: Mapping[str, Rows], unit: str) -> Any:
-    """The four terms, stacked, means over seeds: above what they add up to, below the share of each in the sum."""
-    shown = {arm: rows for arm, rows in curves.items() if BUDGET[0][0] in rows}
+def stack_error_budget(curves: Curves, unit: str) -> Any:
+    """Stacks the four terms, means over seeds: above what they add up to, below the fraction of each in the sum."""
+    shown = with_column(curves, BUDGET[0][0])
     figure, (above, below) = panels_of(2, len(shown), width=max(3.4 * len(shown), 8.5), height=6.2, sharey=True)
-    for number, (arm, rows) in enumerate(shown.items()):
+    for top, bottom, (arm, rows) in zip(above, below, shown.items(), strict=True):
         iteration, total = rows["iteration"][0], rows["budget_total"].mean(axis=0)
         terms = [rows[column].mean(axis=0) for column, *_ in BUDGET]
-        _stack(above[number], iteration, terms)
-        _stack(below[number], iteration, [100 * term / np.maximum(total, 1e-12) for term in terms])
-        above[number].plot(iteration, total, color="black", linewidth=1.4, label="their sum, computed apart")
+        _stack(top, iteration, terms)
+        _stack(bottom, iteration, [100 * term / np.maximum(total, 1e-12) for term in terms])
+        top.plot(iteration, total, color="black", linewidth=1.4, label="their sum, computed apart")
         if "monte_carlo_error" in rows:  # a number: as a curve it would squeeze the rest, being a maximum over anchors
             error = f"{rows['monte_carlo_error'].mean():.2g}"
-            above[number].text(
+            top.text(
                 0.97, 0.95, f"beside the sum, Monte-Carlo error\nof a round, max |v̂ − v|: {error}",
-                transform=above[number].transAxes, ha="right", va="top", fontsize=8, path_effects=halo(),
+                transform=top.transAxes, ha="right", va="top", fontsize=8, path_effects=halo(),
             )  # fmt: skip
-        above[number].set_title(arm, fontsize=10)
-        along_iterations(below[number])
+        top.set_title(arm, fontsize=10)
+        along_iterations(bottom)
     last = max(rows["iteration"].shape[1] for rows in shown.values())
     above[0].set_xlim(1, max(last, 2))
     above[0].set_ylim(bottom=0)
@@ -288,8 +208,8 @@ def _stack(axis: Any, x: np.ndarray, terms: Sequence[np.ndarray]) -> None:
         floor = floor + term
 
 
-def forgetting(curves: Mapping[str, Rows], unit: str) -> Any:
-    """How far the anchors have moved since they were inserted, and how many different policies there are."""
+def forgetting(curves: Curves, unit: str) -> Any:
+    """Draws how far the anchors have moved since they were inserted, and how many different policies there are."""
     figure, (axes,) = panels_of(1, 3, width=11.5, height=3.9)
     panels = (
         ("forgetting_kl", "KL(at insertion ‖ now)\n(nats, mean over active anchors)"),
@@ -302,10 +222,59 @@ def forgetting(curves: Mapping[str, Rows], unit: str) -> Any:
                 draw_curve(axis, rows["iteration"][0], rows[column], style, arm)
         along_iterations(axis)
         axis.set_ylabel(label)
-        axis.grid(True, color="0.9", linewidth=0.6)
+        draw_grid(axis)
     axes[0].set_ylim(bottom=0)
     axes[1].axhline(0.0, color="0.35", linewidth=0.8)
     top = max(axes[2].get_ylim()[1], 1.2)
     axes[2].set_ylim(1.0 - 0.03 * (top - 1.0), top)
     legend(figure, axes[0])
     return figure
+
+
+def held_bytes(rows: Rows) -> np.ndarray | None:
+    """Adds up the bytes of one seed, [seeds, iterations]: policies, payoff tables, and what the meta-strategy needs."""
+    parts = [rows[name] for name in HELD if name in rows]
+    return np.sum(parts, axis=0) if parts else None
+
+
+def has_costs(curves: Curves) -> bool:
+    """Tells whether there is an arm that held something for more than one iteration."""
+    return any(held_bytes(rows) is not None and rows["iteration"].shape[1] > 1 for rows in curves.values())
+
+
+def resources(curves: Curves) -> Any:
+    """Draws seconds so far, seconds of an iteration, bytes held, and growth of the process: one line for each arm."""
+    shown = {arm: rows for arm, rows in curves.items() if rows["iteration"].shape[1] > 1}
+    figure, axes = panels_of(2, 2, width=10.5, height=7.0)
+    (total, each), (held, grown) = axes
+    for style, (arm, rows) in zip(styles_of(shown), shown.items(), strict=True):
+        iteration, seeds = rows["iteration"][0], len(rows["iteration"])
+        seconds = rows["seconds"].mean(axis=0, keepdims=True) / seeds
+        draw_curve(total, iteration, seconds, style, arm)
+        spent = np.diff(seconds, axis=1, prepend=0.0)
+        draw_curve(each, iteration, smooth(spent), style, arm)
+        if (kept := held_bytes(rows)) is not None:
+            draw_curve(held, iteration, kept.mean(axis=0, keepdims=True) / 1e3, style, arm)
+        memory = rows["memory_mb"].mean(axis=0, keepdims=True)
+        draw_curve(grown, iteration, memory - memory[:, :1], style, arm)
+    total.set_ylabel("seconds so far, per seed\n(excluding compilation)")
+    each.set_ylabel("seconds of an iteration, per seed\n(moving median)")
+    held.set_ylabel("kB that one seed holds: policies or generator,\npayoff table, meta-strategy (log scale)")
+    grown.set_ylabel("MB resident of the process,\nabove its first iteration")
+    for axis in (each, held):
+        axis.set_yscale("log")
+        plain_log_ticks(axis.yaxis)
+    total.set_ylim(bottom=0)
+    for axis in axes.flat:
+        draw_grid(axis)
+    for axis in (held, grown):
+        along_iterations(axis)
+    most = max(len(rows["iteration"]) for rows in shown.values())
+    legend(figure, total, title=f"{most} seed{'s' * (most > 1)}; seconds of all of them divided by their number")
+    return figure
+
+
+def smooth(values: np.ndarray, width: int = 5) -> np.ndarray:
+    """Moving median [1, n] of at most `width` neighbours: one slow iteration alone is the machine's doing."""
+    row, half = values[0], width // 2
+    return np.asarray([[np.median(row[max(n - half, 0) : n + half + 1]) for n in range(len(row))]])

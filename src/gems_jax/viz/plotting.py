@@ -100,6 +100,25 @@ def draw_curve(
     )  # fmt: skip
 
 
+def draw_grid(axis: Any) -> None:
+    """Draws faint lines at the major ticks."""
+    axis.grid(True, color="0.9", linewidth=0.6)
+
+
+def draw_reference(axis: Any, value: float, label: str | None = None) -> None:
+    """Draws a dotted level to hold curves against."""
+    axis.axhline(value, color="0.35", linewidth=0.8, linestyle=(0, (1, 3)), zorder=1, label=label)
+
+
+def write_beside_line(axis: Any, value: float, text: str, above: bool = True) -> None:
+    """Writes what the level at `value` is, at its right end."""
+    axis.annotate(
+        text, (0.99, value), xycoords=("axes fraction", "data"), xytext=(0, 2 if above else -2),
+        textcoords="offset points", ha="right", va="bottom" if above else "top", fontsize=7, color="0.2", zorder=5,
+        path_effects=halo(),
+    )  # fmt: skip
+
+
 def along_iterations(axis: Any) -> None:
     """Iterations along x: there is no half of one."""
     axis.set_xlabel("iteration")
@@ -127,7 +146,7 @@ def plain_log_ticks(axis: Any, sparse: float = 1000.0) -> None:
     axis.set_minor_formatter(NullFormatter())
 
 
-def save(figure: Any, path: Path) -> Path:
+def save_figure(figure: Any, path: Path) -> Path:
     """A PNG with a palette: a third of the size, and no difference to the eye."""
     from matplotlib import rc_context
     from PIL import Image

@@ -5,8 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from experiments.measures.regret import measure_regret
 from experiments.studies.regret import KINDS, random_games, regret_of_games
-from gems_jax.meta.regret import measure_regret
 
 ALL = jnp.ones((2, 2), bool)
 

@@ -5,8 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from experiments.measures.shifting_meta import ShiftingMeta
 from experiments.studies.oracle import NEVER, play
-from gems_jax.games.bandit import ShiftingMeta
 
 
 def test_means_shift_after_round_1000():

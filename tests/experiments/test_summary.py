@@ -5,8 +5,9 @@ from pathlib import Path
 
 import numpy as np
 
-from gems_jax.viz.figures import draw, league
-from gems_jax.viz.summary import ArmResult, comparison, marks, ranking
+from experiments.figures import Layout, draw_experiment
+from experiments.figures.arms import league
+from experiments.harness.summary import ArmResult, comparison, marks, ranking
 
 
 def test_table_by_hand() -> None:
@@ -93,5 +94,5 @@ def test_a_panel_for_each_group(tmp_path: Path) -> None:
     figure = league(curves, "exploitability", "gap", [("uniform play", 0.5)], groups)
     assert [axis.get_title() for axis in figure.axes] == ["few steps", "many"]
     assert [text.get_text() for text in figure.axes[0].get_legend().get_texts()] == ["a", "b", "uniform play"]
-    drawn = draw(curves, tmp_path, headline="exploitability", groups=groups)
+    drawn = draw_experiment(curves, tmp_path, Layout(headline="exploitability", groups=groups))
     assert [path.name for path in drawn] == ["exploitability.png"]

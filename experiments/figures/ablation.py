@@ -12,8 +12,17 @@ import numpy as np
 from gems_jax.evaluate.statistics import mean_interval
 from gems_jax.runner.engine import Rows
 from gems_jax.runner.labels import readable
-from gems_jax.viz.plotting import STYLES, along_iterations, bound_below, draw_curve, panels_of, plain_log_ticks
-from gems_jax.viz.resource_figures import held_bytes
+from gems_jax.viz.figures import held_bytes
+from gems_jax.viz.plotting import (
+    STYLES,
+    along_iterations,
+    bound_below,
+    draw_curve,
+    draw_grid,
+    draw_reference,
+    panels_of,
+    plain_log_ticks,
+)
 
 COLUMNS = 5
 
@@ -34,7 +43,7 @@ def grid(
         found = curves[arm]
         draw_curve(axis, found["iteration"][0], found[column], STYLES[0], arm, log=True)
         for _, value in references:
-            axis.axhline(value, color="0.35", linewidth=0.8, linestyle=(0, (1, 3)), zorder=1)
+            draw_reference(axis, value)
         axis.set_yscale("log")
         bound_below(axis, shown, [value for _, value in references])
         axis.set_title(arm, fontsize=8)
@@ -42,7 +51,7 @@ def grid(
         kept = held_bytes(found)
         cost = f"{each:.3g} ms" + ("" if kept is None else f", {kept[:, -1].mean() / 1e3:.3g} kB")
         axis.text(0.03, 0.05, cost, transform=axis.transAxes, fontsize=7, color="0.3")
-        axis.grid(True, which="major", color="0.9", linewidth=0.6)
+        draw_grid(axis)
     for axis in axes.flat[len(arms) :]:
         axis.set_axis_off()
     for axis in axes[-1] if len(arms) % COLUMNS == 0 else (*axes[-1], *axes[-2]):
@@ -74,7 +83,7 @@ def strip(curves: Mapping[str, Rows], columns: Sequence[str], groups: Sequence[t
             color, marker = ("black", "s") if arm == base else (STYLES[0].color, "o")
             error = None if math.isnan(found.low) else [[found.half_width], [found.half_width]]
             axis.errorbar(x, found.mean, error, color=color, marker=marker, markersize=4, linewidth=1.2, capsize=2)
-        axis.axhline(float(of(curves[base]).mean()), color="0.35", linewidth=0.8, linestyle=(0, (1, 3)), zorder=1)
+        draw_reference(axis, float(of(curves[base]).mean()))
         for edge in _edges(groups):
             axis.axvline(edge, color="0.8", linewidth=0.8, zorder=0)
         axis.set_ylabel(label, fontsize=8)

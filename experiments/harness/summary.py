@@ -5,20 +5,16 @@ Everything is read off the rows that the runs logged; an arm that lacks a column
 
 from __future__ import annotations
 
-import csv
 import dataclasses
-import io
 import math
-import platform
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
 
 from gems_jax.evaluate.statistics import Interval, mean_interval
 from gems_jax.runner.console import short_number
 from gems_jax.runner.engine import Rows
-from gems_jax.runner.files import replace_text
 from gems_jax.runner.labels import readable
+from gems_jax.viz.tables import TextTable
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,41 +63,12 @@ class ArmResult:
         return self.seeds == 1 and any(column.endswith("_interval") for column in self.rows)
 
 
-@dataclasses.dataclass(frozen=True)
-class Table:
-    """Text cells, for the terminal and for documents alike."""
-
-    header: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    sections: tuple[int, ...]  # numbers of the rows that end a section
-    caption: str
-
-    def markdown(self) -> str:
-        rule = ["---"] * 2 + ["---:"] * (len(self.header) - 2)
-        lines = [self.header, rule, *self.rows]
-        return "\n".join("| " + " | ".join(cells) + " |" for cells in lines) + f"\n\n{self.caption}\n"
-
-    def rich(self, title: str) -> Any:
-        from rich import box
-        from rich.table import Table as RichTable
-
-        table = RichTable(
-            title=title, caption=self.caption, title_justify="left", caption_justify="left", box=box.SIMPLE_HEAD,
-            padding=(0, 0), pad_edge=False, collapse_padding=True,
-        )  # fmt: skip
-        for position, name in enumerate(self.header):
-            table.add_column(name, justify="left" if position == 0 else "right", no_wrap=True)
-        for position, cells in enumerate(self.rows):
-            table.add_row(*cells, end_section=position in self.sections)
-        return table
-
-
 def marks(report: Sequence[int], iterations: int) -> tuple[int, ...]:
     """The iterations to report: those of `report` that were reached, and the last."""
     return tuple(sorted({mark for mark in report if 1 <= mark <= iterations} | {iterations}))
 
 
-def comparison(results: Sequence[ArmResult], metrics: Sequence[str], report: Sequence[int]) -> Table:
+def comparison(results: Sequence[ArmResult], metrics: Sequence[str], report: Sequence[int]) -> TextTable:
     """One column per arm: the metrics at the reported iterations, then what that cost."""
     last = max(result.iterations for result in results)
     body: list[tuple[str, ...]] = []
@@ -122,7 +89,7 @@ def comparison(results: Sequence[ArmResult], metrics: Sequence[str], report: Seq
     if any(result.sampled for result in results):
         interval = "; ± half of the 95 % interval of the measured episodes"
     caption = f"{' or '.join(map(str, seeds))} seed{'s' * (seeds[-1] > 1)}{interval}; seconds without compilation"
-    return Table(("", "iteration", *(result.label for result in results)), tuple(body), tuple(sections), caption)
+    return TextTable(("", "iteration", *(result.label for result in results)), tuple(body), tuple(sections), caption)
 
 
 _BYTES = ("parameter_bytes", "payoff_bytes", "meta_bytes")
@@ -134,7 +101,7 @@ def ranking(
     report: Sequence[int],
     groups: Sequence[tuple[str, Sequence[str]]],
     each: bool = False,
-) -> Table:
+) -> TextTable:
     """One line per arm, the best of each group first: the first metric at the reported iterations, the others and what
     it all cost at the last. Arms are ranked by the first metric of the profile that their method puts forward.
     Intervals are of the number that ranks: more would not fit a terminal. each: time is of one iteration and seed,
@@ -176,7 +143,7 @@ def ranking(
         f"and gradient updates per iteration; {time}; kB: all that one seed carries along, at the end, of which payoff "
         "tables"
     )
-    return Table(tuple(header), tuple(body), tuple(sections), caption)
+    return TextTable(tuple(header), tuple(body), tuple(sections), caption)
 
 
 def _mean(result: ArmResult, column: str) -> float:
@@ -203,25 +170,6 @@ def records(results: Sequence[ArmResult], report: Sequence[int]) -> list[dict[st
 def _record(result: ArmResult, column: str, iteration: int, interval: Interval) -> dict[str, Any]:
     numbers = {name: None if math.isnan(value) else value for name, value in interval._asdict().items()}
     return {"arm": result.label, "column": column, "iteration": iteration, **numbers, "seeds": result.seeds}
-
-
-def write_csv(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
-    text = io.StringIO()
-    writer = csv.DictWriter(text, fieldnames=list(rows[0]), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    replace_text(path, text.getvalue())
-
-
-def processor() -> str:
-    """The processor's name where the system tells it."""
-    try:
-        for line in Path("/proc/cpuinfo").read_text().splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    except OSError:
-        pass
-    return platform.processor() or platform.machine()
 
 
 def _interval_text(interval: Interval | None, alone: bool = False) -> str:

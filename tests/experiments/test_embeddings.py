@@ -5,8 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from experiments.measures import embeddings as e
 from gems_jax import make_game
-from gems_jax.evaluate import embeddings as e
 from gems_jax.policies.population import StackedPolicies
 from gems_jax.rollout.views import at
 from gems_jax.types import Profile

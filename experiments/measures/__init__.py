@@ -1,0 +1,1 @@
+"""Quantities that only experiments measure: regret, embeddings of anchors, the Shifting Meta bandit."""
