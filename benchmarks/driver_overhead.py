@@ -33,7 +33,8 @@ from gems_jax.presets import preset
 from gems_jax.runner.console import Console
 from gems_jax.runner.directory import create_run
 from gems_jax.runner.driver import run
-from gems_jax.runner.engine import Chunk, Engine, make_engine
+from gems_jax.runner.engine import Chunk, Engine, Monitor, make_engine
+from gems_jax.runner.options import RunOptions
 from gems_jax.solvers import make_solver
 
 
@@ -56,9 +57,10 @@ class Arms:
         game, self.config = make_game(name), preset(name, which)
         self.solver = make_solver("gems", game, self.config)
         self.name, self.iterations, self.chunk = name, iterations, chunk
-        self.init_monitor, self.measure = (exact_monitor if exact else plain_monitor)(game, self.solver)
-        self.best = "exploitability" if exact else None
-        self.engine = make_engine(self.solver, (0,), chunk, self.measure, self.init_monitor)
+        measured = (exact_monitor if exact else plain_monitor)(game, self.solver)
+        self.monitor = Monitor(*measured, headlines=("exploitability",) * exact)
+        self.options = RunOptions(chunk=chunk)
+        self.engine = make_engine(self.solver, (0,), self.options, self.monitor)
         self.first, _ = self.engine.start()
         self.advance, _ = self.engine.compile(self.first)
 
@@ -91,11 +93,11 @@ class Arms:
             result = run(
                 self.solver,
                 iterations=self.iterations,
-                chunk=self.chunk,
+                options=self.options,
+                monitor=self.monitor,
                 directory=directory,
                 console=Console(io.StringIO(), interactive=True),
                 title=f"{self.name} gems",
-                best=self.best,
             )
         end = time.perf_counter()
         if result.iteration != self.iterations or not list((folder / "checkpoints").iterdir()):

@@ -32,7 +32,8 @@ from gems_jax.accelerator.compile import program
 from gems_jax.evaluate.monitor import exact_monitor
 from gems_jax.runner.directory import create_run
 from gems_jax.runner.driver import run
-from gems_jax.runner.engine import Family, Parts, seeds_at_once
+from gems_jax.runner.engine import Family, Monitor, Parts, seeds_at_once
+from gems_jax.runner.options import RunOptions
 from gems_jax.solvers import make_solver
 from gems_jax.types import Array
 
@@ -65,9 +66,9 @@ Pair = tuple[Callable[[], Any], Callable[[], Any], float]  # all seeds, one by o
 def whole_runs(seeds: int, iterations: int) -> Pair:
     game = make_game(GAME)
     solver = make_solver("gems", game, CONFIG)
-    init_monitor, measure = exact_monitor(game, solver)
+    monitor = Monitor(*exact_monitor(game, solver), headlines=("exploitability",))
     # programs of runs of one name are compiled once, whatever the seeds
-    family = Family(lambda own: Parts(solver, measure, init_monitor), (), program="benchmarks.seeds")
+    family = Family(lambda own: Parts(solver, monitor), (), program="benchmarks.seeds")
 
     def several(which: Sequence[int], count: int = iterations) -> float:
         """Seconds that compiling took."""
@@ -76,8 +77,8 @@ def whole_runs(seeds: int, iterations: int) -> Pair:
                 game=GAME, method="gems", config=CONFIG, seeds=which, iterations=count, path=Path(folder) / "run"
             )
             result = run(
-                solver, iterations=count, seeds=which, family=family, directory=place, best="exploitability",
-                mesh=len(which) > 1,
+                solver, iterations=count, seeds=which, family=family, directory=place, monitor=monitor,
+                options=RunOptions(mesh=len(which) > 1),
             )  # fmt: skip
             if result.iteration != count:
                 raise RuntimeError(f"stopped at iteration {result.iteration} of {count}")

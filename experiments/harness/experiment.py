@@ -18,7 +18,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +35,8 @@ from gems_jax.runner.engine import Family, Parts
 from gems_jax.runner.errors import ConfigMismatchError, RunError, RunExistsError, writing
 from gems_jax.runner.files import differing_field, locked, resolve, write_csv, write_json
 from gems_jax.runner.labels import readable
-from gems_jax.runner.measuring import Monitor, make_monitor
+from gems_jax.runner.measuring import make_monitor
+from gems_jax.runner.options import RunOptions
 from gems_jax.solvers import make_solver, put_forward
 from gems_jax.sweep.families import family_of, traced_fields
 from gems_jax.types import Solver
@@ -107,42 +108,42 @@ def _open_folder(plan: Plan, run_dir: Path | str | None, root: Path, command: st
 
 
 def _run_arm(plan: Plan, arm: Arm, config: Any, solver: Solver, folder: Path, console: Console) -> RunResult:
-    spec = plan.spec
-
-    def monitor_of(solver: Solver) -> Monitor:
-        episodes, every = spec.evaluation_episodes, spec.evaluation_every
-        return make_monitor(plan.games[arm.label], solver, exact=spec.exact, episodes=episodes, every=every)
-
-    monitor = monitor_of(solver)
+    spec, options = plan.spec, run_options(plan.spec)
+    monitor = make_monitor(plan.games[arm.label], solver, options)
     return run(
         solver,
-        family=_family(plan, arm, config, solver, monitor_of),
+        family=_family(plan, arm, config, solver),
         iterations=plan.iterations(arm),
         seeds=spec.seeds,
-        chunk=spec.chunk,
-        measure=monitor.measure,
-        init_monitor=monitor.init,
+        options=options,
+        monitor=monitor._replace(headlines=spec.metrics[:1]),
         directory=_arm_directory(plan, arm, config, folder / slug(arm.label)),
         console=console,
         title=arm.label,
-        best=spec.metrics[0],
-        highest=monitor.highest,
         how_to_resume=f"the same command and --run-dir {folder}",
     )
 
 
-def _family(
-    plan: Plan, arm: Arm, config: Any, solver: Solver, monitor_of: Callable[[Solver], Monitor]
-) -> Family | None:
+def run_options(spec: Experiment) -> RunOptions:
+    """How the arms of an experiment are driven."""
+    return RunOptions(
+        chunk=spec.chunk,
+        exact=spec.exact,
+        evaluation_episodes=spec.evaluation_episodes,
+        evaluation_every=spec.evaluation_every,
+    )
+
+
+def _family(plan: Plan, arm: Arm, config: Any, solver: Solver) -> Family | None:
     """The arm as a member of those that share its program; None where it is the only one."""
     program = plan.program(arm.label)
     if program is None or [plan.program(other.label) for other, _, _ in plan.arms].count(program) < 2:
         return None
 
     def parts(own: dict[str, Any]) -> Parts:
-        one = make_solver(arm.method, plan.games[arm.label], config.replace(**own))
-        monitor = monitor_of(one)
-        return Parts(one, monitor.measure, monitor.init)
+        game = plan.games[arm.label]
+        one = make_solver(arm.method, game, config.replace(**own))
+        return Parts(one, make_monitor(game, one, run_options(plan.spec)))
 
     numbers = {name: [getattr(config, name)] * len(plan.spec.seeds) for name in traced_fields(config, solver)}
     return family_of(parts, numbers, program)

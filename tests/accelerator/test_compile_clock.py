@@ -10,6 +10,7 @@ import pytest
 
 from gems_jax.accelerator.compile_clock import count_compilation, covered
 from gems_jax.runner.driver import run
+from gems_jax.runner.options import RunOptions
 from walk_solver import make_walk
 
 
@@ -71,7 +72,7 @@ def test_seconds_of_a_run_exclude_what_a_step_compiles(jittable):
             state = state.replace(previous=late(state.previous) - 1.0)
         return walk.step(state, key)
 
-    result = run(walk._replace(step=step), iterations=4, chunk=1)
+    result = run(walk._replace(step=step), iterations=4, options=RunOptions(chunk=1))
     seconds = np.diff(result.rows["seconds"][0], prepend=0.0)
     assert result.compile_seconds >= 0.6
     assert seconds.max() < 0.5 and result.seconds == pytest.approx(seconds.sum(), abs=1e-3)

@@ -22,7 +22,7 @@ from gems_jax.runner.directory import RunDirectory, open_run, read_config, read_
 from gems_jax.runner.errors import RunError
 from gems_jax.runner.files import resolve
 from gems_jax.runner.load import load
-from gems_jax.runner.measuring import Settings
+from gems_jax.runner.options import RunOptions
 from gems_jax.runner.rebuild import config_of
 from gems_jax.runner.writers import read_metrics
 
@@ -340,7 +340,7 @@ def test_why_without_a_budget_is_one_line(matrix_run: RunDirectory) -> None:
 
 def test_game_options_are_python_or_text() -> None:
     pairs = ["a=1", "b=2.5", "shared=True", "name=x y", "payoffs=[[1, 0], [0, 1]]", "t="]
-    assert train.game_options(pairs) == {
+    assert train.parse_game_options(pairs) == {
         "a": 1,
         "b": 2.5,
         "shared": True,
@@ -353,9 +353,9 @@ def test_game_options_are_python_or_text() -> None:
 def test_settings_go_through_json() -> None:
     import dataclasses
 
-    settings = Settings(chunk=3, exact=False, writers=("tensorboard",))
-    assert Settings.of(json.loads(json.dumps({**dataclasses.asdict(settings), "preset": "x"}))) == settings
-    assert Settings.of({}) == Settings()
+    settings = RunOptions(chunk=3, exact=False, writers=("tensorboard",))
+    assert RunOptions.from_record(json.loads(json.dumps({**dataclasses.asdict(settings), "preset": "x"}))) == settings
+    assert RunOptions.from_record({}) == RunOptions()
 
 
 def test_settings_of_each_player_on_the_command_line_and_in_a_record() -> None:
@@ -374,4 +374,4 @@ def test_the_preset_paper_brings_the_options_of_its_game() -> None:
         (["simple_tag"], {}),
     ):
         run = train._with_preset_options(train._parse(words, GemsConfig()).run)
-        assert train.game_options(run.game_option) == expected
+        assert train.parse_game_options(run.game_option) == expected

@@ -19,6 +19,8 @@ from gems_jax.extensive.values import (
     uniform_table,
 )
 from gems_jax.runner.driver import run
+from gems_jax.runner.engine import Monitor
+from gems_jax.runner.options import RunOptions
 from gems_jax.types import NotEnumerableError
 
 KUHN, LEDUC = make_game("kuhn_poker"), make_game("leduc_holdem")
@@ -132,7 +134,9 @@ def test_under_the_driver_and_vmap():
     """Seeds change nothing; the driver's rows are those of the table."""
     solver = make_solver("cfr_plus", KUHN)
     init_monitor, measure = exact_monitor(KUHN, solver)
-    result = run(solver, iterations=10, seeds=(0, 1), chunk=5, measure=measure, init_monitor=init_monitor)
+    result = run(
+        solver, iterations=10, seeds=(0, 1), options=RunOptions(chunk=5), monitor=Monitor(init_monitor, measure)
+    )
     expected = [0.916667, 0.527778, 0.146689, 0.065374]
     np.testing.assert_allclose(result.rows["nash_conv"][:, [0, 1, 4, 9]], [expected] * 2, atol=1e-5)
     assert (result.rows["tree_walks"] == 2).all() and (result.rows["env_steps"] == 0).all()

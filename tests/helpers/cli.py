@@ -75,7 +75,7 @@ def untrained_run(path: Path, game: str, config, seeds=(0,), **options) -> RunDi
     run = create_run(
         game=game, method="gems", config=config, seeds=seeds, iterations=2, path=path, options={"game": options}
     )
-    carry, _ = make_engine(make_solver("gems", problem, config), seeds, 1).start()
+    carry, _ = make_engine(make_solver("gems", problem, config), seeds).start()
     counters = {"seconds": 0.0, "compile_seconds": 0.0, "episodes": [0] * len(seeds), "env_steps": [0] * len(seeds)}
     extra = {"counters": counters, "versions": {}, "metric": None}
     checkpoint.save(run.checkpoints, 1, carry, identity=identity(run), extra=extra)

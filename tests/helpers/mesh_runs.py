@@ -28,6 +28,7 @@ from gems_jax.policies.population import materialise
 from gems_jax.rollout.views import view
 from gems_jax.runner.driver import run
 from gems_jax.runner.measuring import make_monitor
+from gems_jax.runner.options import RunOptions
 from gems_jax.solvers import make_solver
 
 SIZES = {
@@ -69,10 +70,9 @@ def two_iterations(name: str, mesh: bool, seeds: int) -> dict[str, np.ndarray]:
     options, changes = GAMES[name]
     game = make_game(name, **options)
     solver = make_solver("gems", game, GemsConfig(**{**SIZES, **changes}))
-    monitor = make_monitor(game, solver, episodes=16, every=1)
-    done = run(
-        solver, iterations=2, seeds=range(seeds), chunk=2, measure=monitor.measure, init_monitor=monitor.init, mesh=mesh
-    )
+    driven = RunOptions(chunk=2, evaluation_episodes=16, evaluation_every=1, mesh=mesh)
+    monitor = make_monitor(game, solver, driven)
+    done = run(solver, iterations=2, seeds=range(seeds), options=driven, monitor=monitor._replace(headlines=()))
     leaves = {f"state{n}": np.asarray(leaf) for n, leaf in enumerate(jax.tree.leaves(done.state))}
     rows = {name: values for name, values in done.rows.items() if name not in ("seconds", "memory_mb")}
     return leaves | rows | {"devices": jnp.asarray(jax.device_count())}

@@ -14,6 +14,8 @@ import numpy as np
 
 from gems_jax.runner.directory import RunDirectory, create_run, open_run
 from gems_jax.runner.driver import RunResult, run
+from gems_jax.runner.engine import Monitor
+from gems_jax.runner.options import RunOptions
 from gems_jax.types import Array, Solver, Struct
 
 PAYOFF = np.array([[0.0, -1.0, 1.0], [1.0, 0.0, -1.0], [-1.0, 1.0, 0.0]], np.float32)
@@ -74,6 +76,9 @@ def init_monitor(state: WalkState) -> Array:
     return jnp.zeros(())
 
 
+MONITOR = Monitor(init_monitor, measure, headlines=("gap",))
+
+
 def new_run(path, seeds=(0, 1), iterations=12, config=CONFIG) -> RunDirectory:
     return create_run(game="walk", method="omwu", config=config, seeds=seeds, iterations=iterations, path=path)
 
@@ -81,8 +86,13 @@ def new_run(path, seeds=(0, 1), iterations=12, config=CONFIG) -> RunDirectory:
 def walk(directory: RunDirectory | None, iterations: int = 12, solver: Solver | None = None, **options) -> RunResult:
     """One run with the settings that the tests share; compiles once per process for equal arguments."""
     seeds = directory.seeds if directory is not None else options.pop("seeds", (0, 1))
-    settings = {"chunk": 3, "checkpoint_seconds": 0.0, "best": "gap", "measure": measure, "init_monitor": init_monitor}
-    return run(solver or make_walk(), iterations=iterations, seeds=seeds, directory=directory, **(settings | options))
+    others = {name: options.pop(name) for name in ("console", "family") if name in options}
+    monitor = options.pop("monitor", MONITOR)
+    driven = RunOptions(**({"chunk": 3, "checkpoint_seconds": 0.0} | options))
+    solver = solver or make_walk()
+    return run(
+        solver, iterations=iterations, seeds=seeds, directory=directory, options=driven, monitor=monitor, **others
+    )
 
 
 def slow_walk(seconds: float, jittable: bool) -> Solver:

@@ -13,6 +13,8 @@ from gems_jax.psro.payoffs import solve_payoffs
 from gems_jax.psro.psro import ALPHA_PSRO, DOUBLE_ORACLE, PsroConfig, psro_solver
 from gems_jax.psro.responses import exact_oracle
 from gems_jax.runner.driver import run
+from gems_jax.runner.engine import Monitor
+from gems_jax.runner.options import RunOptions
 
 KUHN = make_game("kuhn_poker")
 SHARED = make_game("kuhn_poker", shared=True)
@@ -143,7 +145,9 @@ def test_under_the_driver():
     """Rows of two seeds, exact columns included."""
     solver = make_solver("double_oracle", KUHN)
     init_monitor, measure = exact_monitor(KUHN, solver)
-    result = run(solver, iterations=9, seeds=(0, 1), chunk=3, measure=measure, init_monitor=init_monitor)
+    result = run(
+        solver, iterations=9, seeds=(0, 1), options=RunOptions(chunk=3), monitor=Monitor(init_monitor, measure)
+    )
     np.testing.assert_array_equal(result.rows["nash_conv"][0], result.rows["nash_conv"][1])
     assert result.rows["exploitability"][0, -1] < 1e-6
     assert {"parameter_bytes", "payoff_bytes", "meta_bytes", "episodes", "env_steps", "gradient_steps",

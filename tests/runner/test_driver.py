@@ -19,10 +19,11 @@ import walk_solver
 from gems_jax.runner import checkpoint
 from gems_jax.runner.directory import RunDirectory, create_run, open_run, read_config, read_status
 from gems_jax.runner.driver import RunResult
+from gems_jax.runner.engine import Monitor
 from gems_jax.runner.errors import ConfigMismatchError, DiskFullError, NonFiniteError, RunBusyError, RunError
 from gems_jax.runner.files import locked, write_json
 from gems_jax.runner.writers import CsvWriter, read_metrics
-from walk_solver import CONFIG, make_walk, new_run, walk
+from walk_solver import CONFIG, MONITOR, make_walk, new_run, walk
 
 CLOCKS = ("seconds", "memory_mb")
 
@@ -177,7 +178,7 @@ def test_nan_in_the_state_alone_is_seen_and_named() -> None:
         return after.replace(previous=jax.numpy.where(after.step == 6, bad, after.previous * 0)), metrics
 
     with pytest.raises(NonFiniteError, match="state.previous became nan at iteration 6, seed 0"):
-        walk(None, solver=solver._replace(step=step), measure=None, init_monitor=None, allow_nonfinite=("gap",))
+        walk(None, solver=solver._replace(step=step), monitor=Monitor(headlines=("gap",), allow_nonfinite=("gap",)))
 
 
 def test_infinity_counts_unless_allowed() -> None:
@@ -185,8 +186,8 @@ def test_infinity_counts_unless_allowed() -> None:
         return monitor, {"bound": jax.numpy.where(after.step == 2, jax.numpy.inf, 0.0)}
 
     with pytest.raises(NonFiniteError, match="bound became inf at iteration 2, seed 0"):
-        walk(None, 3, measure=infinite)
-    assert walk(None, 3, measure=infinite, allow_nonfinite=("bound",)).iteration == 3
+        walk(None, 3, monitor=MONITOR._replace(measure=infinite))
+    assert walk(None, 3, monitor=MONITOR._replace(measure=infinite, allow_nonfinite=("bound",))).iteration == 3
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -265,7 +266,7 @@ def test_a_state_that_grows(tmp_path: Path) -> None:
         return {"walk": walk_state, "visited": np.vstack([state["visited"], metrics.sigma])}, metrics
 
     growing = solver._replace(init=init, step=step)
-    options = {"solver": growing, "measure": None, "init_monitor": None}
+    options = {"solver": growing, "monitor": Monitor(headlines=("gap",))}
     straight = walk(new_run(tmp_path / "a"), **options)
     assert straight.state[0]["visited"].shape == (12, 3)
     run = new_run(tmp_path / "b")

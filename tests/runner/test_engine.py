@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from gems_jax.runner.driver import run
-from gems_jax.runner.engine import seeds_at_once
+from gems_jax.runner.engine import Monitor, seeds_at_once
+from gems_jax.runner.options import RunOptions
 from walk_solver import make_walk, walk
 
 
@@ -67,7 +68,7 @@ def test_python_engine_gives_the_same_rows(reference) -> None:
 
 
 def test_stepwise_carries_what_the_compiled_engine_carries(reference) -> None:
-    other = walk(None, stepwise=True)
+    other = walk(None, debug=True)
     chex.assert_trees_all_equal_shapes_and_dtypes(other.state, reference.state)
     np.testing.assert_allclose(other.state.log_sigma, reference.state.log_sigma, rtol=1e-4)
     np.testing.assert_allclose(other.rows["gap"], reference.rows["gap"], rtol=1e-4, atol=1e-6)
@@ -86,10 +87,10 @@ def test_one_trace_serves_the_shorter_last_chunk() -> None:
         traces.append(None)
         return solver.step(state, key)
 
-    run(solver._replace(step=counted), iterations=1, chunk=4)
+    run(solver._replace(step=counted), iterations=1, options=RunOptions(chunk=4))
     once = len(traces)
     traces.clear()
-    run(solver._replace(step=counted), iterations=11, chunk=4)
+    run(solver._replace(step=counted), iterations=11, options=RunOptions(chunk=4))
     assert len(traces) == once
 
 
@@ -110,18 +111,18 @@ def test_without_measure_the_scalars_of_the_metrics_are_the_rows() -> None:
 @pytest.mark.parametrize("jittable", [True, False])
 def test_bad_measure(row, message: str, jittable: bool) -> None:
     with pytest.raises(ValueError, match=message):
-        run(make_walk(jittable=jittable), iterations=2, measure=lambda monitor, *_: (monitor, row))
+        run(make_walk(jittable=jittable), iterations=2, monitor=Monitor(measure=lambda monitor, *_: (monitor, row)))
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         ({"iterations": 0}, "iterations must be at least 1, got 0"),
-        ({"chunk": 0}, "chunk must be at least 1"),
-        ({"keep": 0}, "keep must be at least 1"),
+        ({"options": RunOptions(chunk=0)}, "chunk must be at least 1"),
+        ({"options": RunOptions(keep=0)}, "keep must be at least 1"),
         ({"seeds": ()}, "seeds must be one or more different integers"),
         ({"seeds": (1, 1)}, "different integers, got \\(1, 1\\)"),
-        ({"checkpoint_seconds": -1.0}, "checkpoint_seconds must be at least 0"),
+        ({"options": RunOptions(checkpoint_seconds=-1.0)}, "checkpoint_seconds must be at least 0"),
     ],
 )
 def test_bad_arguments(options, message: str) -> None:
@@ -133,12 +134,14 @@ def test_a_monitor_that_shares_an_array_with_the_state_can_be_donated() -> None:
     result = run(
         make_walk(),
         iterations=4,
-        chunk=2,
-        measure=lambda monitor, before, metrics, after, iteration: (
-            monitor,
-            {"drift": jnp.sum(jnp.abs(after.previous - monitor))},
+        options=RunOptions(chunk=2),
+        monitor=Monitor(
+            lambda state: state.previous,
+            lambda monitor, before, metrics, after, iteration: (
+                monitor,
+                {"drift": jnp.sum(jnp.abs(after.previous - monitor))},
+            ),
         ),
-        init_monitor=lambda state: state.previous,
     )
     np.testing.assert_array_equal(result.monitor, 0)
 

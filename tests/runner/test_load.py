@@ -34,7 +34,7 @@ def test_the_state_is_the_one_that_was_saved(kuhn_run: RunDirectory, kuhn: Loade
             # compiled for a batch and run eagerly, the last bits of a random orthogonal matrix differ
             chex.assert_trees_all_close(policy.profile, solver.profile(state), rtol=1e-4, atol=1e-5)
     assert kuhn.seed == kuhn_run.seeds[0] and kuhn.game == gems_jax.make_game("kuhn_poker")
-    assert make_engine(solver, kuhn_run.seeds, 1).fixed_shapes
+    assert make_engine(solver, kuhn_run.seeds).fixed_shapes
     assert kuhn.config.capacity == 3 and kuhn.config.critic_hidden == (8,) and kuhn.config.gradient_cap == np.inf
 
 

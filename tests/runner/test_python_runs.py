@@ -15,6 +15,7 @@ from gems_jax.evaluate.sampled import sampled_row
 from gems_jax.games.adapters import hosted as python_game
 from gems_jax.runner.driver import run
 from gems_jax.runner.measuring import make_monitor
+from gems_jax.runner.options import RunOptions
 from gems_jax.runner.writers import read_metrics
 from gems_jax.solvers import DEFAULTS
 
@@ -103,8 +104,8 @@ def test_gems_plays_games_of_every_kind(name, options, settings):
     sizes = {word.replace("-", "_"): size for word, size in _SIZES.items()}
     sizes |= {"critic_hidden": (8,), "generator_widths": (8,), "policy": "mlp", "policy_hidden": (8,), **settings}
     solver = make_solver("gems", game, GemsConfig(**sizes))
-    monitor = make_monitor(game, solver, exact=False, episodes=4, every=1)
-    rows = run(solver, iterations=2, measure=monitor.measure, init_monitor=monitor.init).rows
+    monitor = make_monitor(game, solver, RunOptions(exact=False, evaluation_episodes=4, evaluation_every=1))
+    rows = run(solver, iterations=2, monitor=monitor).rows
     assert all(np.isfinite(values).all() for values in rows.values()) and (rows["env_steps"] > 0).all()
 
 
@@ -114,7 +115,7 @@ def test_every_method_plays(method):
     known = {name: value for name, value in LEARNERS.items() if hasattr(DEFAULTS[method], name)}
     solver = make_solver(method, game, DEFAULTS[method].replace(**known))
     monitor = make_monitor(game, solver)
-    result = run(solver, iterations=2, measure=monitor.measure, init_monitor=monitor.init)
+    result = run(solver, iterations=2, monitor=monitor)
     assert not solver.jittable and 0 < result.rows["exploitability"][0, -1] < 2
     assert (result.rows["env_steps"] > 0).all() or method == "random"
     row = sampled_row(jax.random.key(0), game, solver.profile(result.state[0]), 32)
@@ -127,5 +128,5 @@ def test_tabular_methods_walk_openspiel(method):
     few = {"traversals": 100} if hasattr(DEFAULTS[method], "traversals") else {}
     solver = make_solver(method, game, DEFAULTS[method].replace(**few))
     monitor = make_monitor(game, solver)
-    gap = run(solver, iterations=30, measure=monitor.measure, init_monitor=monitor.init).rows["exploitability_average"]
+    gap = run(solver, iterations=30, monitor=monitor).rows["exploitability_average"]
     assert gap[0, -1] < 0.1

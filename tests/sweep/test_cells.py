@@ -15,6 +15,7 @@ from gems_jax.gems.step import gems_profile, init_gems
 from gems_jax.runner.console import Console
 from gems_jax.runner.driver import run
 from gems_jax.runner.load import load
+from gems_jax.runner.options import RunOptions
 from gems_jax.runner.writers import read_metrics
 from gems_jax.solvers import make_solver
 from gems_jax.sweep.cell import run_cell
@@ -110,7 +111,7 @@ def test_a_member_is_the_same_run_alone(swept, kuhn_gems, point: int, seed: int)
 def test_a_member_is_the_same_run_of_the_driver(swept) -> None:
     folder, plan, _ = swept
     solver = make_solver("gems", make_game("kuhn_poker"), plan.configs[7])
-    alone = run(solver, iterations=2, seeds=(1, 3), chunk=1)
+    alone = run(solver, iterations=2, seeds=(1, 3), options=RunOptions(chunk=1))
     for place, seed in enumerate((1, 3)):
         profile = solver.profile(jax.tree.map(lambda leaf, n=place: leaf[n], alone.state))
         member = load(folder.point(7), seed=seed).profile
@@ -131,7 +132,7 @@ def test_a_cell_delivers_its_points_as_ordinary_runs(light) -> None:
 def test_a_member_of_a_light_cell_is_the_same_run_alone(light) -> None:
     folder, plan, _ = light
     solver = make_solver("gems", make_game("biased_rps"), plan.configs[2])
-    alone = run(solver, iterations=3, seeds=(0, 1), chunk=3)
+    alone = run(solver, iterations=3, seeds=(0, 1), options=RunOptions(chunk=3))
     for seed in (0, 1):
         sigma = load(folder.point(2), seed=seed).profile.sigma
         np.testing.assert_allclose(sigma, alone.state.sigma[seed], atol=1e-5)

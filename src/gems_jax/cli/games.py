@@ -66,12 +66,12 @@ def _needs(entry: GameEntry) -> str:
 
 def _check(name: str, pairs: Sequence[str], episodes: int) -> int:
     from gems_jax.accelerator.cache import enable_compilation_cache
-    from gems_jax.cli.train import make
+    from gems_jax.cli.train import make_named_game
     from gems_jax.testing import GameError, check_game
     from gems_jax.types import Annotated, supports
 
     enable_compilation_cache()
-    game = make(name, pairs)
+    game = make_named_game(name, pairs)
     try:
         check_game(game, episodes=episodes)
     except GameError as error:

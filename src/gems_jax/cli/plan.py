@@ -39,12 +39,12 @@ def main(argv: Sequence[str]) -> int:
     if arguments.iterations < 0:
         raise UsageError(f"--iterations must be at least 0: got {arguments.iterations}")
     from gems_jax.accelerator.cache import enable_compilation_cache
-    from gems_jax.cli.train import make
+    from gems_jax.cli.train import make_named_game
     from gems_jax.host.stages import on_host
     from gems_jax.profiling.planner import SCALED, fit, iteration_seconds, measure_rates
     from gems_jax.runner.rebuild import starting_settings
 
-    game = make(arguments.game, arguments.game_option)
+    game = make_named_game(arguments.game, arguments.game_option)
     if on_host(game):
         raise UsageError(f"{game.name} is played in Python, by as many workers as there are: time a `gems train` of it")
     try:

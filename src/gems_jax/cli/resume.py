@@ -39,19 +39,18 @@ def main(argv: Sequence[str]) -> int:
 
     if arguments.distributed:
         distributed.join()
-    from gems_jax.cli.training import train
+    from gems_jax.cli.training import train_and_report
     from gems_jax.runner.directory import open_run, read_config
     from gems_jax.runner.load import find, run_folder
-    from gems_jax.runner.measuring import Settings, monitor_of
+    from gems_jax.runner.options import RunOptions
     from gems_jax.runner.rebuild import rebuild
 
     directory = open_run(run_folder(find(arguments.run)))
     record = read_config(directory.shared)
     problem = rebuild(record, str(directory.shared), trust=arguments.trust)
-    settings = Settings.of(record.get("options") or {})
-    settings = dataclasses.replace(settings, debug=arguments.debug, mesh=settings.mesh or arguments.distributed)
+    options = RunOptions.from_record(record.get("options") or {})
+    options = dataclasses.replace(options, debug=arguments.debug, mesh=options.mesh or arguments.distributed)
     iterations = arguments.iterations or record["iterations"]
-    monitor = monitor_of(problem, settings)
-    shown = {"quiet": arguments.quiet, "figures": arguments.figures}
     written = directory if distributed.primary() else None
-    return train(problem, written, settings, monitor, iterations, seeds=directory.seeds, **shown)
+    shown = {"quiet": arguments.quiet, "figures": arguments.figures}
+    return train_and_report(problem, written, options, iterations, directory.seeds, **shown)

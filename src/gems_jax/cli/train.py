@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import ast
 import dataclasses
-import importlib.util
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeVar
 
 import tyro
 
-from gems_jax.cli.parsing import HELP, UsageError, flags_of, parse, suggest
+from gems_jax.cli.parsing import HELP, UsageError, flags_of, parse
 from gems_jax.runner.errors import RunError
+from gems_jax.runner.options import RunOptions
+
+if TYPE_CHECKING:
+    from gems_jax.runner.rebuild import Problem
 
 C = TypeVar("C")
 PROG = "gems train"
@@ -25,7 +28,6 @@ QUICK = {
     "rounds": 10,
     "entry_episodes": 50,
 }
-WRITER_MODULES = {"tensorboard": "tensorboardX", "wandb": "wandb"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,10 +48,6 @@ class Train:
     """Seed; the first one of several."""
     seeds: int = 1
     """How many seeds to run as one batch."""
-    seed_batch: int = 0
-    """How many seeds are run together (0: as many as are fastest)."""
-    mesh: bool = False
-    """Share seeds, candidates and episodes out over all devices; results stay those of one device, up to rounding."""
     distributed: bool = False
     """One program of several processes, the same line started on every host (SLURM, TPU pods, or by the variables
     JAX_COORDINATOR_ADDRESS, JAX_NUM_PROCESSES, JAX_PROCESS_ID); implies --mesh. Process 0 writes and speaks."""
@@ -57,26 +55,11 @@ class Train:
     """Folder of the run, which must not hold anything yet (default: runs/GAME/METHOD/TIME-sSEED)."""
     game_option: tuple[str, ...] = ()
     """Options of the game as name=value, several apart by spaces."""
-    writers: tuple[str, ...] = ()
-    """Where metrics go besides metrics.csv: tensorboard, wandb."""
-    exact: bool = True
-    """Measure every iteration exactly where the game can be walked."""
-    evaluation_episodes: int = 256
-    """Episodes that a mixture is measured by where it cannot be measured exactly (0: not at all)."""
-    evaluation_every: int = 10
-    """Iterations between two such measurements."""
-    chunk: int = 10
-    """Iterations between two looks at the run: progress, rows, checkpoints."""
-    checkpoint_seconds: float = 10.0
-    """Least time between two checkpoints; 0 saves after every chunk."""
-    keep: int = 3
-    """How many of the last checkpoints are kept, besides the best."""
+    options: tyro.conf.OmitArgPrefixes[RunOptions] = RunOptions()
     figures: bool = True
     """Draw the run's figures at its end, where it was measured."""
     quiet: bool = False
     """Show nothing but errors."""
-    debug: bool = False
-    """Check every operation for NaN (checkify), one iteration at a time, and show tracebacks. Slow."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -102,7 +85,7 @@ def main(argv: Sequence[str]) -> int:
 
         join()
     _check(run)
-    game = make(run.game, run.game_option)
+    game = make_named_game(run.game, run.game_option)
     base, name = _base_settings(run, game)
     config = _validated(_parse(argv, base).settings) if base != default else first.settings
     return _train(run, game, config, name)
@@ -147,7 +130,7 @@ def _help(argv: Sequence[str], base: Any) -> int:
 
 
 def _validated(config: Any) -> Any:
-    """The config, or its complaint with the field as the flag it is here."""
+    """The config or options, or their complaint with the field as the flag it is here."""
     try:
         return config.validate()
     except ValueError as error:
@@ -158,29 +141,12 @@ def _validated(config: Any) -> Any:
 
 def _check(run: Train) -> None:
     """Everything that can be said without knowing the game."""
-    for flag, value, least in (
-        ("--seeds", run.seeds, 1),
-        ("--seed-batch", run.seed_batch, 0),
-        ("--chunk", run.chunk, 1),
-        ("--keep", run.keep, 1),
-        ("--budget", run.budget, 0),
-        ("--evaluation-episodes", run.evaluation_episodes, 0),
-        ("--evaluation-every", run.evaluation_every, 1),
-    ):
+    for flag, value, least in (("--seeds", run.seeds, 1), ("--budget", run.budget, 0)):
         if value < least:
             raise UsageError(f"{flag} must be at least {least}: got {value}")
     if not 0 <= run.seed < 2**31 - run.seeds:
         raise UsageError(f"--seed must be a whole number from 0 to 2^31, room for {run.seeds} seeds: got {run.seed}")
-    if not run.checkpoint_seconds >= 0:
-        raise UsageError(f"--checkpoint-seconds must be at least 0: got {run.checkpoint_seconds}")
-    for writer in run.writers:
-        if writer not in WRITER_MODULES:
-            raise UsageError(f"unknown writer {writer!r}{suggest(writer, WRITER_MODULES)}")
-        if importlib.util.find_spec(WRITER_MODULES[writer]) is None:
-            module = WRITER_MODULES[writer]
-            raise UsageError(f'--writers {writer} needs {module}: pip install "gems_jax[{writer}]"')
-    if run.mesh and run.debug:
-        raise UsageError("--debug looks at every operation on one device: leave --mesh out")
+    _validated(run.options)
     helps = run.distributed and not _primary()
     if run.run_dir is not None and not helps and run.run_dir.exists() and not _empty(run.run_dir):
         raise UsageError(
@@ -199,7 +165,7 @@ def _empty(folder: Path) -> bool:
     return folder.is_dir() and not any(folder.iterdir())
 
 
-def game_options(pairs: Sequence[str]) -> dict[str, Any]:
+def parse_game_options(pairs: Sequence[str]) -> dict[str, Any]:
     """`a=1 shared=True name=x` as keyword arguments; what is not a Python literal is a string."""
     options: dict[str, Any] = {}
     for pair in pairs:
@@ -213,12 +179,12 @@ def game_options(pairs: Sequence[str]) -> dict[str, Any]:
     return options
 
 
-def make(name: str, pairs: Sequence[str]) -> Any:
+def make_named_game(name: str, pairs: Sequence[str]) -> Any:
     """The game, or a UsageError: it may be the user's own, so that anything can go wrong in it."""
     from gems_jax.games import make_game
 
     try:
-        return make_game(name, **game_options(pairs))
+        return make_game(name, **parse_game_options(pairs))
     except (ValueError, TypeError, ImportError) as error:
         raise UsageError(str(error)) from error
     except RunError:
@@ -242,55 +208,53 @@ def _base_settings(run: Train, game: Any) -> tuple[Any, str]:
 
 
 def _train(run: Train, game: Any, config: Any, preset: str) -> int:
+    from gems_jax.cli.training import train_and_report
+    from gems_jax.runner.directory import create_run
+
+    problem = _make_problem(run, game, config)
+    options = _fit_options(run, problem)
+    iterations, seeds = problem.config.iterations, range(run.seed, run.seed + run.seeds)
+    directory = None
+    if not run.distributed or _primary():
+        own = {"game": parse_game_options(run.game_option), "preset": preset, "quick": run.quick}
+        directory = create_run(
+            game=run.game,
+            method=run.method,
+            config=problem.config,
+            seeds=seeds,
+            iterations=iterations,
+            path=run.run_dir,
+            options={**own, **dataclasses.asdict(options)},
+        )
+    return train_and_report(problem, directory, options, iterations, seeds, quiet=run.quiet, figures=run.figures)
+
+
+def _make_problem(run: Train, game: Any, config: Any) -> Problem:
+    """The problem within its budget. UsageError for settings that do not go with the game."""
     import jax
 
-    from gems_jax.cli.training import train
     from gems_jax.host.stages import on_host
-    from gems_jax.runner.directory import create_run
-    from gems_jax.runner.measuring import Settings, monitor_of
     from gems_jax.runner.rebuild import Problem
     from gems_jax.solvers import make_solver, with_budget
 
-    hosted = on_host(game)
     try:
         if run.budget:
             config = with_budget(run.method, game, config, run.budget)
         problem = Problem(game, run.method, config, make_solver(run.method, game, config))
-        if problem.solver.jittable or (hosted and run.method == "gems"):  # settings that do not go with the game
+        if problem.solver.jittable or (on_host(game) and run.method == "gems"):
             jax.eval_shape(problem.solver.init, jax.random.key(0))
     except ValueError as error:
         raise UsageError(str(error)) from error
-    settings = Settings(
-        chunk=1 if hosted else run.chunk,  # an iteration takes seconds: look at each
-        exact=run.exact,
-        evaluation_episodes=run.evaluation_episodes,
-        evaluation_every=1 if hosted and run.quick else run.evaluation_every,
-        debug=run.debug,
-        checkpoint_seconds=run.checkpoint_seconds,
-        keep=run.keep,
-        seed_batch=run.seed_batch,
-        mesh=run.mesh or run.distributed,
-        writers=run.writers,
-    )
-    if settings.mesh and not problem.solver.jittable:
+    return problem
+
+
+def _fit_options(run: Train, problem: Problem) -> RunOptions:
+    """The options as this game is run with them: an iteration of a game in Python takes seconds, so each is shown."""
+    from gems_jax.host.stages import on_host
+
+    options = dataclasses.replace(run.options, mesh=run.options.mesh or run.distributed)
+    if options.mesh and not problem.solver.jittable:
         raise UsageError(f"--mesh needs a method that is compiled as a whole, {run.method} on {run.game} is not")
-    monitor = monitor_of(problem, settings)
-    seeds = range(run.seed, run.seed + run.seeds)
-    shown = {"quiet": run.quiet, "figures": run.figures}
-    if run.distributed and not _primary():
-        return train(problem, None, settings, monitor, config.iterations, seeds=seeds, **shown)
-    directory = create_run(
-        game=run.game,
-        method=run.method,
-        config=config,
-        seeds=seeds,
-        iterations=config.iterations,
-        path=run.run_dir,
-        options={
-            "game": game_options(run.game_option),
-            "preset": preset,
-            "quick": run.quick,
-            **dataclasses.asdict(settings),
-        },
-    )
-    return train(problem, directory, settings, monitor, config.iterations, seeds=seeds, **shown)
+    if not on_host(problem.game):
+        return options
+    return dataclasses.replace(options, chunk=1, evaluation_every=1 if run.quick else options.evaluation_every)

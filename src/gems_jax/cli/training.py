@@ -12,52 +12,44 @@ from jax.experimental import checkify
 from gems_jax.runner.console import Console, summary_table
 from gems_jax.runner.directory import RunDirectory
 from gems_jax.runner.driver import RunResult, run
+from gems_jax.runner.engine import Monitor
 from gems_jax.runner.errors import NonFiniteError, RunError
-from gems_jax.runner.measuring import OTHERWISE, Monitor, Settings
+from gems_jax.runner.measuring import OTHERWISE, make_monitor
+from gems_jax.runner.options import RunOptions
 from gems_jax.runner.rebuild import Problem
 from gems_jax.types import Array, PyTree, Solver
 
 
-def train(
+def train_and_report(
     problem: Problem,
     directory: RunDirectory | None,
-    settings: Settings,
-    monitor: Monitor,
+    options: RunOptions,
     iterations: int,
-    *,
     seeds: Sequence[int],
+    *,
     quiet: bool = False,
     figures: bool = True,
 ) -> int:
-    """Bring the run in `directory` to `iterations`, show the table, draw the figures, and return the exit code.
+    """Brings the run in `directory` to `iterations`, shows the table, draws the figures, and returns the exit code.
 
     The directory is None in a process that only helps to compute.
     """
     console = Console(quiet=quiet or directory is None)
+    monitor, solver = make_monitor(problem.game, problem.solver, options), problem.solver
     if monitor.note:
         console.say(monitor.note)
-    solver, measure = problem.solver, monitor.measure
-    if settings.debug and solver.jittable:
-        solver = checked(solver)
+    if options.debug and solver.jittable:
+        solver = check_operations(solver)
         console.say("debugging: every operation is checked for NaN, one iteration at a time")
     result = run(
         solver,
         iterations=iterations,
         seeds=seeds,
-        chunk=1 if settings.debug else settings.chunk,
-        measure=measure,
-        init_monitor=monitor.init,
+        options=options,
+        monitor=monitor,
         directory=directory,
-        writers=settings.writers,
         console=console,
         title=f"{problem.game.name} {problem.method}",
-        best=monitor.headlines[0] if monitor.headlines else None,
-        highest=monitor.highest,
-        keep=settings.keep,
-        checkpoint_seconds=settings.checkpoint_seconds,
-        seed_batch=settings.seed_batch or None,
-        stepwise=settings.debug,
-        mesh=settings.mesh,
     )
     if directory is not None and result.rows and not result.exit_code:
         _report(problem, directory, result, console, monitor, figures)
@@ -84,7 +76,7 @@ def _report(
         console.say(f"what limits it: gems eval {directory.shared} --why")
 
 
-def checked(solver: Solver) -> Solver:
+def check_operations(solver: Solver) -> Solver:
     """The solver with every operation of its step checked for NaN. It leaves the device after every iteration."""
     step = jax.jit(checkify.checkify(solver.step, errors=checkify.nan_checks | checkify.user_checks))
 

@@ -1,6 +1,6 @@
 """Run a solver: chunks of iterations, rows to disk, checkpoints, progress. Knows nothing of any method.
 
-    result = run(solver, iterations=40, seeds=range(5), measure=measure, directory=create_run(...))
+    result = run(solver, iterations=40, seeds=range(5), monitor=monitor, directory=create_run(...))
 
 A run is a function of (solver, seed): the key of an iteration is folded from the seed and the iteration's number, so
 a run that was stopped, killed or extended and taken up again gives the same rows and the same final state, bit for
@@ -13,7 +13,7 @@ import contextlib
 import dataclasses
 import signal
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -22,11 +22,22 @@ from gems_jax.accelerator.compile_clock import count_compilation
 from gems_jax.runner import checkpoint, distributed, machine
 from gems_jax.runner.console import Console, Progress
 from gems_jax.runner.directory import RunDirectory
-from gems_jax.runner.engine import Engine, Family, Measure, Rows, make_engine
+from gems_jax.runner.engine import Chunk, Engine, Family, Monitor, Rows, make_engine
 from gems_jax.runner.errors import NonFiniteError
 from gems_jax.runner.files import locked
-from gems_jax.runner.rows import Counters, NonFinite, complete_rows, first_nonfinite
-from gems_jax.runner.session import Session, all_rows, first_carry, save, status_of_failures, write_state
+from gems_jax.runner.options import RunOptions
+from gems_jax.runner.session import (
+    Counters,
+    NonFinite,
+    Session,
+    all_rows,
+    complete_rows,
+    first_carry,
+    first_nonfinite,
+    save_checkpoint,
+    status_of_failures,
+    write_state,
+)
 from gems_jax.runner.signals import StopRequest, stop_request
 from gems_jax.runner.writers import CsvWriter, Writer, make_writer
 from gems_jax.types import PyTree, Solver
@@ -52,72 +63,63 @@ def run(
     *,
     iterations: int,
     seeds: Sequence[int] = (0,),
-    chunk: int = 10,
-    measure: Measure | None = None,
-    init_monitor: Callable[[PyTree], PyTree] | None = None,
+    options: RunOptions | None = None,
+    monitor: Monitor | None = None,
     directory: RunDirectory | None = None,
-    writers: Sequence[str] = (),
     console: Console | None = None,
     title: str = "",
-    best: str | None = None,
-    highest: bool = False,
-    keep: int = 3,
-    checkpoint_seconds: float = 10.0,
-    allow_nonfinite: Collection[str] | None = (),
     family: Family | None = None,
-    seed_batch: int | None = None,
-    stepwise: bool = False,
-    mesh: bool = False,
-    cache: bool = True,
     how_to_resume: str = "",
 ) -> RunResult:
-    """Bring `solver` to `iterations` iterations for every seed, from the newest good checkpoint of `directory` if any.
+    """Brings `solver` to `iterations` iterations for every seed, from the newest good checkpoint of `directory` if any.
 
-    measure(monitor, state_before, metrics, state_after, iteration) -> (monitor, {name: scalar}) is pure and scanned
-    along with the step; init_monitor(state) makes its first monitor. Without a directory nothing is written. `best` is
-    the row whose mean over seeds the progress line shows and whose lowest checkpoint (`highest`: its highest) is kept
-    besides the last `keep`. Checkpoints are at least `checkpoint_seconds` apart (0: after every chunk), and one ends
-    every run. `seed_batch` limits how many seeds are in memory at once, by default to what is fastest. NaN or infinity
-    in a row (other than `allow_nonfinite`), or NaN in the state, stops the run with NonFiniteError before a checkpoint
-    holds it; with allow_nonfinite=None nothing does. A `family` makes runs that differ in numbers, too: one for each of
-    `seeds`, which may then repeat themselves, with a folder each in `directory`. `stepwise`
-    leaves compiled loops after every iteration. `mesh` shares seeds and episodes out over all devices, with the same
-    random numbers and, up to rounding, results. `how_to_resume` is what a stopped run says to go on with, by default
-    `gems resume` with its folder.
+    Checkpoints are at least `options.checkpoint_seconds` apart (0: after every chunk), and one ends every run. NaN or
+    infinity in a row (other than `monitor.allow_nonfinite`), or NaN in the state, stops the run before a checkpoint
+    holds it.
+
+    Args:
+      solver: what is run.
+      iterations: how many to reach.
+      seeds: one run for each.
+      options: how the run is driven.
+      monitor: what measures it; its pure `measure` is scanned along with the step. The mean over seeds of its first
+        headline is shown by the progress line, and the checkpoint where it is lowest (`highest`: highest) is kept.
+      directory: where rows and checkpoints go; without one nothing is written.
+      console: where progress is shown, by default nowhere.
+      title: of the progress line.
+      family: runs that differ in numbers, too: one for each of `seeds`, which may then repeat themselves, with a folder
+        each in `directory`.
+      how_to_resume: what a stopped run says to go on with, by default `gems resume` with its folder.
+
+    Returns:
+      The final states, monitors and rows.
+
+    Raises:
+      ValueError: for options out of range.
+      RunError: for anything that is wrong with the directory; NonFiniteError for NaN and infinity.
     """
     seeds = tuple(int(seed) for seed in seeds)
-    _check_arguments(iterations, seeds, chunk, directory, checkpoint_seconds, keep, family is not None)
-    if cache:
-        enable_compilation_cache()
+    options, monitor = (options or RunOptions()).validate(), monitor or Monitor()
+    _check_arguments(iterations, seeds, directory, repeated=family is not None)
+    enable_compilation_cache()
     if not distributed.primary():  # it computes, and leaves no trace
         directory, console = None, None
-    engine = make_engine(solver, seeds, chunk, measure, init_monitor, seed_batch, stepwise, family, mesh)
-    session = Session(
-        iterations=iterations,
-        seeds=seeds,
-        directory=directory,
-        console=console or Console(quiet=True),
-        writers=[],
-        counters=Counters(0.0, 0.0, [0] * len(seeds), [0] * len(seeds)),
-        keep=keep,
-        best=best,
-        highest=highest,
-        checkpoint_seconds=checkpoint_seconds,
-        allow_nonfinite=allow_nonfinite,
-    )
+    engine = make_engine(solver, seeds, options, monitor, family)
+    counters = Counters(0.0, 0.0, [0] * len(seeds), [0] * len(seeds))
+    session = Session(iterations, seeds, options, monitor, directory, console or Console(quiet=True), counters)
     with contextlib.ExitStack() as stack:
         if directory is not None:
             stack.enter_context(locked(directory.shared))
         stop = stack.enter_context(stop_request(session.console.say))
         with status_of_failures(session):
             carry = first_carry(session, engine)
-            for writer in _open_writers(session, writers):
+            for writer in _open_writers(session):
                 session.writers.append(writer)
                 stack.callback(writer.close)
             resumed_from = session.saved
             stack.callback(session.console.stop)
             session.console.start(title, iterations, session.done)
-            carry = _loop(session, engine, carry, chunk, stop)
+            carry = _loop(session, engine, carry, stop)
             _end(session, carry, stop, how_to_resume)
     return _result(session, carry, stop, resumed_from)
 
@@ -136,15 +138,15 @@ def _result(session: Session, carry: PyTree, stop: StopRequest, resumed_from: in
     )
 
 
-def _open_writers(session: Session, names: Sequence[str]) -> Iterator[Writer]:
+def _open_writers(session: Session) -> Iterator[Writer]:
     if session.directory is not None:
         yield CsvWriter(session.directory)
-        for name in names:
+        for name in session.options.writers:
             yield make_writer(name, session.directory, session.done)
 
 
-def _loop(session: Session, engine: Engine, carry: PyTree, chunk: int, stop: StopRequest) -> PyTree:
-    """Chunk after chunk until all iterations are done or somebody asks to stop."""
+def _loop(session: Session, engine: Engine, carry: PyTree, stop: StopRequest) -> PyTree:
+    """Advances chunk after chunk until all iterations are done or somebody asks to stop."""
     if session.done >= session.iterations:
         return carry
     if engine.compiles and not session.console.interactive:  # the live line says so itself
@@ -153,38 +155,45 @@ def _loop(session: Session, engine: Engine, carry: PyTree, chunk: int, stop: Sto
     session.counters.compile_seconds += seconds
     session.saved_at = time.monotonic()
     while session.done < session.iterations and not _asked_to_stop(stop):
-        count = min(chunk, session.iterations - session.done)
+        count = min(session.options.iterations_per_chunk, session.iterations - session.done)
         begin = time.perf_counter()
         with count_compilation() as compiling:
-            result = advance(carry, session.done, count)
+            chunk = advance(carry, session.done, count)
         took = max(time.perf_counter() - begin - compiling.seconds, 0.0)
         session.counters.compile_seconds += compiling.seconds
-        allowed = session.allow_nonfinite
-        bad = None if allowed is None else first_nonfinite(result, allowed)
-        rows = complete_rows(
-            result.rows, session.done, count if bad is None else bad.iterations, took, session.counters
-        )
-        with _others_told():
-            for writer in session.writers:
-                writer.write(rows)
-        if session.directory is None:
-            session.history.append(rows)
-        if bad is not None:
-            raise NonFiniteError(_nonfinite_message(session, bad))
-        carry = result.carry
+        rows = _log_chunk(session, chunk, count, took)
+        carry = chunk.carry
         session.done += count
         session.last_metric = float(np.mean(rows[session.best][:, -1])) if session.best in rows else None
         _show(session, rows, took)
-        if session.directory is not None and session.done < session.iterations:
-            since = time.monotonic() - session.saved_at
-            # A save may take long (a large state, a slow disk): its share of the time stays small either way.
-            if since >= session.checkpoint_seconds and since >= 10 * session.save_cost * bool(
-                session.checkpoint_seconds
-            ):
-                with _others_told():
-                    save(session, carry)
-                    write_state(session, "running")
+        if _is_time_to_save(session):
+            with _others_told():
+                save_checkpoint(session, carry)
+                write_state(session, "running")
     return carry
+
+
+def _log_chunk(session: Session, chunk: Chunk, count: int, took: float) -> Rows:
+    """Writes the rows of a chunk. NonFiniteError, after the rows up to it, where they or the state are not finite."""
+    bad = first_nonfinite(chunk, session.monitor.allow_nonfinite)
+    good = count if bad is None else bad.iterations
+    rows = complete_rows(chunk.rows, session.done, good, took, session.counters)
+    with _others_told():
+        for writer in session.writers:
+            writer.write(rows)
+    if session.directory is None:
+        session.history.append(rows)
+    if bad is not None:
+        raise NonFiniteError(_nonfinite_message(session, bad))
+    return rows
+
+
+def _is_time_to_save(session: Session) -> bool:
+    """Saves may take long (a large state, a slow disk): they get a tenth of the time, unless after each chunk."""
+    if session.directory is None or session.done >= session.iterations:
+        return False
+    spacing, since = session.options.checkpoint_seconds, time.monotonic() - session.saved_at
+    return since >= spacing and since >= 10 * session.save_cost * bool(spacing)
 
 
 @contextlib.contextmanager
@@ -210,7 +219,7 @@ def _end(session: Session, carry: PyTree, stop: StopRequest, how_to_resume: str)
     if session.directory is None:
         return
     if session.done and session.saved != session.done:
-        save(session, carry)
+        save_checkpoint(session, carry)
     if session.done >= session.iterations:
         write_state(session, "done")
         session.say(f"done: {session.iterations} iterations in {session.directory.shared}")
@@ -250,16 +259,10 @@ def _show(session: Session, rows: Rows, took: float) -> None:
     )
 
 
-def _check_arguments(
-    iterations: int, seeds: tuple[int, ...], chunk: int, directory: RunDirectory | None, spacing: float, keep: int,
-    repeated: bool,
-) -> None:  # fmt: skip
-    for name, value in (("iterations", iterations), ("chunk", chunk), ("keep", keep)):
-        if value < 1:
-            raise ValueError(f"{name} must be at least 1, got {value}")
+def _check_arguments(iterations: int, seeds: tuple[int, ...], directory: RunDirectory | None, repeated: bool) -> None:
+    if iterations < 1:
+        raise ValueError(f"iterations must be at least 1, got {iterations}")
     if not seeds or (len(set(seeds)) != len(seeds) and not repeated):
         raise ValueError(f"seeds must be one or more different integers, got {seeds}")
-    if spacing < 0:
-        raise ValueError(f"checkpoint_seconds must be at least 0, got {spacing}")
     if directory is not None and directory.seeds != seeds:
         raise ValueError(f"the run directory is of seeds {directory.seeds}, got seeds {seeds}")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -20,6 +20,7 @@ from jax.sharding import Mesh, PartitionSpec
 
 from gems_jax.accelerator.compile import program
 from gems_jax.accelerator.sharding import SEEDS, gather, placed, play_mesh, replicated
+from gems_jax.runner.options import RunOptions
 from gems_jax.types import Array, PyTree, Solver
 
 Row = dict[str, Array]  # one iteration's scalars by name
@@ -39,12 +40,22 @@ class Chunk(NamedTuple):
     nan_leaves: list[tuple[int, str]]  # (index of the seed, name of a leaf of the carry that holds NaN)
 
 
+class Monitor(NamedTuple):
+    """What measures a run, and what it has to show. By default only the scalars of the solver's metrics are logged."""
+
+    init: Callable[[PyTree], PyTree] = lambda state: ()  # the first monitor, of the first state
+    measure: Measure | None = None
+    headlines: tuple[str, ...] = ()  # columns of the final table; the first is what "best" means
+    highest: bool = False  # and whether that is its highest
+    note: str = ""  # what a reader should know of how it measures
+    allow_nonfinite: Collection[str] | None = ()  # columns that may hold NaN or infinity; None: all, and the state
+
+
 class Parts(NamedTuple):
     """What a run consists of: a solver, and what measures it."""
 
     solver: Solver
-    measure: Measure | None
-    init_monitor: Callable[[PyTree], PyTree]
+    monitor: Monitor
 
 
 class Family(NamedTuple):
@@ -71,30 +82,25 @@ class Engine(NamedTuple):
 def make_engine(
     solver: Solver,
     seeds: Sequence[int],
-    chunk: int,
-    measure: Measure | None = None,
-    init_monitor: Callable[[PyTree], PyTree] | None = None,
-    seed_batch: int | None = None,
-    stepwise: bool = False,
+    options: RunOptions | None = None,
+    monitor: Monitor | None = None,
     family: Family | None = None,
-    mesh: bool = False,
 ) -> Engine:
-    """The compiled engine where the solver is jittable, else the Python one.
+    """Makes the compiled engine where the solver is jittable, else the Python one.
 
     With a `family`, run number i has the i-th seed and the family's i-th numbers; it needs a jittable solver, as does a
-    `mesh` of all devices that share out the seeds and the episodes.
-    `stepwise` calls the step of a jittable solver from Python as well, on the same carry as the compiled engine: for a
-    step that looks at its values, and for going on with it where the compiled engine stopped.
+    `mesh` of all devices that share out the seeds and the episodes. With `debug` the step of a jittable solver is
+    called from Python as well, on the same carry as the compiled engine: for a step that looks at its values, and for
+    going on with it where the compiled engine stopped.
     """
-    init_monitor = init_monitor or (lambda state: ())
-    if solver.jittable and not stepwise:
-        alone = Family(lambda own: Parts(solver, measure, init_monitor), ())
-        return _compiled_engine(family or alone, seeds, chunk, seed_batch, mesh)
-    if family is not None or mesh:
+    options, monitor = options or RunOptions(), monitor or Monitor()
+    if solver.jittable and not options.debug:
+        return _compiled_engine(family or Family(lambda own: Parts(solver, monitor), ()), seeds, options)
+    if family is not None or options.mesh:
         raise ValueError("a family of runs, or a mesh, needs a compiled engine: the solver's step must be jittable")
     from gems_jax.runner.python_engine import python_engine, stacked
 
-    engine = python_engine(solver, seeds, measure, init_monitor)
+    engine = python_engine(solver, seeds, monitor)
     return stacked(engine, len(seeds)) if solver.jittable else engine
 
 
@@ -119,11 +125,10 @@ def iteration_row(
     return monitor, row
 
 
-def _compiled_engine(
-    family: Family, seeds: Sequence[int], chunk: int, seed_batch: int | None, spread_out: bool
-) -> Engine:
-    batch = min(seed_batch or seeds_at_once(len(seeds), jax.device_count() if spread_out else 1), len(seeds))
-    mesh = play_mesh(seeds=math.gcd(batch, jax.device_count())) if spread_out else None
+def _compiled_engine(family: Family, seeds: Sequence[int], options: RunOptions) -> Engine:
+    chunk, devices = options.chunk, jax.device_count() if options.mesh else 1
+    batch = min(options.seed_batch or seeds_at_once(len(seeds), devices), len(seeds))
+    mesh = play_mesh(seeds=math.gcd(batch, devices)) if options.mesh else None
     words = jnp.stack([jax.random.key_data(jax.random.key(seed)) for seed in seeds])
     here = (words, family.values)
     words, values = placed(here, mesh)
@@ -134,14 +139,14 @@ def _compiled_engine(
     def start_one(key: Array, own: PyTree) -> PyTree:
         parts = family.member(own)
         state = parts.solver.init(jax.random.fold_in(key, 0))
-        carry = {"state": state, "monitor": parts.init_monitor(state)}
+        carry = {"state": state, "monitor": parts.monitor.init(state)}
         return jax.tree.map(lambda leaf: jnp.asarray(leaf, dtype=jnp.asarray(leaf).dtype), carry)
 
     @jax.jit  # inside another jit this only keeps the trace: the shapes below and the loop share one
     def iterate(key: Array, own: PyTree, carry: PyTree, iteration: Array) -> tuple[PyTree, Row]:
         parts = family.member(own)
         state, metrics = parts.solver.step(carry["state"], jax.random.fold_in(key, iteration))
-        monitor, row = iteration_row(parts.measure, carry["monitor"], carry["state"], metrics, state, iteration)
+        monitor, row = iteration_row(parts.monitor.measure, carry["monitor"], carry["state"], metrics, state, iteration)
         return gather({"state": state, "monitor": monitor}), row
 
     def advance_one(key: Array, own: PyTree, carry: PyTree, done: Array, count: Array) -> tuple[PyTree, Row, PyTree]:
@@ -166,7 +171,7 @@ def _compiled_engine(
     def remembered(what: str, compile: Callable[[], Any]) -> Any:
         if family.program is None:
             return compile()
-        name = (family.program, what, len(seeds), batch, chunk, spread_out)
+        name = (family.program, what, len(seeds), batch, chunk, options.mesh)
         if name not in _PROGRAMS:
             _PROGRAMS[name] = compile()
         return _PROGRAMS[name]

@@ -308,7 +308,7 @@ def load_state(
     problem = rebuild(read_config(run.shared), str(run.shared), trust=trust, game=game)
     if not checkpoint.iterations(run.checkpoints):
         raise RunError(f"{run.shared} has no checkpoint yet; train it first: gems resume {run.shared}")
-    engine = make_engine(problem.solver, run.seeds, 1)
+    engine = make_engine(problem.solver, run.seeds)
     found = checkpoint.restore(
         run.checkpoints,
         engine.template(),

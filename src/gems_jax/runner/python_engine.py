@@ -14,21 +14,21 @@ import numpy as np
 
 from gems_jax.accelerator.compile_clock import count_compilation
 from gems_jax.host.stages import staged
-from gems_jax.runner.engine import Chunk, Engine, Measure, has_nan, iteration_row, nan_leaves
+from gems_jax.runner.engine import Chunk, Engine, Monitor, has_nan, iteration_row, nan_leaves
 from gems_jax.types import PyTree, Solver
 
 
-def python_engine(
-    solver: Solver, seeds: Sequence[int], measure: Measure | None, init_monitor: Callable[[PyTree], PyTree]
-) -> Engine:
+def python_engine(solver: Solver, seeds: Sequence[int], monitor: Monitor) -> Engine:
+    """Makes the engine that calls `solver.step` from Python, seed after seed."""
     keys = [jax.random.key(seed) for seed in seeds]
     # anew whenever a state grows; staged, for it may play games of Python's
-    measure = None if measure is None else (jax.jit if solver.jittable else staged)(measure)
+    compile_measure = jax.jit if solver.jittable else staged
+    measure = None if monitor.measure is None else compile_measure(monitor.measure)
 
     def start() -> tuple[PyTree, float]:
         with count_compilation() as compiling:
             states = tuple(solver.init(jax.random.fold_in(key, 0)) for key in keys)
-            carry = {"state": states, "monitor": tuple(init_monitor(state) for state in states)}
+            carry = {"state": states, "monitor": tuple(monitor.init(state) for state in states)}
         return carry, compiling.seconds
 
     def advance(carry: PyTree, done: int, count: int) -> Chunk:

@@ -4,20 +4,31 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import math
 import time
 from collections.abc import Collection, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from gems_jax.runner import checkpoint, distributed, machine
 from gems_jax.runner.console import Console
 from gems_jax.runner.directory import RunDirectory, extend, identity, log, read_config, write_status
-from gems_jax.runner.engine import Engine, Rows
+from gems_jax.runner.engine import Chunk, Engine, Monitor, Rows
 from gems_jax.runner.errors import RunError
-from gems_jax.runner.rows import Counters
+from gems_jax.runner.options import RunOptions
 from gems_jax.runner.writers import Writer, read_metrics, truncate_csv
 from gems_jax.types import PyTree
+
+
+@dataclasses.dataclass
+class Counters:
+    """Host-side numbers that go on across starts of one run: saved beside the state."""
+
+    seconds: float
+    compile_seconds: float
+    episodes: list[int]  # per seed; Python integers, which do not overflow
+    env_steps: list[int]
 
 
 @dataclasses.dataclass
@@ -26,21 +37,23 @@ class Session:
 
     iterations: int
     seeds: tuple[int, ...]
+    options: RunOptions
+    monitor: Monitor
     directory: RunDirectory | None
     console: Console
-    writers: list[Writer]
     counters: Counters
-    keep: int
-    best: str | None
-    highest: bool
-    checkpoint_seconds: float
-    allow_nonfinite: Collection[str] | None
+    writers: list[Writer] = dataclasses.field(default_factory=list)
     done: int = 0
     saved: int | None = None  # iteration of the newest checkpoint
     saved_at: float = 0.0
     save_cost: float = 0.0
     last_metric: float | None = None
     history: list[Rows] = dataclasses.field(default_factory=list)
+
+    @property
+    def best(self) -> str:
+        """The column that the progress line shows and the best checkpoint is chosen by; "" without one."""
+        return self.monitor.headlines[0] if self.monitor.headlines else ""
 
     def say(self, text: str) -> None:
         self.console.say(text)
@@ -113,9 +126,10 @@ def _newest_checkpoint(session: Session, directory: RunDirectory, engine: Engine
     return found
 
 
-def save(session: Session, carry: PyTree) -> None:
+def save_checkpoint(session: Session, carry: PyTree) -> None:
+    """Writes the carry and the counters beside it; rows that the checkpoint counts on reach the disk first."""
     assert session.directory is not None
-    begin = time.monotonic()
+    begin, metric = time.monotonic(), session.last_metric
     for writer in session.writers:
         writer.flush()  # the rows a checkpoint counts on are on the disk before it is
     checkpoint.save(
@@ -126,10 +140,10 @@ def save(session: Session, carry: PyTree) -> None:
         extra={
             "counters": dataclasses.asdict(session.counters),
             "versions": machine.versions(),
-            "metric": session.last_metric,
+            "metric": metric,
         },
-        metric=-session.last_metric if session.highest and session.last_metric is not None else session.last_metric,
-        keep=session.keep,
+        metric=-metric if session.monitor.highest and metric is not None else metric,
+        keep=session.options.keep,
     )
     session.saved, session.saved_at = session.done, time.monotonic()
     session.save_cost = session.saved_at - begin
@@ -167,3 +181,46 @@ def all_rows(session: Session) -> Rows:
 def _seed_list(seeds: Sequence[int]) -> str:
     consecutive = len(seeds) > 2 and list(seeds) == list(range(seeds[0], seeds[0] + len(seeds)))
     return f"{seeds[0]}-{seeds[-1]}" if consecutive else ", ".join(map(str, seeds))
+
+
+class NonFinite(NamedTuple):
+    """The first NaN or infinity of a chunk."""
+
+    iterations: int  # of the chunk, up to and with it
+    quantity: str
+    seed: int  # index
+    value: float
+
+
+def complete_rows(rows: Rows, done: int, count: int, took: float, counters: Counters) -> Rows:
+    """The first `count` iterations of a chunk with the driver's columns: iteration, totals, time, memory.
+
+    `counters` moves on by the chunk. Iterations of a compiled chunk are not timed one by one: its time is spread.
+    """
+    num_seeds, length = next(iter(rows.values())).shape
+    complete: Rows = {"iteration": np.tile(np.arange(done + 1, done + count + 1), (num_seeds, 1))}
+    complete |= {name: values[:, :count] for name, values in rows.items()}
+    for name, totals in (("episodes", counters.episodes), ("env_steps", counters.env_steps)):
+        if name in rows:
+            sums = np.cumsum(rows[name][:, :count].astype(np.int64), axis=1) + np.asarray(totals, np.int64)[:, None]
+            complete[f"total_{name}"] = sums
+            totals[:] = [int(total) for total in sums[:, -1]]
+    seconds = counters.seconds + took * np.arange(1, count + 1) / length
+    counters.seconds += took
+    complete["seconds"] = np.tile(np.round(seconds, 4), (num_seeds, 1))
+    complete["memory_mb"] = np.full((num_seeds, count), round(machine.memory_bytes() / 1e6, 1))
+    return complete
+
+
+def first_nonfinite(chunk: Chunk, allowed: Collection[str] | None) -> NonFinite | None:
+    """Finds NaN or infinity in a row other than the `allowed` ones (None: all, and the state), or NaN in the state."""
+    if allowed is None:
+        return None
+    found = []
+    for name, values in chunk.rows.items():
+        if values.dtype.kind == "f" and name not in allowed:
+            places = zip(*np.nonzero(~np.isfinite(values)), strict=True)
+            found += [NonFinite(int(n) + 1, name, int(seed), float(values[seed, n])) for seed, n in places]
+    length = next(iter(chunk.rows.values())).shape[1]
+    found += [NonFinite(length, name, seed, math.nan) for seed, name in chunk.nan_leaves]
+    return min(found, key=lambda item: item.iterations) if found else None

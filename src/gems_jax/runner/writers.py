@@ -19,6 +19,7 @@ import numpy as np
 from gems_jax.runner.directory import RunDirectory, read_config, slug
 from gems_jax.runner.errors import MissingExtraError, RunError, writing
 from gems_jax.runner.files import replace_text
+from gems_jax.runner.options import WRITER_MODULES
 
 
 class Writer(Protocol):
@@ -114,7 +115,7 @@ class TensorBoardWriter:
     """Event files in `<seed's folder>/tensorboard/`, for any TensorBoard viewer."""
 
     def __init__(self, run: RunDirectory, iteration: int = 0) -> None:
-        library = import_extra("tensorboardX", "tensorboard", "writing TensorBoard events")
+        library = import_extra(WRITER_MODULES["tensorboard"], "tensorboard", "writing TensorBoard events")
         self._writers = [
             library.SummaryWriter(logdir=str(member / "tensorboard"), purge_step=iteration + 1)
             for member in run.members
@@ -139,7 +140,7 @@ class WandbWriter:
     """One Weights & Biases run per seed, grouped; resumed under the same id. Follows WANDB_MODE (offline works)."""
 
     def __init__(self, run: RunDirectory, iteration: int = 0) -> None:
-        library = import_extra("wandb", "wandb", "logging to Weights & Biases")
+        library = import_extra(WRITER_MODULES["wandb"], "wandb", "logging to Weights & Biases")
         self._runs = []
         for member in run.members:
             record = read_config(member)

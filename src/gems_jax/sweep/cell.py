@@ -13,14 +13,19 @@ import shutil
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gems_jax.runner.directory import RunDirectory, create_run, identity, open_run, write_status
 from gems_jax.runner.errors import RunBusyError, RunError, writing
 from gems_jax.runner.files import locked, resolve, write_json
+from gems_jax.runner.options import RunOptions
 from gems_jax.sweep.folder import SweepFolder, open_folder
 from gems_jax.sweep.points import Cell, SweepPlan, make_plan
 from gems_jax.types import PyTree
+
+if TYPE_CHECKING:
+    from gems_jax.runner.engine import Family
+    from gems_jax.runner.rebuild import Problem
 
 PATIENCE = 600.0  # seconds that a process waits for another one that holds the cell
 
@@ -58,38 +63,22 @@ def _compute(folder: SweepFolder, plan: SweepPlan, cell: Cell) -> str:
     if folder.done(cell):
         return ""
     from gems_jax.runner.driver import run
-    from gems_jax.runner.engine import Parts
-    from gems_jax.runner.measuring import monitor_of
-    from gems_jax.sweep.families import family_of
+    from gems_jax.runner.measuring import make_monitor
     from gems_jax.sweep.memory import runs_at_once
 
-    problem = problem_of(plan, cell.points[0])
-    monitor = monitor_of(problem, settings_of(plan))
+    problem = make_problem(plan, cell.points[0])
     seeds = plan.file.seeds * len(cell.points)
-    family = None
-    if plan.traced:
-
-        def parts(own: dict[str, Any]) -> Parts:
-            one = problem_of(plan, cell.points[0], own)
-            measured = monitor_of(one, settings_of(plan))
-            return Parts(one.solver, measured.measure, measured.init)
-
-        columns = {name: [plan.changes[p][name] for p in cell.points for _ in plan.file.seeds] for name in plan.traced}
-        family = family_of(parts, columns)
+    options = run_options(plan)
     directory = _work(folder, plan, cell)
     result = run(
         problem.solver,
         iterations=problem.config.iterations,
         seeds=seeds,
-        chunk=plan.file.run.chunk,
-        measure=monitor.measure,
-        init_monitor=monitor.init,
+        options=dataclasses.replace(options, keep=1, seed_batch=runs_at_once(plan, cell, len(seeds)) or 0),
+        # a point that diverges is a finding, and no reason to stop the others
+        monitor=make_monitor(problem.game, problem.solver, options)._replace(allow_nonfinite=None, headlines=()),
         directory=directory,
-        keep=1,
-        checkpoint_seconds=plan.file.run.checkpoint_seconds,
-        allow_nonfinite=None,  # a point that diverges is a finding, and no reason to stop the others
-        family=family,
-        seed_batch=runs_at_once(plan, cell, len(seeds)),
+        family=_family(plan, cell),
     )
     if result.stopped_by:
         return result.stopped_by
@@ -97,8 +86,24 @@ def _compute(folder: SweepFolder, plan: SweepPlan, cell: Cell) -> str:
     return ""
 
 
-def problem_of(plan: SweepPlan, point: int, own: dict[str, Any] | None = None) -> Any:
-    """The problem of a point; `own` are traced values in the place of the point's."""
+def _family(plan: SweepPlan, cell: Cell) -> Family | None:
+    """The cell's runs as one program whose numbers are the swept fields that may be traced; None without such."""
+    if not plan.traced:
+        return None
+    from gems_jax.runner.engine import Parts
+    from gems_jax.runner.measuring import make_monitor
+    from gems_jax.sweep.families import family_of
+
+    def parts(own: dict[str, Any]) -> Parts:
+        one = make_problem(plan, cell.points[0], own)
+        return Parts(one.solver, make_monitor(one.game, one.solver, run_options(plan)))
+
+    columns = {name: [plan.changes[p][name] for p in cell.points for _ in plan.file.seeds] for name in plan.traced}
+    return family_of(parts, columns)
+
+
+def make_problem(plan: SweepPlan, point: int, own: dict[str, Any] | None = None) -> Problem:
+    """Makes the problem of a point; `own` are traced values in the place of the point's."""
     from gems_jax.runner.rebuild import Problem
     from gems_jax.solvers import make_solver
 
@@ -106,12 +111,9 @@ def problem_of(plan: SweepPlan, point: int, own: dict[str, Any] | None = None) -
     return Problem(plan.game, plan.file.method, config, make_solver(plan.file.method, plan.game, config))
 
 
-def settings_of(plan: SweepPlan) -> Any:
+def run_options(plan: SweepPlan) -> RunOptions:
     """How the runs of a sweep are driven."""
-    from gems_jax.runner.measuring import Settings
-
-    known = {field.name for field in dataclasses.fields(Settings)}
-    return Settings(**{name: value for name, value in dataclasses.asdict(plan.file.run).items() if name in known})
+    return RunOptions.from_record(dataclasses.asdict(plan.file.run))
 
 
 def _point_directory(plan: SweepPlan, point: int, path: Path) -> RunDirectory:
@@ -126,7 +128,7 @@ def _point_directory(plan: SweepPlan, point: int, path: Path) -> RunDirectory:
             "game": dict(plan.file.game_options),
             "preset": plan.file.preset,
             "swept": plan.changes[point],
-            **dataclasses.asdict(settings_of(plan)),
+            **dataclasses.asdict(run_options(plan)),
         },
     )
 

@@ -70,10 +70,11 @@ def _members(plan: SweepPlan, folder: SweepFolder, number: int) -> list[Path]:
 
 
 def _headline(plan: SweepPlan) -> str:
-    from gems_jax.runner.measuring import OTHERWISE, monitor_of
-    from gems_jax.sweep.cell import problem_of, settings_of
+    from gems_jax.runner.measuring import OTHERWISE, make_monitor
+    from gems_jax.sweep.cell import make_problem, run_options
 
-    return (*monitor_of(problem_of(plan, 0), settings_of(plan)).headlines, *OTHERWISE)[0]
+    problem = make_problem(plan, 0)
+    return (*make_monitor(problem.game, problem.solver, run_options(plan)).headlines, *OTHERWISE)[0]
 
 
 def _point(number: int, changes: dict[str, Any], rows: Sequence[dict[str, np.ndarray]], metric: str) -> PointResult:
