@@ -11,7 +11,6 @@ the file names is imported unless you say `trust=True`.
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import functools
 import json
 from collections.abc import Callable, Mapping
@@ -32,7 +31,7 @@ from gems_jax.runner.engine import make_engine
 from gems_jax.runner.errors import CheckpointError, RunError, writing
 from gems_jax.runner.rebuild import Problem, rebuild
 from gems_jax.runner.writers import read_metrics
-from gems_jax.types import Array, Game, NotEnumerableError, PolicyOutput, Population, Profile, PyTree
+from gems_jax.types import Array, Game, NotEnumerableError, PolicyOutput, Population, Profile, PyTree, did_you_mean
 
 SHIPPED = Path(__file__).resolve().parent.parent / "checkpoints"
 FORMAT = 1
@@ -206,9 +205,7 @@ def find(run: Path | str) -> Path:
     names = shipped()
     if str(run) in names:
         return names[str(run)]
-    close = difflib.get_close_matches(str(run), names, 1)
-    hint = f"; did you mean the shipped policy {close[0]!r}?" if close else ""
-    hint = hint or (f"; shipped policies: {', '.join(names)}" if names else "")
+    hint = f"; {did_you_mean(run, names)}shipped policies: {', '.join(names)}" if names else ""
     raise NoRunError(f"no run at {run}: there is no such file or folder{hint}")
 
 
