@@ -159,7 +159,7 @@ def check_names(record: Mapping[str, Any], known: Any, where: str) -> None:
     """SweepError for the first name that is not known, with the one that may have been meant."""
     for name in record:
         if name not in known:
-            hint = did_you_mean(name, known).rstrip() or f"known: {', '.join(sorted(known))}"
+            hint = did_you_mean(name, known).rstrip().replace("'", "") or f"known: {', '.join(sorted(known))}"
             raise SweepError(f"{where} has an unknown field {name!r}; {hint}")
 
 
