@@ -212,7 +212,11 @@ def test_trust_resumes_and_sweeps_a_game_of_ones_own(own_run, tmp_path: Path, mo
     monkeypatch.chdir(folder)
     monkeypatch.setattr(sys, "path", list(sys.path))
     trained = []
-    monkeypatch.setattr("gems_jax.cli.training.train_and_report", lambda problem, *_, **__: trained.append(problem.game.name) or 0)
+
+    def pretend(problem, *_, **__):
+        return trained.append(problem.game.name) or 0
+
+    monkeypatch.setattr("gems_jax.cli.training.train_and_report", pretend)
     assert_one_line(call("resume", run.shared), 2, "also when the run is your own, add --trust")
     assert not trained and call("resume", run.shared, "--trust").code == 0 and trained == ["own"]
     file = parse_sweep({"name": "own", "game": "own_trusted:Fair", "grid": {"eta": [0.1, 0.2]}})
