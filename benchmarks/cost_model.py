@@ -21,6 +21,16 @@ from scipy.optimize import nnls
 
 from benchmarks.predictions import MACHINES, at_best, carried_over, total
 from benchmarks.timing import Figure, interleaved, median, record
+from benchmarks.work_model import (
+    Lengths,
+    Work,
+    env_steps,
+    meta_work,
+    seconds,
+    traffic,
+    training_work,
+    work,
+)
 from gems_jax import gems_step, init_gems, make_game, preset
 from gems_jax.accelerator.compile import program
 from gems_jax.config import GemsConfig
@@ -28,17 +38,7 @@ from gems_jax.gems.meta_game import update_meta_strategy
 from gems_jax.gems.response import respond
 from gems_jax.gems.state import AnchorSet, GemsState, population_of
 from gems_jax.policies.population import materialise
-from gems_jax.profiling.cost_model import (
-    Lengths,
-    Work,
-    env_steps,
-    meta_work,
-    peak_bytes,
-    seconds,
-    traffic,
-    training_work,
-    work,
-)
+from gems_jax.profiling.peak_memory import peak_bytes
 from gems_jax.profiling.phase_times import all_active
 from gems_jax.types import Array, Game
 

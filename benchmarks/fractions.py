@@ -20,13 +20,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from benchmarks.flops import learning_flops
 from benchmarks.timing import Figure, interleaved, median, record
 from benchmarks.worlds import WORLDS, of_ours
 from gems_jax import init_gems, make_game, preset
 from gems_jax.accelerator.compile import program
 from gems_jax.policies.distributions import draw_noise, sample
 from gems_jax.policies.networks import MlpPolicy
-from gems_jax.profiling.phase_times import PHASES, TRAINING, all_active, learning_flops, measure_phases
+from gems_jax.profiling.phase_times import PHASES, TRAINING, all_active, measure_phases
 from gems_jax.types import Array, GameState, PyTree
 
 POKER = ("kuhn_poker", "leduc_holdem")

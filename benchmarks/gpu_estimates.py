@@ -2,7 +2,7 @@
 
     python -m benchmarks.gpu_estimates [--quick]
 
-Work of the cost model (`profiling/cost_model.py`) at half of a data sheet's bandwidth and 0.3 of its arithmetic, plus
+Work of the cost model (`benchmarks/work_model.py`) at half of a data sheet's bandwidth and 0.3 of its arithmetic, plus
 the launches of sequential work (`benchmarks/predictions.py`): a lower limit, without compilation, evaluation and
 pictures, and without the baselines, whose loops are Python's.
 """
@@ -12,10 +12,10 @@ from __future__ import annotations
 import argparse
 
 from benchmarks.predictions import MACHINES, at_best
+from benchmarks.work_model import Lengths, Work, traffic, work
 from experiments.harness.spec import Experiment, Plan, make_plan
 from experiments.run import known, load
 from gems_jax.config import GemsConfig
-from gems_jax.profiling.cost_model import Lengths, Work, traffic, work
 
 
 def seconds(plan: Plan) -> float:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from gems_jax.profiling.cost_model import Traffic, Work
+from benchmarks.work_model import Traffic, Work
 
 BANDWIDTH_SHARE, FLOPS_SHARE = 0.5, 0.3  # of the data sheet's, in float32
 

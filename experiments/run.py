@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import difflib
 import functools
 import importlib
 import os
@@ -22,6 +21,7 @@ from experiments.harness.experiment import run_experiment
 from experiments.harness.spec import Check, Experiment, changed
 from experiments.harness.study import Study, run_study
 from gems_jax.runner.errors import RunError
+from gems_jax.types import did_you_mean
 
 SHARED = ("particles",)  # modules of these packages that are not experiments
 
@@ -43,9 +43,7 @@ def known() -> list[str]:
 
 def load(name: str) -> Experiment | Study:
     if name not in known():
-        close = difflib.get_close_matches(name, known(), 1)
-        hint = f"did you mean {close[0]}? " if close else ""
-        raise ValueError(f"unknown experiment {name!r}; {hint}known: {', '.join(known())}")
+        raise ValueError(f"unknown experiment {name!r}; {did_you_mean(name, known())}known: {', '.join(known())}")
     return importlib.import_module(modules()[name]).EXPERIMENT
 
 

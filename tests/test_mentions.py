@@ -79,7 +79,8 @@ def resolves(name: str) -> bool:
 def command_flags(command: str) -> frozenset[str]:
     """The flags of `gems command`; of train those of every method."""
     module = importlib.import_module(f"gems_jax.cli.{COMMANDS[command].module}")
-    kind = getattr(module, command.capitalize(), None) or module.Evaluate
+    own = [kind for kind in vars(module).values() if isinstance(kind, type) and kind.__module__ == module.__name__]
+    kind = own[0]
     settings = [type(default) for default in DEFAULTS.values() if default is not None] if command == "train" else []
     return frozenset().union(flags_of(kind), *(flags_of(setting) for setting in settings))
 

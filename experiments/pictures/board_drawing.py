@@ -12,7 +12,7 @@ import numpy as np
 
 from gems_jax.types import Game, GameState
 from gems_jax.viz.board_pictures import MARK, Field
-from gems_jax.viz.board_words import FILES, GO_COLUMNS, cells_of, go_stones, whites_view
+from gems_jax.viz.board_words import FILES, GO_COLUMNS, board_cells, go_stones, whites_view
 
 DARK, LIGHT, EDGE, LINE = "#1A1A1A", "#FFFFFF", "#222222", "#8A8A8A"
 SQUARES = ("#F3F3F3", "#C9C9C9")
@@ -32,7 +32,7 @@ def draw_board(axis: Any, state: GameState, moved: Sequence[Field] = ()) -> None
 
 
 def _connect_four(axis: Any, state: GameState, moved: Sequence[Field]) -> None:
-    cells = cells_of(state).reshape(6, 7)
+    cells = board_cells(state).reshape(6, 7)
     axis.set(xlim=(-0.55, 6.55), ylim=(5.55, -0.55))
     axis.hlines(np.arange(7) - 0.5, -0.5, 6.5, color=LINE, linewidth=0.6, zorder=1)
     axis.vlines(np.arange(8) - 0.5, -0.5, 5.5, color=LINE, linewidth=0.6, zorder=1)

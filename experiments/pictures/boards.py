@@ -16,7 +16,7 @@ from experiments.pictures.drawn import Drawn, trained
 from gems_jax.runner.directory import slug
 from gems_jax.viz.board_pictures import board_of
 from gems_jax.viz.plotting import panels_of
-from gems_jax.viz.transcripts import Record, Table, animated_game, play_out
+from gems_jax.viz.transcripts import GameRecord, GameTable, animated_game, play_out
 from gems_jax.viz.words import Words, words_of
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def boards(plan: Plan, folder: Path) -> Drawn:
     for label, (member, *_) in trained(plan, folder).items():
         policy, words = member.policy, words_of(member.policy.game)
         check_board(policy.game)
-        record = play_out(Table(policy.game), policy, jax.random.key(policy.seed))
+        record = play_out(GameTable(policy.game), policy, jax.random.key(policy.seed))
         files[f"boards-{slug(label)}.png"] = _sequence(f"{label}, seed {policy.seed}", words, record)
         files[f"boards-{slug(label)}.svg"] = animated_game(words, record).encode()
         numbers[label] = {"moves": len(record.turns), "result": _ending(words, record)}
@@ -44,7 +44,7 @@ def frames_of(moves: int) -> list[int]:
     return sorted({int(number) for number in np.linspace(1, moves, min(moves, ROWS * COLUMNS)).round()})
 
 
-def _sequence(title: str, words: Words, record: Record) -> Any:
+def _sequence(title: str, words: Words, record: GameRecord) -> Any:
     positions = [*(turn.state for turn in record.turns), record.final]
     board = board_of(positions[0].inner.state)
     shown = frames_of(len(record.turns))
@@ -63,7 +63,7 @@ def _sequence(title: str, words: Words, record: Record) -> Any:
     return figure
 
 
-def _ending(words: Words, record: Record) -> str:
+def _ending(words: Words, record: GameRecord) -> str:
     """Who won, and how where that is not plain to see."""
     best = int(np.argmax(record.returns))
     won = f"{words.seat(best)} wins" if record.returns[best] > 0 else "a draw"

@@ -11,7 +11,7 @@ import jax
 import numpy as np
 
 from gems_jax.runner.directory import slug
-from gems_jax.runner.load import LoadedPolicy, RunState, load_state, policy_of
+from gems_jax.runner.load import LoadedPolicy, RunState, load_state, make_policy
 from gems_jax.types import Game
 
 if TYPE_CHECKING:
@@ -66,13 +66,13 @@ def untrained(path: Path, member: Trained) -> Trained | None:
         return None
     found = load_state(path, seed=member.policy.seed, game=member.policy.game)
     key = jax.random.fold_in(jax.random.key(member.policy.seed), 0)  # as the engines begin
-    start: Any = policy_of(found._replace(state=found.problem.solver.init(key), iteration=0)).profile.population
+    start: Any = make_policy(found._replace(state=found.problem.solver.init(key), iteration=0)).profile.population
     profile = dataclasses.replace(ended, population=dataclasses.replace(start, codes=codes))
     return member._replace(policy=dataclasses.replace(member.policy, profile=profile))
 
 
 def _seen(found: RunState) -> Trained:
-    policy, state = policy_of(found), found.state
+    policy, state = make_policy(found), found.state
     holder = state if hasattr(state, "active") else getattr(state, "store", None)
     sigma = np.asarray(policy.profile.sigma)
     return Trained(policy, sigma > 0 if holder is None else np.asarray(holder.active))

@@ -20,7 +20,7 @@ from gems_jax.types import GameState
 from gems_jax.viz import particles
 from gems_jax.viz.particles import Track
 from gems_jax.viz.plotting import panels_of
-from gems_jax.viz.transcripts import Table
+from gems_jax.viz.transcripts import GameTable
 
 if TYPE_CHECKING:
     from experiments.harness.spec import Plan
@@ -32,7 +32,7 @@ def ghosts(plan: Plan, folder: Path) -> Drawn:
     """`ghosts.png`, and `ghosts-<arm>.gif` of the first seed; numbers: what each drawn episode was watched for."""
     arms = trained(plan, folder)
     games = {label: _particle_game(members[0].policy.game) for label, members in arms.items()}
-    tables = {game: Table(game) for game in games.values()}
+    tables = {game: GameTable(game) for game in games.values()}
     tracks = {
         label: [_first_track(tables[games[label]], member.policy) for member in members]
         for label, members in arms.items()
@@ -70,7 +70,7 @@ def _particle_game(game: Any) -> ParticleGame:
     return game
 
 
-def _first_track(table: Table, policy: LoadedPolicy) -> Track:
+def _first_track(table: GameTable, policy: LoadedPolicy) -> Track:
     return particles.play_track(table, policy, jax.random.key(policy.seed))
 
 

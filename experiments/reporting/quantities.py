@@ -11,10 +11,8 @@ from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any, NamedTuple, Protocol
 
-from scipy.stats import t as student
-
 from experiments.reporting.gathering import BENCHMARKS, LEAST_SEEDS, Source, Sources
-from gems_jax.evaluate.statistics import Interval, mean_interval
+from gems_jax.evaluate.statistics import Interval, mean_interval, normal_half_width, student_factor
 from gems_jax.runner.labels import readable
 
 CARRIED = ("parameter_bytes", "payoff_bytes", "meta_bytes")  # all that a seed carries from iteration to iteration
@@ -53,7 +51,7 @@ class Found(NamedTuple):
         if not self.has_interval:
             return math.nan, 1.0
         freedom = self.seeds - 1 if self.seeds > 1 else math.inf  # of one seed it is that of many episodes
-        factor = student.ppf(0.975, freedom) if math.isfinite(freedom) else 1.959964
+        factor = student_factor(freedom)
         return self.interval.half_width / float(factor), freedom
 
 
@@ -132,7 +130,7 @@ class Row:
             if self.field in row and all(_among(row.get(name), wanted) for name, wanted in self.where.items()):
                 value = row[self.field]
                 mean = self.missing if isinstance(value, str) else float(value)
-                half = 1.96 * self._error(row)
+                half = normal_half_width(self._error(row))
                 found.append(
                     Found(
                         self.label.format(**row), Interval(mean, mean - half, mean + half), 1, self.experiment, source

@@ -9,12 +9,11 @@ import dataclasses
 import math
 
 from scipy.stats import f as fisher
-from scipy.stats import t as student
 
 from experiments.reporting.claims import Judged, Verdict, inequality, interval, join, number, worst
 from experiments.reporting.gathering import LEAST_SEEDS, Sources
 from experiments.reporting.quantities import Column, Found, Missing, Quantity
-from gems_jax.evaluate.statistics import Interval
+from gems_jax.evaluate.statistics import Interval, student_factor
 
 SHOWN = 4  # numbers in a cell; of more, the extremes
 
@@ -246,7 +245,7 @@ def difference(one: Found, other: Found) -> Interval:
         return Interval(mean, mean, mean)
     spread = mine**4 / my_freedom + theirs**4 / their_freedom
     freedom = variance**2 / spread if spread > 0 else math.inf  # both from many episodes
-    half = float(student.ppf(0.975, min(freedom, 1e9))) * math.sqrt(variance)
+    half = student_factor(freedom) * math.sqrt(variance)
     return Interval(mean, mean - half, mean + half)
 
 

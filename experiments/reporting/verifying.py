@@ -13,12 +13,10 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from scipy.stats import t as student
-
 from experiments.reporting.claims import number
 from experiments.reporting.gathering import Source
 from experiments.reporting.quantities import Found
-from gems_jax.evaluate.statistics import Interval
+from gems_jax.evaluate.statistics import Interval, student_factor
 from gems_jax.runner.labels import readable
 from gems_jax.viz.tables import TextTable
 
@@ -49,7 +47,7 @@ class Comparison:
             return floor
         parts = [mean.error**4 / mean.freedom for mean in (self.stated, self.found) if mean.freedom > 0]
         freedom = variance**2 / sum(parts) if sum(parts) > 0 else 1e9
-        return max(floor, float(student.ppf(1 - WRONG / comparisons / 2, min(freedom, 1e9))) * math.sqrt(variance))
+        return max(floor, student_factor(freedom, 1 - WRONG / comparisons) * math.sqrt(variance))
 
     def agrees(self, comparisons: int) -> bool:
         return abs(self.found.value - self.stated.value) <= self.allowed(comparisons)

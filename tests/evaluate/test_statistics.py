@@ -3,7 +3,14 @@
 import numpy as np
 import pytest
 
-from gems_jax.evaluate.statistics import interquartile_mean, mean_band, mean_interval, stratified_bootstrap
+from gems_jax.evaluate.statistics import (
+    interquartile_mean,
+    mean_band,
+    mean_interval,
+    normal_half_width,
+    stratified_bootstrap,
+    student_factor,
+)
 
 
 def test_mean_interval_by_hand() -> None:
@@ -86,3 +93,10 @@ def test_bootstrap_interval_holds_the_iqm() -> None:
 def test_bad_arguments(call, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         call()
+
+
+def test_factors_of_known_distributions() -> None:
+    assert student_factor(1) == pytest.approx(12.7062, abs=1e-4)
+    assert student_factor(4, 0.9) == pytest.approx(2.1318, abs=1e-4)
+    assert student_factor(np.inf) == pytest.approx(1.959964, abs=1e-5)
+    assert normal_half_width(2.0, 4.0) == pytest.approx(0.98) and normal_half_width(0.5) == pytest.approx(0.98)

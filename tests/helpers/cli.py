@@ -78,7 +78,7 @@ def untrained_run(path: Path, game: str, config, seeds=(0,), **options) -> RunDi
     carry, _ = make_engine(make_solver("gems", problem, config), seeds).start()
     counters = {"seconds": 0.0, "compile_seconds": 0.0, "episodes": [0] * len(seeds), "env_steps": [0] * len(seeds)}
     extra = {"counters": counters, "versions": {}, "metric": None}
-    checkpoint.save(run.checkpoints, 1, carry, identity=identity(run), extra=extra)
+    checkpoint.write_checkpoint(run.checkpoints, 1, carry, identity=identity(run), extra=extra)
     write_status(run, "done", iteration=1, iterations=2)
     return run
 

@@ -5,10 +5,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from benchmarks.flops import flops, learning_flops
 from gems_jax import init_gems
 from gems_jax.gems.budget import episodes_of
-from gems_jax.profiling.flops import flops
-from gems_jax.profiling.phase_times import META, PHASES, all_active, learning_flops, measure_phases
+from gems_jax.profiling.phase_times import META, PHASES, all_active, measure_phases
 from gems_trails import RPS, TINY
 
 

@@ -8,7 +8,7 @@ import pytest
 from cli import assert_one_line, call
 from gems_jax.runner.directory import read_config
 from gems_jax.runner.writers import read_metrics
-from gems_jax.viz.comparison import CompareError, compare
+from gems_jax.viz.comparison import CompareError, compare_runs
 
 
 @pytest.mark.parametrize(
@@ -46,11 +46,11 @@ def test_a_budget_is_kept(runs: Path) -> None:
 
 
 def test_runs_at_equal_gradient_steps_and_episodes(runs: Path) -> None:
-    found = compare([runs], metric="nash_conv", axes=("gradient_steps", "episodes"))
+    found = compare_runs([runs], metric="nash_conv", axes=("gradient_steps", "episodes"))
     assert [line.axis for line in found.lines] == ["total_gradient_steps"] * 2 + ["total_episodes"] * 2
     line = next(line for line in found.lines if "uniform" in line.label and line.axis == "total_episodes")
     longer, shorter = (read_metrics(runs / name) for name in ("uniform", "last_k"))
     within = int(np.searchsorted(longer["total_episodes"], shorter["total_episodes"][-1], side="right")) - 1
     assert line.budget == shorter["total_episodes"][-1] and line.mean.mean == longer["nash_conv"][within]
     with pytest.raises(CompareError, match="unknown axis 'steps'; known: iterations, env_steps, seconds, episodes"):
-        compare([runs], axes=("steps",))
+        compare_runs([runs], axes=("steps",))

@@ -43,12 +43,12 @@ def tree(scale: float = 1.0):
 
 
 def save(folder: Path, step: int, value=None, **options):
-    return checkpoint.save(folder, step, tree() if value is None else value, identity=IDENTITY, **options)
+    return checkpoint.write_checkpoint(folder, step, tree() if value is None else value, identity=IDENTITY, **options)
 
 
 def test_everything_comes_back_to_the_bit(tmp_path: Path) -> None:
     save(tmp_path, 5, extra={"seconds": 1.5})
-    found = checkpoint.restore(tmp_path, tree(0.0), identity=IDENTITY)
+    found = checkpoint.restore_checkpoint(tmp_path, tree(0.0), identity=IDENTITY)
     assert found is not None and found.iteration == 5 and found.extra == {"seconds": 1.5}
     before, after = jax.tree.flatten(tree()), jax.tree.flatten(found.tree)
     assert before[1] == after[1]
@@ -64,14 +64,14 @@ def test_everything_comes_back_to_the_bit(tmp_path: Path) -> None:
 def test_a_template_of_shapes_is_enough_and_may_ask_for_a_part(tmp_path: Path) -> None:
     value = {"state": {"x": jnp.arange(4.0), "key": jax.random.key(0)}, "monitor": {"y": jnp.ones(2)}}
     save(tmp_path, 1, value)
-    found = checkpoint.restore(tmp_path, jax.eval_shape(lambda: {"state": value["state"]}))
+    found = checkpoint.restore_checkpoint(tmp_path, jax.eval_shape(lambda: {"state": value["state"]}))
     assert found is not None
     chex.assert_trees_all_equal(found.tree["state"]["x"], value["state"]["x"])
     assert "monitor" not in found.tree
 
 
 def test_none_at_all(tmp_path: Path) -> None:
-    assert checkpoint.restore(tmp_path / "nowhere", tree()) is None
+    assert checkpoint.restore_checkpoint(tmp_path / "nowhere", tree()) is None
     assert checkpoint.iterations(tmp_path) == []
 
 
@@ -125,17 +125,17 @@ def test_a_damaged_newest_gives_way_to_the_one_before_and_it_says_so(saved: Path
     damage(folder / "00000002")
     said: list[str] = []
     template = {"state": jnp.zeros(3, jnp.int32)}
-    found = checkpoint.restore(folder, template, identity=IDENTITY, say=said.append)
+    found = checkpoint.restore_checkpoint(folder, template, identity=IDENTITY, say=said.append)
     assert found is not None and found.iteration == 1
     np.testing.assert_array_equal(found.tree["state"], 1)
     assert len(said) == 1 and said[0].startswith("checkpoint of iteration 2 cannot be used: ")
     assert checkpoint.iterations(folder) == [1, 2]  # a reader moves nothing
 
-    checkpoint.restore(folder, template, set_aside=True)
+    checkpoint.restore_checkpoint(folder, template, set_aside=True)
     assert checkpoint.iterations(folder) == [1] and (folder / "damaged-00000002").is_dir()
     damage(folder / "00000001")
     with pytest.raises(CheckpointError, match="no readable checkpoint in .*all 1 are damaged"):
-        checkpoint.restore(folder, template)
+        checkpoint.restore_checkpoint(folder, template)
 
 
 def test_a_config_that_differs_is_refused_by_field(saved: Path) -> None:
@@ -146,16 +146,16 @@ def test_a_config_that_differs_is_refused_by_field(saved: Path) -> None:
         ({"game": "kuhn_poker"}, "field game is 'walk' there, 'kuhn_poker' here"),
     ]:
         with pytest.raises(ConfigMismatchError, match=f"^config differs from checkpoint: {field}$"):
-            checkpoint.restore(saved, template, identity=IDENTITY | change, set_aside=True)
+            checkpoint.restore_checkpoint(saved, template, identity=IDENTITY | change, set_aside=True)
     assert checkpoint.iterations(saved) == [1, 2]  # a mismatch is nobody's damage
 
 
 def test_a_state_that_does_not_fit_is_refused_by_leaf(saved: Path) -> None:
     with pytest.raises(ConfigMismatchError, match=r"\['state'\] has shape \(3,\) there, \(4,\) here"):
-        checkpoint.restore(saved, {"state": jnp.zeros(4, jnp.int32)})
+        checkpoint.restore_checkpoint(saved, {"state": jnp.zeros(4, jnp.int32)})
     with pytest.raises(ConfigMismatchError, match=r"\['state'\]\['x'\] is only in the state"):
-        checkpoint.restore(saved, {"state": {"x": jnp.zeros(3)}})
-    grown = checkpoint.restore(saved, {"state": jnp.zeros(1, jnp.int32)}, same_shapes=False)
+        checkpoint.restore_checkpoint(saved, {"state": {"x": jnp.zeros(3)}})
+    grown = checkpoint.restore_checkpoint(saved, {"state": jnp.zeros(1, jnp.int32)}, same_shapes=False)
     assert grown is not None and grown.tree["state"].shape == (3,)
 
 
@@ -165,7 +165,7 @@ def test_an_unknown_format_is_not_read(saved: Path, tmp_path: Path) -> None:
     manifest = json.loads((path / "manifest.json").read_text())
     (path / "manifest.json").write_text(json.dumps(manifest | {"format": 99}))
     with pytest.raises(ConfigMismatchError, match="format 99 of another version of gems_jax, this one reads format 2"):
-        checkpoint.restore(tmp_path, tree(), set_aside=True)
+        checkpoint.restore_checkpoint(tmp_path, tree(), set_aside=True)
     assert checkpoint.iterations(tmp_path) == [2]  # whole for whoever wrote it: it stays
 
 
@@ -173,14 +173,14 @@ def test_half_written_checkpoints_are_not_offered_and_are_cleaned(saved: Path, t
     shutil.copytree(saved / "00000001", tmp_path / "tmp-00000009-1234")
     (tmp_path / "notes").mkdir()
     assert checkpoint.iterations(tmp_path) == []
-    checkpoint.clean(tmp_path)
+    checkpoint.remove_leftovers(tmp_path)
     assert os.listdir(tmp_path) == ["notes"]
 
 
 def test_saving_again_replaces(tmp_path: Path) -> None:
     for value in (1.0, 2.0):
         save(tmp_path, 3, {"state": jnp.full(2, value)})
-    found = checkpoint.restore(tmp_path, {"state": jnp.zeros(2)})
+    found = checkpoint.restore_checkpoint(tmp_path, {"state": jnp.zeros(2)})
     assert found is not None and checkpoint.iterations(tmp_path) == [3]
     np.testing.assert_array_equal(found.tree["state"], 2.0)
 
@@ -202,7 +202,7 @@ def test_disk_full_leaves_the_last_good_one(saved: Path, tmp_path: Path, monkeyp
         (path / "half").write_text("half a checkpoint")
         raise ValueError("RESOURCE_EXHAUSTED: Error writing: No space left on device")  # what orbax raises
 
-    monkeypatch.setattr(leaves, "write", full)
+    monkeypatch.setattr(leaves, "write_leaves", full)
     with pytest.raises(DiskFullError, match="disk full while writing .* MB free.*last good checkpoint is iteration 2"):
         save(folder, 3)
     assert sorted(os.listdir(folder)) == ["00000001", "00000002"]
@@ -218,7 +218,7 @@ def test_a_really_full_disk(tmp_path: Path) -> None:
         noise = jax.random.normal(jax.random.key(0), (1_000_000,))  # 4 MB that do not compress
         with pytest.raises(DiskFullError, match="last good checkpoint is iteration 1"):
             save(folder, 2, {"state": noise})
-        found = checkpoint.restore(folder, {"state": jnp.zeros(3)})
+        found = checkpoint.restore_checkpoint(folder, {"state": jnp.zeros(3)})
         assert found is not None and found.iteration == 1 and os.listdir(folder) == ["00000001"]
     finally:
         subprocess.run(["umount", str(tmp_path)], check=True)

@@ -17,7 +17,7 @@ from gems_jax.runner.directory import RunDirectory, read_config
 from gems_jax.runner.engine import make_engine
 from gems_jax.runner.errors import ConfigMismatchError, RunError
 from gems_jax.runner.files import write_json
-from gems_jax.runner.load import LoadedPolicy, NoRunError, load, save, shipped
+from gems_jax.runner.load import LoadedPolicy, NoRunError, export_policy, load, shipped_policies
 
 
 @pytest.fixture(scope="module")
@@ -112,7 +112,7 @@ def test_shapes_and_seats_are_checked(kuhn: LoadedPolicy) -> None:
 
 def test_export_and_load_agree_to_the_bit(kuhn_run: RunDirectory, tmp_path: Path) -> None:
     policy = load(kuhn_run.members[1])
-    path = save(policy, tmp_path / "policy.safetensors", read_config(kuhn_run.members[1]))
+    path = export_policy(policy, tmp_path / "policy.safetensors", read_config(kuhn_run.members[1]))
     again = load(path)
     chex.assert_trees_all_equal(bits(again.profile), bits(policy.profile))
     assert again.profile.sigma.dtype == jnp.float32
@@ -123,7 +123,7 @@ def test_export_and_load_agree_to_the_bit(kuhn_run: RunDirectory, tmp_path: Path
         policy.iteration,
     )
     with pytest.raises(RunError, match="exists already"):
-        save(policy, path, read_config(kuhn_run.members[1]))
+        export_policy(policy, path, read_config(kuhn_run.members[1]))
     with pytest.raises(RunError, match="is of seed 4, asked for seed 3"):
         load(path, seed=3)
 
@@ -216,9 +216,9 @@ def test_another_checkpoint_than_the_last(kuhn_run: RunDirectory, tmp_path: Path
 def test_shipped_policies_are_as_good_as_they_say(name: str, game: str, bound: float, size: int) -> None:
     """They come with the package, by name; far better ones than uniform play (0.458 in Kuhn poker, 2.37 in Leduc)."""
     policy = load(name)
-    assert name in shipped() and policy.game == gems_jax.make_game(game)
+    assert name in shipped_policies() and policy.game == gems_jax.make_game(game)
     measured = float(gems_jax.exploitability(policy.game, policy.profile))
     assert measured < bound and measured == pytest.approx(policy.last_row["exploitability"], abs=2e-5)
     state = policy.game.init(jax.random.key(0))
     assert int(policy.act(state.observation[0], state.legal[0], jax.random.key(1))) in (0, 1)
-    assert Path(shipped()[name]).stat().st_size < size
+    assert Path(shipped_policies()[name]).stat().st_size < size

@@ -212,7 +212,11 @@ def test_trust_resumes_and_sweeps_a_game_of_ones_own(own_run, tmp_path: Path, mo
     monkeypatch.chdir(folder)
     monkeypatch.setattr(sys, "path", list(sys.path))
     trained = []
-    monkeypatch.setattr("gems_jax.cli.training.train", lambda problem, *_, **__: trained.append(problem.game.name) or 0)
+
+    def pretend(problem, *_, **__):
+        return trained.append(problem.game.name) or 0
+
+    monkeypatch.setattr("gems_jax.cli.training.train_and_report", pretend)
     assert_one_line(call("resume", run.shared), 2, "also when the run is your own, add --trust")
     assert not trained and call("resume", run.shared, "--trust").code == 0 and trained == ["own"]
     file = parse_sweep({"name": "own", "game": "own_trusted:Fair", "grid": {"eta": [0.1, 0.2]}})
@@ -287,17 +291,16 @@ def test_registered_names_are_not_one_s_own() -> None:
 
 
 def test_files_reach_games_by_one_function() -> None:
-    """In `run` only these call make_game: the one for files, and two whose names come from a user's own words."""
+    """Of what handles runs only these call make_game: the one for files, and one for the name that a user typed."""
     callers = set()
-    for path in (SOURCE / "run").rglob("*.py"):
+    parts = ("runner", "cli", "sweep", "viz", "profiling")
+    for path in (found for part in parts for found in (SOURCE / part).rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text())):
             called = isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2]
             if called in ("make_game", "game_options", "find_own", "import_own", "make_environment"):
-                callers.add((path.relative_to(SOURCE / "run").as_posix(), called))
-    known = {("rebuild.py", "make_game"), ("spec.py", "make_game"), ("commands/train.py", "make_game")}
-    known |= {("commands/games.py", "game_options")}  # of rows of GAMES
-    local = {("spec.py", "game_options"), ("experiment.py", "game_options"), ("commands/train.py", "game_options")}
-    assert callers - local == known
+                callers.add((path.relative_to(SOURCE).as_posix(), called))
+    listed = {("cli/games.py", "game_options")}  # of rows of GAMES
+    assert callers - listed == {("runner/rebuild.py", "make_game"), ("cli/train.py", "make_game")}
 
 
 def test_a_run_s_folders_lie_beside_it(planted, tmp_path: Path) -> None:

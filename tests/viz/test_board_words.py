@@ -23,16 +23,16 @@ from gems_jax.viz.board_words import (
     moves_of,
 )
 from gems_jax.viz.human_play import play
-from gems_jax.viz.transcripts import Table
+from gems_jax.viz.transcripts import GameTable
 from gems_jax.viz.words import legal_actions, words_of
 
 
 @pytest.fixture(scope="module")
-def tables() -> dict[str, Table]:
-    return {name: Table(make_game(name)) for name in ("go_9x9", "chess", "connect_four")}
+def tables() -> dict[str, GameTable]:
+    return {name: GameTable(make_game(name)) for name in ("go_9x9", "chess", "connect_four")}
 
 
-def played(table: Table, text: str):
+def played(table: GameTable, text: str):
     """The position after some moves, typed."""
     words, state = words_of(table.game), table.init(jax.random.key(0))
     for move in text.split():
@@ -44,7 +44,7 @@ def played(table: Table, text: str):
     return state
 
 
-def test_points_of_go(tables: dict[str, Table]) -> None:
+def test_points_of_go(tables: dict[str, GameTable]) -> None:
     """Letters without i from the left, numbers from below; the text and the picture agree with each other."""
     state = played(tables["go_9x9"], "a1 j9 e5 d4 pass")
     rows = go_board(state).splitlines()
@@ -62,18 +62,18 @@ def test_points_of_go(tables: dict[str, Table]) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "i5", "a0", "a10", "k1", "44", "d", "d4d4", "d-1", "d²", "passs", "\x00"])
-def test_what_is_no_point(tables: dict[str, Table], text: str) -> None:
+def test_what_is_no_point(tables: dict[str, GameTable], text: str) -> None:
     state = played(tables["go_9x9"], "")
     assert go_of_text(state, text) is None and "a1 to j9" in go_why_not(state, text)
 
 
-def test_why_a_stone_cannot_be_set(tables: dict[str, Table]) -> None:
+def test_why_a_stone_cannot_be_set(tables: dict[str, GameTable]) -> None:
     state = played(tables["go_9x9"], "a2 j9 b1")
     assert go_why_not(state, "a2") == "there is a stone"
     assert "no liberty" in go_why_not(state, "a1") and go_of_text(state, "a1") not in moves_of(state)
 
 
-def test_results_of_go(tables: dict[str, Table]) -> None:
+def test_results_of_go(tables: dict[str, GameTable]) -> None:
     table = tables["go_9x9"]
     assert go_result(played(table, "pass pass")) == "both passed: white wins by 7.5 (0 to 0 + 7.5)"
     assert go_result(played(table, "e5 pass pass")) == "both passed: black wins by 73.5 (81 to 0 + 7.5)"
@@ -84,7 +84,7 @@ def test_results_of_go(tables: dict[str, Table]) -> None:
     assert go_area(wall) == (9 * 5, 9 * 3)
 
 
-def test_moves_of_chess(tables: dict[str, Table]) -> None:
+def test_moves_of_chess(tables: dict[str, GameTable]) -> None:
     """Both sides see the board as white does, and the board says what was played."""
     state = played(tables["chess"], "e2e4 e7e5 g1f3 b8c6 f1c4 f8c5")
     rows = chess_board(state).splitlines()
@@ -99,7 +99,7 @@ def test_moves_of_chess(tables: dict[str, Table]) -> None:
     assert taken is not None and chess_move(state, taken) == "c4f7"
 
 
-def test_a_pawn_turns_into_what_was_typed(tables: dict[str, Table]) -> None:
+def test_a_pawn_turns_into_what_was_typed(tables: dict[str, GameTable]) -> None:
     state = played(tables["chess"], "a2a4 b7b5 a4b5 b8c6 b5b6 c6b8 b6b7 b8c6")
     names = [chess_move(state, action) for action in moves_of(state)]
     turned_into = {f"b7{square}{turned}" for square in ("a8", "b8", "c8") for turned in "qrbn"}
@@ -111,7 +111,7 @@ def test_a_pawn_turns_into_what_was_typed(tables: dict[str, Table]) -> None:
         assert chess_board(after).splitlines()[0].split()[1] == piece
 
 
-def test_why_a_move_of_chess_is_not_possible(tables: dict[str, Table]) -> None:
+def test_why_a_move_of_chess_is_not_possible(tables: dict[str, GameTable]) -> None:
     state = played(tables["chess"], "e2e4")
     assert "a square to leave and a square to go to" in chess_why_not(state, "e5")
     assert chess_why_not(state, "e7e4") == "from e7 there are only e7e6, e7e5"
@@ -119,7 +119,7 @@ def test_why_a_move_of_chess_is_not_possible(tables: dict[str, Table]) -> None:
     assert chess_why_not(state, "a8a5") == "what stands on a8 cannot move"
 
 
-def test_results_of_chess(tables: dict[str, Table]) -> None:
+def test_results_of_chess(tables: dict[str, GameTable]) -> None:
     table = tables["chess"]
     assert chess_result(played(table, "f2f3 e7e5 g2g4 d8h4")) == "checkmate: white has lost"
     there_and_back = "g1f3 g8f6 f3g1 f6g8 "

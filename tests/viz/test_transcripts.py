@@ -15,7 +15,7 @@ from gems_jax.runner.load import load
 from gems_jax.viz.animation import _style as animation_style
 from gems_jax.viz.animation import animation
 from gems_jax.viz.board_pictures import MARK, board_of
-from gems_jax.viz.transcripts import Record, Table, Turn, choose, play_out, transcript, write_replays
+from gems_jax.viz.transcripts import GameRecord, GameTable, Turn, choose, game_transcript, play_out, write_replays
 from gems_jax.viz.words import legal_actions, words_of
 
 ORANGE, SVG = MARK["stroke"], "{http://www.w3.org/2000/svg}"
@@ -30,10 +30,10 @@ RESULTS = {  # what the betting pays to the player with the better card, and to 
 
 def test_kuhn_games_pay_what_the_words_say(kuhn_run: RunDirectory) -> None:
     policy = load(kuhn_run.shared)
-    table, words, seen = Table(policy.game), words_of(policy.game), set()
+    table, words, seen = GameTable(policy.game), words_of(policy.game), set()
     for key in jax.random.split(jax.random.key(0), 40):
         record = play_out(table, policy, key)
-        text = transcript(words, record, 1)
+        text = game_transcript(words, record, 1)
         cards = re.search("seat 0 holds (.), seat 1 holds (.)", text)
         line = tuple(re.findall(r"seat \d: (\w+)", text))
         assert cards is not None and cards[1] != cards[2]
@@ -98,7 +98,7 @@ def test_captions_must_fit_the_positions() -> None:
 
 def test_words_of_boards_and_leduc(tmp_path: Path) -> None:
     game = make_game("connect_four")
-    words, table = words_of(game), Table(game)
+    words, table = words_of(game), GameTable(game)
     state = table.advance(table.init(jax.random.key(0)), {0: 3}, jax.random.key(0))
     state = table.advance(state, {1: 3}, jax.random.key(0))
     rows = words.shown(state).splitlines()
@@ -106,7 +106,7 @@ def test_words_of_boards_and_leduc(tmp_path: Path) -> None:
     assert words.of_text(state, "7") == 6 and words.of_text(state, "8") is None and words.of_text(state, "x") is None
     assert "you are white (O)" in words.seen(state, 1)
     game = make_game("leduc_holdem")
-    words, table = words_of(game), Table(game)
+    words, table = words_of(game), GameTable(game)
     state = table.init(jax.random.key(0))
     assert [words.action(state, action) for action in legal_actions(state, 0)] == ["check", "raise"]
     assert words.of_text(state, "r") == 1 and words.of_text(state, "f") is None and "not yet" in words.seen(state, 0)
@@ -147,8 +147,8 @@ def test_the_chosen_move_is_told_with_its_probability_and_the_likeliest_others()
     words, game = words_of(make_game("connect_four")), make_game("connect_four")
     state = jax.jit(game.init)(jax.random.key(0))
     probs = np.array([0.3, 0.2, 0.15, 0.14, 0.12, 0.089, 0.001])
-    record = Record([Turn(state, {0: 5}, {0: probs})], state, np.zeros(2))
-    line = next(line for line in transcript(words, record, 1).splitlines() if "black:" in line)
+    record = GameRecord([Turn(state, {0: 5}, {0: probs})], state, np.zeros(2))
+    line = next(line for line in game_transcript(words, record, 1).splitlines() if "black:" in line)
     assert line == "  black: column 6   (0.09; column 1 0.30, column 2 0.20, column 3 0.15, column 4 0.14)"
 
 
@@ -176,9 +176,9 @@ def test_command(kuhn_run: RunDirectory, tmp_path: Path) -> None:
 
 
 def test_an_empty_game_is_told() -> None:
-    record = Record([], None, np.zeros(2))  # type: ignore[arg-type]
+    record = GameRecord([], None, np.zeros(2))  # type: ignore[arg-type]
     plain = words_of(untrained_game())
-    assert transcript(plain, record, 1) == "game 1\n  result: seat 0 +0, seat 1 +0 points"
+    assert game_transcript(plain, record, 1) == "game 1\n  result: seat 0 +0, seat 1 +0 points"
 
 
 def untrained_game():

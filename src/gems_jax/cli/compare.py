@@ -32,10 +32,10 @@ def main(argv: Sequence[str]) -> int:
     if not arguments.runs:
         raise UsageError("which runs? name run directories, or folders that hold some")
     from gems_jax.runner.console import Console
-    from gems_jax.viz.comparison import compare, table, write
+    from gems_jax.viz.comparison import compare_runs, comparison_table, write_comparison
 
-    comparison = compare(arguments.runs, metric=arguments.metric, axes=arguments.at, trust=arguments.trust)
-    Console().table(table(comparison))
-    for path in write(comparison, arguments.output):
+    comparison = compare_runs(arguments.runs, metric=arguments.metric, axes=arguments.at, trust=arguments.trust)
+    Console().table(comparison_table(comparison))
+    for path in write_comparison(comparison, arguments.output):
         print(f"written: {path}")
     return 0

@@ -30,7 +30,7 @@ def main(argv: Sequence[str]) -> int:
 
     from gems_jax.accelerator.cache import cache_root, compilation_cache_dir
     from gems_jax.runner import machine
-    from gems_jax.runner.load import shipped
+    from gems_jax.runner.load import shipped_policies
 
     found = machine.commit()
     where = f", commit {found['commit'][:12]}{' with changes' if found['dirty'] else ''}" if found["commit"] else ""
@@ -50,5 +50,5 @@ def main(argv: Sequence[str]) -> int:
     chosen = jax.config.jax_compilation_cache_dir  # type: ignore[attr-defined]
     folder = chosen or compilation_cache_dir()
     print(f"cache: {cache_root()} (compiled programs in {folder})")
-    print(f"shipped policies: {', '.join(shipped()) or 'none'}")
+    print(f"shipped policies: {', '.join(shipped_policies()) or 'none'}")
     return 0

@@ -168,9 +168,9 @@ def _words(gap: float, zero_sum: bool) -> str:
 def _seeds(run: str, seed: int | None) -> Sequence[int | None]:
     """All seeds of a batch's folder; the one of a seed's folder or of a file."""
     from gems_jax.runner.directory import open_run, read_config
-    from gems_jax.runner.load import find, run_folder
+    from gems_jax.runner.load import find_run, run_folder
 
-    path = find(run)
+    path = find_run(run)
     if seed is not None or path.suffix == ".safetensors":
         return (seed,)
     folder = run_folder(path)

@@ -32,14 +32,14 @@ class Export:
 def main(argv: Sequence[str]) -> int:
     arguments = parse(Export, argv, prog="gems export")
     from gems_jax.runner.directory import read_config
-    from gems_jax.runner.load import find, load, read_description, save
+    from gems_jax.runner.load import export_policy, find_run, load, read_description
 
-    path = find(arguments.run)
+    path = find_run(arguments.run)
     policy = load(path, seed=arguments.seed, which=arguments.which, at=arguments.at, trust=arguments.trust)
     single = path.suffix == ".safetensors"
     record = read_description(path) if single else read_config(policy.source)
     folder = path.parent if single else Path(policy.source)
     output = arguments.output or folder / f"policy-s{policy.seed}.safetensors"
-    save(policy, output, record)
+    export_policy(policy, output, record)
     print(f"{output}: {policy.game.name}, {policy.method}, seed {policy.seed}, {output.stat().st_size / 1e3:.1f} kB")
     return 0

@@ -85,10 +85,9 @@ def overview() -> str:
 def _command(word: str) -> str:
     if word in COMMANDS:
         return word
-    import difflib
+    from gems_jax.types import did_you_mean
 
-    close = difflib.get_close_matches(word, COMMANDS, 1, cutoff=0.5)
-    hint = f"did you mean {close[0]!r}? " if close else ""
+    hint = did_you_mean(word, COMMANDS, cutoff=0.5)
     kind = "flag" if word.startswith("-") else "command"
     error = RunError(f"unknown {kind} {word!r}; {hint}known commands: {', '.join(COMMANDS)}")
     error.exit_code = 2

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import difflib
 import io
 import re
 import typing
@@ -14,6 +13,7 @@ from typing import Annotated, Any
 import tyro
 
 from gems_jax.runner.errors import RunError
+from gems_jax.types import did_you_mean
 
 HELP = ("-h", "--help")
 _NUMBER = re.compile(r"-(\d|\.\d|inf|nan)", re.IGNORECASE)
@@ -77,16 +77,8 @@ def check_flags(argv: Sequence[str], known: set[str], prog: str) -> None:
             continue
         flag = word.split("=", 1)[0].replace("_", "-")
         if flag not in known:
-            close = difflib.get_close_matches(flag, sorted(known), 1, cutoff=0.5)
-            hint = f"did you mean {close[0]}?" if close else f"{prog} --help lists the flags"
-            raise UsageError(f"unknown flag {word.split('=', 1)[0]}; {hint}")
-
-
-def suggest(word: str, known: Iterable[str]) -> str:
-    """`; did you mean 'x'?` with what there is, for the end of a message."""
-    names = list(known)
-    close = difflib.get_close_matches(word, names, 1, cutoff=0.5)
-    return f"; did you mean {close[0]!r}? known: {', '.join(names)}" if close else f"; known: {', '.join(names)}"
+            hint = did_you_mean(flag, sorted(known), cutoff=0.5).replace("'", "") or f"{prog} --help lists the flags"
+            raise UsageError(f"unknown flag {word.split('=', 1)[0]}; {hint.rstrip()}")
 
 
 def _one_line(box: str) -> str:
@@ -97,6 +89,6 @@ def _one_line(box: str) -> str:
     text = re.sub("^Missing from .*?: ", "missing: ", text).replace(" (required)", "")
     wrong = re.search(r"invalid choice '(.*?)'.*\((.*)\)", text)
     if wrong:
-        close = difflib.get_close_matches(wrong[1], re.findall("'(.*?)'", wrong[2]), 1, cutoff=0.4)
-        text += f" Did you mean {close[0]!r}?" if close else ""
+        hint = did_you_mean(wrong[1], re.findall("'(.*?)'", wrong[2]), cutoff=0.4).rstrip()
+        text += hint and f" D{hint[1:]}"
     return text or "the command line could not be read"

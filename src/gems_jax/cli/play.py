@@ -13,7 +13,7 @@ from gems_jax.cli.parsing import Trust, UsageError, parse
 
 
 @dataclasses.dataclass(frozen=True)
-class Play:
+class PlayArguments:
     """Play against a trained mixture: poker, tic-tac-toe, Connect Four, Go, chess, a matrix game or a dilemma."""
 
     run: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
@@ -32,7 +32,7 @@ class Play:
 
 
 def main(argv: Sequence[str]) -> int:
-    arguments = parse(Play, argv, prog="gems play")
+    arguments = parse(PlayArguments, argv, prog="gems play")
     if arguments.games < 0:
         raise UsageError(f"--games must be at least 0: got {arguments.games}")
     if arguments.games_seed is not None and not 0 <= arguments.games_seed < 2**31:

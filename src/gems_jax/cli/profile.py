@@ -15,7 +15,7 @@ from gems_jax.runner.errors import writing
 
 
 @dataclasses.dataclass(frozen=True)
-class Profile:
+class ProfileArguments:
     """Measure the phases of a run's next iteration, one by one and together, and write a trace of it."""
 
     run: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
@@ -32,16 +32,16 @@ class Profile:
 
 
 def main(argv: Sequence[str]) -> int:
-    arguments = parse(Profile, argv, prog="gems profile")
+    arguments = parse(ProfileArguments, argv, prog="gems profile")
     if arguments.repeats < 1:
         raise UsageError(f"--repeats must be at least 1: got {arguments.repeats}")
     from gems_jax.accelerator.cache import enable_compilation_cache
     from gems_jax.host.stages import on_host
     from gems_jax.profiling.trace import profile
-    from gems_jax.runner.load import find, load_state
+    from gems_jax.runner.load import find_run, load_state
 
     enable_compilation_cache()
-    path = find(arguments.run)
+    path = find_run(arguments.run)
     if path.suffix == ".safetensors":
         raise UsageError(f"{path} is a policy without the run that trained it: give a run directory")
     say = lambda text: print(text, file=sys.stderr)  # noqa: E731

@@ -41,11 +41,11 @@ def main(argv: Sequence[str]) -> int:
         distributed.join()
     from gems_jax.cli.training import train_and_report
     from gems_jax.runner.directory import open_run, read_config
-    from gems_jax.runner.load import find, run_folder
+    from gems_jax.runner.load import find_run, run_folder
     from gems_jax.runner.options import RunOptions
     from gems_jax.runner.rebuild import rebuild
 
-    directory = open_run(run_folder(find(arguments.run)))
+    directory = open_run(run_folder(find_run(arguments.run)))
     record = read_config(directory.shared)
     problem = rebuild(record, str(directory.shared), trust=arguments.trust)
     options = RunOptions.from_record(record.get("options") or {})

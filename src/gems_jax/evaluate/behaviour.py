@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from gems_jax.evaluate.statistics import normal_half_width
 from gems_jax.types import Array, Game, GameState, PyTree
 
 COVERED = 0.1  # from a landmark to the agent that covers it, as mpe2 counts
@@ -48,7 +49,7 @@ def mean_and_interval(ratio: Ratio) -> tuple[Array, Array]:
     total, weight = ratio
     count = jnp.maximum(weight.sum(), 1.0)
     mean = total.sum() / count
-    return mean, 1.96 * jnp.sqrt(jnp.sum((total - mean * weight) ** 2)) / count
+    return mean, normal_half_width(jnp.sqrt(jnp.sum((total - mean * weight) ** 2)), count)
 
 
 def largest_gap(places: Array, seen_from: Array) -> Array:

@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 
 from gems_jax.estimation.monte_carlo import draw_opponents, player_return
+from gems_jax.evaluate.statistics import normal_half_width
 from gems_jax.host.stages import playing
 from gems_jax.policies.population import materialise
 from gems_jax.rollout.episode import play_episode
@@ -35,7 +36,7 @@ class Results(NamedTuple):
 
 def half_interval(returns: Array) -> Array:
     """Half of the normal 95 % interval of the mean of all `returns`, []."""
-    return 1.96 * jnp.std(returns) / jnp.sqrt(returns.size)
+    return normal_half_width(jnp.std(returns), jnp.sqrt(returns.size))
 
 
 @playing(static_argnames=("game", "player", "episodes"))

@@ -45,6 +45,7 @@ from gems_jax.evaluate.behaviour import behaviour_columns, watch_of
 from gems_jax.evaluate.head_to_head import DRAWS, Results, against, half_interval, head_to_head
 from gems_jax.evaluate.monitor import InitMonitor, Measure, Row, training_columns
 from gems_jax.evaluate.opponents import opponents_of, random_policy
+from gems_jax.evaluate.statistics import normal_half_width
 from gems_jax.host.stages import playing
 from gems_jax.policies.population import StackedPolicies, materialise
 from gems_jax.rollout.episode import play_joint, watch_episode
@@ -168,7 +169,7 @@ def _score_columns(label: str, found: Results) -> Row:
         # a score is (return + 1) / 2 where a game is won, drawn or lost by 1
         f"score_{label}_interval": found.interval / 2,
         f"win_{label}": found.win,
-        f"win_{label}_interval": 1.96 * jnp.sqrt(found.win * (1.0 - found.win) / found.episodes),
+        f"win_{label}_interval": normal_half_width(jnp.sqrt(found.win * (1.0 - found.win) / found.episodes)),
         f"draw_{label}": found.draw,
         "length": found.length,
     }

@@ -8,6 +8,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from gems_jax.types import Array
+
 
 class Interval(NamedTuple):
     """A point estimate and the ends of its interval; the ends are NaN where one seed leaves nothing to say."""
@@ -30,8 +32,6 @@ def mean_interval(values: ArrayLike, level: float = 0.95) -> Interval:
 
 def mean_band(values: ArrayLike, level: float = 0.95) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Mean, low and high, [n] each, of [seeds, n]: `mean_interval` of every column, for a curve with a band."""
-    from scipy.stats import t
-
     sample = _sample(values, rank=2)
     _check_level(level)
     seeds = len(sample)
@@ -39,8 +39,30 @@ def mean_band(values: ArrayLike, level: float = 0.95) -> tuple[np.ndarray, np.nd
     if seeds < 2:
         nothing = np.full_like(mean, np.nan)
         return mean, nothing, nothing
-    half = t.ppf(0.5 + level / 2, seeds - 1) * sample.std(axis=0, ddof=1) / np.sqrt(seeds)
+    half = student_factor(seeds - 1, level) * sample.std(axis=0, ddof=1) / np.sqrt(seeds)
     return mean, mean - half, mean + half
+
+
+def student_factor(freedom: float, level: float = 0.95) -> float:
+    """Returns how many standard errors a two-sided interval reaches to each side, by Student's t.
+
+    Args:
+      freedom: degrees of freedom; infinity gives the normal distribution's factor.
+      level: probability that the interval holds the mean.
+    """
+    from scipy.stats import t
+
+    return float(t.ppf(0.5 + level / 2, min(freedom, 1e9)))
+
+
+def normal_half_width(deviation: Array, root_count: Array | float = 1.0) -> Array:
+    """Returns half the 95 % interval of a mean of many episodes: 1.96 standard errors. May be traced.
+
+    Args:
+      deviation: standard deviation of an episode, or the standard error itself.
+      root_count: square root of the number of episodes; 1 for a standard error.
+    """
+    return 1.96 * deviation / root_count
 
 
 def interquartile_mean(values: ArrayLike) -> float:

@@ -19,7 +19,6 @@ from gems_jax.gems.response import respond
 from gems_jax.gems.state import GemsState, population_of
 from gems_jax.gems.step import gems_step
 from gems_jax.policies.population import materialise
-from gems_jax.profiling.flops import flops
 from gems_jax.types import Array, Game
 
 META, ORACLE, TRAINING = "estimate and meta-strategy", "oracle", "best response"
@@ -100,19 +99,6 @@ def measure_phases(game: Game, config: GemsConfig, state: GemsState, key: Array,
         env_steps={name: int(result.env_steps) for name, result in found.items()},
         compiling=compiling,
     )
-
-
-def learning_flops(game: Game, config: GemsConfig, state: GemsState, key: Array) -> float:
-    """Of the gradient steps of one iteration: a pass more over every round's decisions costs what a pass costs."""
-    programs = phase_programs(game, config)
-    solution = jax.eval_shape(programs[META], state, key, None)
-    found = jax.eval_shape(programs[ORACLE], state, key, solution)
-
-    def total(epochs: int) -> float:
-        training = phase_programs(game, config.replace(abr_epochs=epochs))[TRAINING]
-        return flops(training, state, key, found)
-
-    return config.abr_epochs * (total(2) - total(1))
 
 
 def seconds_of(ready: Callable[..., Any], *arguments: Any) -> tuple[float, Any]:

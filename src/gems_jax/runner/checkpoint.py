@@ -41,7 +41,7 @@ class Checkpoint(NamedTuple):
     extra: dict[str, Any]
 
 
-def save(
+def write_checkpoint(
     folder: Path,
     iteration: int,
     tree: PyTree,
@@ -60,10 +60,10 @@ def save(
     with writing(folder, note):
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            records = leaves.describe(tree)
+            records = leaves.describe_leaves(tree)
             _check_room(folder, records)
             temporary.mkdir()
-            leaves.write(temporary / "state", tree)
+            leaves.write_leaves(temporary / "state", tree)
             manifest = {
                 "format": FORMAT,
                 "iteration": iteration,
@@ -85,7 +85,7 @@ def save(
     return final
 
 
-def restore(
+def restore_checkpoint(
     folder: Path,
     template: PyTree,
     *,
@@ -106,7 +106,7 @@ def restore(
     for step in reversed(found):
         path = folder / f"{step:08d}"
         try:
-            manifest = verify(path)
+            manifest = verify_checkpoint(path)
             _check_identity(manifest["identity"], identity)
             return Checkpoint(step, _load(path, manifest, template, same_shapes), manifest["extra"])
         except CheckpointError as error:
@@ -125,7 +125,7 @@ def iterations(folder: Path) -> list[int]:
     return sorted(int(path.name) for path in folder.iterdir() if path.name.isdigit() and path.is_dir())
 
 
-def verify(path: Path) -> dict[str, Any]:
+def verify_checkpoint(path: Path) -> dict[str, Any]:
     """The manifest of one checkpoint, after its files were found to be exactly those that were written."""
     try:
         manifest = json.loads((path / "manifest.json").read_text())
@@ -146,7 +146,7 @@ def verify(path: Path) -> dict[str, Any]:
     return manifest
 
 
-def clean(folder: Path) -> None:
+def remove_leftovers(folder: Path) -> None:
     """Remove what a killed process left half-written. Only the process that holds the run may call this."""
     if folder.is_dir():
         for path in folder.glob("tmp-*"):
@@ -170,7 +170,7 @@ def _load(path: Path, manifest: dict[str, Any], template: PyTree, same_shapes: b
         there, here = tuple(described[name]["shape"]), leaves.stored_shape(leaf)
         if same_shapes and there != here:
             raise ConfigMismatchError(f"state differs from checkpoint: {name} has shape {there} there, {here} here")
-    loaded = dict(zip(described, leaves.read(path / "state", manifest["leaves"]), strict=True))
+    loaded = dict(zip(described, leaves.read_leaves(path / "state", manifest["leaves"]), strict=True))
     return jax.tree_util.tree_unflatten(structure, [loaded[name] for name in names])
 
 
@@ -183,7 +183,7 @@ def _check_identity(there: Mapping[str, Any], here: Mapping[str, Any] | None) ->
         )
 
 
-def best(folder: Path) -> int | None:
+def best_iteration(folder: Path) -> int | None:
     """The iteration of lowest metric (the earliest of equals), None where no checkpoint has one."""
     scored = []
     for step in iterations(folder):
@@ -199,7 +199,7 @@ def best(folder: Path) -> int | None:
 def _prune(folder: Path, keep: int) -> None:
     """Keep the last `keep`, and the best."""
     steps = iterations(folder)
-    for step in set(steps) - {*steps[-keep:], best(folder)}:
+    for step in set(steps) - {*steps[-keep:], best_iteration(folder)}:
         # renamed first: a removal cut short must not leave half a checkpoint under a number
         doomed = folder / f"tmp-old-{step:08d}"
         os.rename(folder / f"{step:08d}", doomed)

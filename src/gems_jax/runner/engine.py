@@ -179,7 +179,7 @@ def _compiled_engine(family: Family, seeds: Sequence[int], options: RunOptions) 
     def start() -> tuple[PyTree, float]:
         begin = time.perf_counter()
         # On one device, whatever the mesh: it is a moment's work.
-        program = remembered("start", lambda: compiled(start_all, None, *here))
+        program = remembered("start", lambda: compile_program(start_all, None, *here))
         seconds = time.perf_counter() - begin
         return jax.block_until_ready(program(*here)), seconds
 
@@ -187,7 +187,7 @@ def _compiled_engine(family: Family, seeds: Sequence[int], options: RunOptions) 
         begin = time.perf_counter()
         zero = placed(jnp.int32(0), mesh)
         arguments = (words, values, placed(carry, mesh), zero, zero)
-        program = remembered("advance", lambda: compiled(advance_all, mesh, *arguments, donate_argnums=2))
+        program = remembered("advance", lambda: compile_program(advance_all, mesh, *arguments, donate_argnums=2))
         seconds = time.perf_counter() - begin
 
         def advance(carry: PyTree, done: int, count: int) -> Chunk:
@@ -201,7 +201,7 @@ def _compiled_engine(family: Family, seeds: Sequence[int], options: RunOptions) 
     return Engine(lambda: jax.eval_shape(start_all, words, values), start, compile, fixed_shapes=True, compiles=True)
 
 
-def compiled(function: Callable[..., PyTree], mesh: Mesh | None, *arguments: PyTree, **options: Any) -> Any:
+def compile_program(function: Callable[..., PyTree], mesh: Mesh | None, *arguments: PyTree, **options: Any) -> Any:
     """The program of one device, or of a mesh, whose results are then whole on every device."""
     if mesh is None:
         return program(function, **options).lower(*arguments).compile()

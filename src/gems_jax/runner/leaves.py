@@ -19,7 +19,7 @@ from gems_jax.runner.errors import CheckpointError
 from gems_jax.types import PyTree
 
 
-def describe(tree: PyTree) -> list[dict[str, Any]]:
+def describe_leaves(tree: PyTree) -> list[dict[str, Any]]:
     """One JSON-able record per leaf: all that is needed to rebuild it from its bytes."""
     records = []
     for path, leaf in jax.tree_util.tree_flatten_with_path(tree)[0]:
@@ -29,7 +29,7 @@ def describe(tree: PyTree) -> list[dict[str, Any]]:
     return records
 
 
-def write(path: Path, tree: PyTree) -> None:
+def write_leaves(path: Path, tree: PyTree) -> None:
     """All leaves, synchronously: on return they are on the disk, or the error was raised."""
     import orbax.checkpoint as ocp
 
@@ -43,8 +43,8 @@ def write(path: Path, tree: PyTree) -> None:
         _checkpointer().save(path.absolute(), args=ocp.args.PyTreeSave(arrays))
 
 
-def read(path: Path, records: list[dict[str, Any]]) -> list[Any]:
-    """The leaves that `describe` described, in the same order. CheckpointError when they cannot be read."""
+def read_leaves(path: Path, records: list[dict[str, Any]]) -> list[Any]:
+    """The leaves that `describe_leaves` described, in the same order. CheckpointError when they cannot be read."""
     import orbax.checkpoint as ocp
 
     dtypes = {record["dtype"] for record in records if math.prod(record["shape"])}

@@ -11,7 +11,6 @@ the file names is imported unless you say `trust=True`.
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import functools
 import json
 from collections.abc import Callable, Mapping
@@ -32,7 +31,7 @@ from gems_jax.runner.engine import make_engine
 from gems_jax.runner.errors import CheckpointError, RunError, writing
 from gems_jax.runner.rebuild import Problem, rebuild
 from gems_jax.runner.writers import read_metrics
-from gems_jax.types import Array, Game, NotEnumerableError, PolicyOutput, Population, Profile, PyTree
+from gems_jax.types import Array, Game, NotEnumerableError, PolicyOutput, Population, Profile, PyTree, did_you_mean
 
 SHIPPED = Path(__file__).resolve().parent.parent / "checkpoints"
 FORMAT = 1
@@ -184,35 +183,33 @@ def load(
       UntrustedGameError: if the game is a user's own class and `trust` is False, or if it is not a game.
       RunError: if anything else is wrong with the run.
     """
-    path = find(run)
+    path = find_run(run)
     if path.suffix == ".safetensors":
         if at != "last" or which != "iterate":
             other = which if at == "last" else at
             raise NoRunError(f"{path} is one mixture, not a run: asked for {other!r}, which is chosen at export")
         return _load_file(path, seed, trust)
-    return policy_of(load_state(path, seed, at, say, trust=trust), which)
+    return make_policy(load_state(path, seed, at, say, trust=trust), which)
 
 
-def shipped() -> dict[str, Path]:
+def shipped_policies() -> dict[str, Path]:
     """Names and files of the policies that come with the package."""
     return {path.stem: path for path in sorted(SHIPPED.glob("*.safetensors"))}
 
 
-def find(run: Path | str) -> Path:
+def find_run(run: Path | str) -> Path:
     """The folder or file that `run` means: a path, or the name of a shipped policy."""
     path = Path(run)
     if path.exists():
         return path
-    names = shipped()
+    names = shipped_policies()
     if str(run) in names:
         return names[str(run)]
-    close = difflib.get_close_matches(str(run), names, 1)
-    hint = f"; did you mean the shipped policy {close[0]!r}?" if close else ""
-    hint = hint or (f"; shipped policies: {', '.join(names)}" if names else "")
+    hint = f"; {did_you_mean(run, names)}shipped policies: {', '.join(names)}" if names else ""
     raise NoRunError(f"no run at {run}: there is no such file or folder{hint}")
 
 
-def save(policy: LoadedPolicy, path: Path | str, record: Mapping[str, Any]) -> Path:
+def export_policy(policy: LoadedPolicy, path: Path | str, record: Mapping[str, Any]) -> Path:
     """Write the mixture as one safetensors file: float32 parameters, and a JSON description. Never over a file.
 
     record: the `game`, `method`, `config` and `options` of the run's config.json.
@@ -309,7 +306,7 @@ def load_state(
     if not checkpoint.iterations(run.checkpoints):
         raise RunError(f"{run.shared} has no checkpoint yet; train it first: gems resume {run.shared}")
     engine = make_engine(problem.solver, run.seeds)
-    found = checkpoint.restore(
+    found = checkpoint.restore_checkpoint(
         run.checkpoints,
         engine.template(),
         identity=identity(run),
@@ -323,7 +320,7 @@ def load_state(
     return RunState(problem, state, wanted, found.iteration, run.members[index])
 
 
-def policy_of(found: RunState, which: str = "iterate") -> LoadedPolicy:
+def make_policy(found: RunState, which: str = "iterate") -> LoadedPolicy:
     """The mixture of a state, as `load` gives it."""
     problem, state, seed, iteration, folder = found
     profile = problem.solver.profile(state, which=which)
@@ -335,7 +332,7 @@ def _wanted(folder: Path, at: str | int) -> tuple[int, ...] | None:
     if at == "last":
         return None
     there = checkpoint.iterations(folder)
-    step = checkpoint.best(folder) if at == "best" else int(at) if str(at).isdecimal() else None
+    step = checkpoint.best_iteration(folder) if at == "best" else int(at) if str(at).isdecimal() else None
     if step is None or step not in there:
         kept = ", ".join(map(str, there))
         raise NoRunError(f"{folder} has no checkpoint {at!r}: there are 'last', 'best' and the iterations {kept}")

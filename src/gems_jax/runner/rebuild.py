@@ -7,7 +7,6 @@ settings are looked up in tables, and checkpoints hold arrays only.
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import typing
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -15,7 +14,7 @@ from typing import Any, NamedTuple
 from gems_jax.config import GemsConfig, is_real
 from gems_jax.games import NotAGameError, is_own, make_game
 from gems_jax.runner.errors import RunError, UntrustedGameError
-from gems_jax.types import Game, Solver
+from gems_jax.types import Game, Solver, did_you_mean
 
 
 class Problem(NamedTuple):
@@ -98,9 +97,7 @@ def default_settings(method: str) -> Any:
     from gems_jax.solvers import DEFAULTS
 
     if method not in DEFAULTS:
-        close = difflib.get_close_matches(method, DEFAULTS, 1)
-        hint = f"did you mean {close[0]!r}? " if close else ""
-        raise ValueError(f"unknown method {method!r}; {hint}known: {', '.join(DEFAULTS)}")
+        raise ValueError(f"unknown method {method!r}; {did_you_mean(method, DEFAULTS)}known: {', '.join(DEFAULTS)}")
     return DEFAULTS[method]
 
 

@@ -99,10 +99,10 @@ def _found(session: Session, engine: Engine) -> checkpoint.Checkpoint | None:
 
 
 def _newest_checkpoint(session: Session, directory: RunDirectory, engine: Engine) -> checkpoint.Checkpoint | None:
-    checkpoint.clean(directory.checkpoints)
+    checkpoint.remove_leftovers(directory.checkpoints)
     if not checkpoint.iterations(directory.checkpoints):
         return None
-    found = checkpoint.restore(
+    found = checkpoint.restore_checkpoint(
         directory.checkpoints,
         engine.template(),
         identity=identity(directory),
@@ -132,7 +132,7 @@ def save_checkpoint(session: Session, carry: PyTree) -> None:
     begin, metric = time.monotonic(), session.last_metric
     for writer in session.writers:
         writer.flush()  # the rows a checkpoint counts on are on the disk before it is
-    checkpoint.save(
+    checkpoint.write_checkpoint(
         session.directory.checkpoints,
         session.done,
         carry,

@@ -189,7 +189,7 @@ def _deliver(folder: SweepFolder, plan: SweepPlan, cell: Cell, work: RunDirector
         for name in ("episodes", "env_steps"):
             totals = result.rows.get(f"total_{name}")
             counters[name] = [int(total) for total in totals[own, -1]] if totals is not None else [0] * count
-        checkpoint.save(
+        checkpoint.write_checkpoint(
             run.checkpoints,
             result.iteration,
             jax.tree.map(lambda leaf, own=own: leaf[own], carry),

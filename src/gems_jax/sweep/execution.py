@@ -114,23 +114,25 @@ def _report(plan: SweepPlan, folder: SweepFolder, failed: dict[int, str], consol
     for cell, reason in failed.items():
         console.say(f"cell {cell} failed {plan.file.run.retries + 1} times: {reason}")
     try:
-        ranking = report.rank(plan, folder)
+        ranking = report.rank_points(plan, folder)
     except RunError as error:
         console.say(f"no summary: {error}")
         return None
-    write_csv(folder.path / "summary.csv", report.records(ranking))
+    write_csv(folder.path / "summary.csv", report.ranking_records(ranking))
     record = {
         "metric": ranking.metric,
         "highest": ranking.highest,
-        "points": report.records(ranking),
+        "points": report.ranking_records(ranking),
         "seeds": {f"{point.number:04d}": point.seeds for point in ranking.points},
         "failed": {str(cell): reason for cell, reason in failed.items()},
         **machine.describe_circumstances(),
     }
     write_json(folder.path / "summary.json", resolve(record))
     title = f"{plan.file.name}: {plan.file.method} on {plan.file.game}, {len(plan.file.seeds)} seeds"
-    figure = report.draw(ranking, plan.axes, folder.path / "figures" / "parallel_coordinates.png", title)
-    console.table(report.table(ranking, plan.axes).rich(title))
+    figure = report.draw_parallel_coordinates(
+        ranking, plan.axes, folder.path / "figures" / "parallel_coordinates.png", title
+    )
+    console.table(report.ranking_table(ranking, plan.axes).rich(title))
     seconds = sum(_seconds(ranking, cell.points) for cell in plan.cells)
     console.say(f"{clock(seconds)} of computing without compilation; table in {folder.path}/summary.csv, {figure}")
     return ranking

@@ -34,13 +34,13 @@ A sweep is the product of its grid, list and random parts.
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from gems_jax.runner.errors import RunError
+from gems_jax.types import did_you_mean
 
 EXECUTORS = ("local", "slurm", "submitit-local", "submitit-debug", "ray")
 MAX_POINTS = 10_000
@@ -137,8 +137,7 @@ def _execution(table: Mapping[str, Any], where: str) -> Execution:
         values[name] = float(value) if isinstance(default, float) else value
     run = Execution(**values)
     if run.executor not in EXECUTORS:
-        close = difflib.get_close_matches(run.executor, EXECUTORS, 1)
-        hint = f"did you mean {close[0]!r}? " if close else ""
+        hint = did_you_mean(run.executor, EXECUTORS)
         raise SweepError(f"{where}: unknown executor {run.executor!r}; {hint}known: {', '.join(EXECUTORS)}")
     for name in ("workers", "gpus", "retries", "memory_gb", "chunk", "evaluation_episodes", "evaluation_every"):
         least = 1 if name in ("workers", "chunk", "evaluation_every") else 0
@@ -160,8 +159,7 @@ def check_names(record: Mapping[str, Any], known: Any, where: str) -> None:
     """SweepError for the first name that is not known, with the one that may have been meant."""
     for name in record:
         if name not in known:
-            close = difflib.get_close_matches(name, list(known), 1)
-            hint = f"did you mean {close[0]}?" if close else f"known: {', '.join(sorted(known))}"
+            hint = did_you_mean(name, known).rstrip().replace("'", "") or f"known: {', '.join(sorted(known))}"
             raise SweepError(f"{where} has an unknown field {name!r}; {hint}")
 
 

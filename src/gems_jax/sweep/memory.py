@@ -39,7 +39,7 @@ def runs_at_once(plan: SweepPlan, cell: Cell, count: int) -> int | None:
 
 def bytes_of_run(plan: SweepPlan, cell: Cell) -> float | None:
     """Of the cell's runs, all alike; None for methods that nothing is known of."""
-    from gems_jax.profiling.cost_model import peak_bytes
+    from gems_jax.profiling.peak_memory import peak_bytes
 
     config = plan.configs[cell.points[0]]
     return peak_bytes(plan.game, config) if isinstance(config, GemsConfig) else None

@@ -55,7 +55,7 @@ def make_plan(file: SweepFile, trust: bool = False) -> SweepPlan:
     try:
         game = make_stored_game(file.game, file.game_options, file.name, trust=trust)
         base = _base(file, game)
-        changes = points_of(file, base)
+        changes = list_points(file, base)
         configs = tuple(base.replace(**change).validate() for change in changes)
         solver = make_solver(file.method, game, configs[0])
     except (ValueError, TypeError, ImportError) as error:
@@ -63,10 +63,10 @@ def make_plan(file: SweepFile, trust: bool = False) -> SweepPlan:
     axes = tuple(changes[0])
     alone = {name for change in changes for name, value in change.items() if isinstance(value, tuple)}
     traced = tuple(name for name in axes if name in traced_fields(base, solver) and name not in alone)
-    return SweepPlan(file, game, configs, changes, axes, traced, cells_of(changes, traced), trust)
+    return SweepPlan(file, game, configs, changes, axes, traced, group_points(changes, traced), trust)
 
 
-def cells_of(changes: Sequence[Changes], traced: Sequence[str]) -> tuple[Cell, ...]:
+def group_points(changes: Sequence[Changes], traced: Sequence[str]) -> tuple[Cell, ...]:
     """Points that agree in everything but `traced` fields, together; each alone where there are no such fields."""
     groups: dict[Any, list[int]] = {}
     for number, change in enumerate(changes):
@@ -75,7 +75,7 @@ def cells_of(changes: Sequence[Changes], traced: Sequence[str]) -> tuple[Cell, .
     return tuple(Cell(number, tuple(points)) for number, points in enumerate(groups.values()))
 
 
-def points_of(file: SweepFile, base: Any) -> tuple[Changes, ...]:
+def list_points(file: SweepFile, base: Any) -> tuple[Changes, ...]:
     """All points, in the order of the file: the grid's last field turns fastest."""
     parts = [_grid(file, base), _rows(file, base), _draws(file, base)]
     swept = [name for part in parts for name in (part[0] if part else {})]

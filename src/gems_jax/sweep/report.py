@@ -41,7 +41,7 @@ class Ranking(NamedTuple):
     points: tuple[PointResult, ...]  # the best first
 
 
-def rank(plan: SweepPlan, folder: SweepFolder) -> Ranking:
+def rank_points(plan: SweepPlan, folder: SweepFolder) -> Ranking:
     """All points that are finished. RunError where none is, or where they have no such column."""
     rows = {}
     for number in range(len(plan.changes)):
@@ -87,7 +87,7 @@ def _point(number: int, changes: dict[str, Any], rows: Sequence[dict[str, np.nda
     return PointResult(number, changes, value, tuple(map(float, last)), bad, float(seconds), float(steps))
 
 
-def table(ranking: Ranking, axes: Sequence[str], limit: int | None = SHOWN) -> TextTable:
+def ranking_table(ranking: Ranking, axes: Sequence[str], limit: int | None = SHOWN) -> TextTable:
     """The best points first; `limit` None for all."""
     body = []
     for point in ranking.points[:limit]:
@@ -105,7 +105,7 @@ def table(ranking: Ranking, axes: Sequence[str], limit: int | None = SHOWN) -> T
     return TextTable(("point", *axes, readable(ranking.metric), "diverged"), tuple(body), (), caption)
 
 
-def records(ranking: Ranking) -> list[dict[str, Any]]:
+def ranking_records(ranking: Ranking) -> list[dict[str, Any]]:
     """A flat record per point, the best first."""
     found = []
     for place, point in enumerate(ranking.points, 1):
@@ -116,7 +116,7 @@ def records(ranking: Ranking) -> list[dict[str, Any]]:
     return found
 
 
-def draw(ranking: Ranking, axes: Sequence[str], path: Path, title: str) -> Path:
+def draw_parallel_coordinates(ranking: Ranking, axes: Sequence[str], path: Path, title: str) -> Path:
     """Parallel coordinates: a line per point through its values, coloured by the metric, the best on top."""
     from matplotlib import colormaps
     from matplotlib.colors import Normalize

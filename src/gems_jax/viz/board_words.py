@@ -31,17 +31,17 @@ def numbered(state: GameState, text: str) -> int | None:
 
 
 def tic_tac_toe(state: GameState) -> str:
-    cells = [str(n + 1) if int(mark) < 0 else MARKS[int(mark)] for n, mark in enumerate(cells_of(state))]
+    cells = [str(n + 1) if int(mark) < 0 else MARKS[int(mark)] for n, mark in enumerate(board_cells(state))]
     return "\n---+---+---\n".join(" " + " | ".join(cells[start : start + 3]) for start in (0, 3, 6))
 
 
 def connect_four(state: GameState) -> str:
-    cells = [" " if int(mark) < 0 else MARKS[int(mark)] for mark in cells_of(state)]
+    cells = [" " if int(mark) < 0 else MARKS[int(mark)] for mark in board_cells(state)]
     rows = [" " + " | ".join(cells[start : start + 7]) for start in range(0, 42, 7)]
     return ("\n" + "-" * 27 + "\n").join(rows) + "\n " + "   ".join("1234567")
 
 
-def cells_of(state: GameState) -> np.ndarray:
+def board_cells(state: GameState) -> np.ndarray:
     return np.asarray(state.inner.state._x.board)
 
 
@@ -53,7 +53,7 @@ GO_KOMI = 7.5
 
 def go_stones(state: GameState) -> np.ndarray:
     """[N, N], 1 for black and -1 for white, from the top row."""
-    board = np.sign(cells_of(state))
+    board = np.sign(board_cells(state))
     size = round(len(board) ** 0.5)
     return board.reshape(size, size)
 

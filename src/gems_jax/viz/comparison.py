@@ -1,6 +1,6 @@
 """Several runs side by side: at the same iterations, environment steps and seconds, or episodes and gradient steps.
 
-    comparison = compare(["runs/kuhn_poker", "runs/other"], metric="exploitability")
+    comparison = compare_runs(["runs/kuhn_poker", "runs/other"], metric="exploitability")
 
 Runs with the same game, method and settings are one *group*, their seeds its sample. Estimates are the interquartile
 mean and the mean over seeds, with 95 % intervals by bootstrap. Groups of the same label on several games are also put
@@ -95,7 +95,7 @@ class Comparison:
     lines: tuple[Line, ...]
 
 
-def compare(
+def compare_runs(
     paths: Sequence[Path | str], *, metric: str = "", axes: Sequence[str] = USUAL, trust: bool = False
 ) -> Comparison:
     """Read the runs at or below `paths` and compare them at equal `axes`. RunError says what is missing.
@@ -103,7 +103,7 @@ def compare(
     trust: import games of a user's own, which a comparison over several games asks for their range of returns.
     """
     axes = tuple(_axis(name) for name in axes)
-    groups = group(collect(paths))
+    groups = group_seeds(collect_seeds(paths))
     metric = metric or _headline(groups)
     _check_metric(groups, metric)
     lines: list[Line] = []
@@ -125,7 +125,7 @@ def _axis(name: str) -> str:
     raise CompareError(f"unknown axis {name!r}; known: {', '.join(w.replace(' ', '_') for w in AXES.values())}")
 
 
-def collect(paths: Sequence[Path | str]) -> list[Seed]:
+def collect_seeds(paths: Sequence[Path | str]) -> list[Seed]:
     """Every seed's run at or below the paths, each once."""
     folders: dict[Path, None] = {}
     for path in map(Path, paths):
@@ -160,7 +160,7 @@ def _members(path: Path) -> list[Path]:
     return [folder for folder in below if read_config(folder).get("seed") is not None]
 
 
-def group(seeds: Sequence[Seed]) -> list[Group]:
+def group_seeds(seeds: Sequence[Seed]) -> list[Group]:
     """Seeds of equal game, method and settings; labels tell groups of the same game apart."""
     kinds: dict[str, list[Seed]] = {}
     for seed in seeds:
@@ -276,7 +276,7 @@ def _return_range(each: Group, trust: bool) -> float:
 # --- what comes out
 
 
-def table(comparison: Comparison) -> Any:
+def comparison_table(comparison: Comparison) -> Any:
     """The final table, for the terminal."""
     from rich import box
     from rich.table import Table
@@ -317,12 +317,12 @@ def _text(interval: Interval) -> str:
     return f"{interval.mean:.4f} [{interval.low:.4f}, {interval.high:.4f}]"
 
 
-def markdown(comparison: Comparison) -> str:
+def comparison_markdown(comparison: Comparison) -> str:
     rows = [HEADER, ("---", "---", "---", "---:", "---:", "---:"), *(_cells(line) for line in comparison.lines)]
     return "\n".join(f"| {' | '.join(row)} |" for row in rows) + "\n"
 
 
-def write(comparison: Comparison, folder: Path | None = None) -> list[Path]:
+def write_comparison(comparison: Comparison, folder: Path | None = None) -> list[Path]:
     """curves.png (one for each game), table.md and table.json in a new folder below runs/compare, or in `folder`."""
     stamp = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
     folder = folder or Path("runs") / "compare" / stamp
@@ -333,9 +333,9 @@ def write(comparison: Comparison, folder: Path | None = None) -> list[Path]:
     for number, game in enumerate(games, 1):
         path = folder / ("curves.png" if len(games) == 1 else f"curves-{number}.png")
         with writing(path):
-            curves(comparison, game).savefig(path, dpi=130)
+            draw_comparison(comparison, game).savefig(path, dpi=130)
         paths.append(path)
-    replace_text(folder / "table.md", markdown(comparison))
+    replace_text(folder / "table.md", comparison_markdown(comparison))
     lines = [
         {**dataclasses.asdict(line), "iqm": line.iqm._asdict(), "mean": line.mean._asdict()}
         for line in comparison.lines
@@ -344,7 +344,7 @@ def write(comparison: Comparison, folder: Path | None = None) -> list[Path]:
     return [*paths, folder / "table.md", folder / "table.json"]
 
 
-def curves(comparison: Comparison, game: str) -> Any:
+def draw_comparison(comparison: Comparison, game: str) -> Any:
     """The metric of one game's groups on every axis: interquartile mean and its band."""
     from matplotlib.figure import Figure
 

@@ -84,8 +84,8 @@ def result_in_words(game: Hanabi, final: GameState) -> str:
     return f"{why}: score {built} of {best}"
 
 
-def transcript(game: Hanabi, record: Any, number: int) -> str:
-    """One game (a `replay.Record`): the hands, every move with its probability and the likeliest others, the score."""
+def hanabi_transcript(game: Hanabi, record: Any, number: int) -> str:
+    """One game (a `GameRecord`): the hands, every move with its probability and the likeliest others, the score."""
     turns, lines = record.turns, [f"game {number}"]
     after = [*(turn.state for turn in turns[1:]), record.final]
     if turns:

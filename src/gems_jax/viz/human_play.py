@@ -14,7 +14,7 @@ import numpy as np
 from gems_jax.runner.errors import RunError
 from gems_jax.runner.load import LoadedPolicy
 from gems_jax.types import Array, Game, GameState
-from gems_jax.viz.transcripts import Table, check_discrete, choose, movers
+from gems_jax.viz.transcripts import GameTable, check_discrete, choose, movers
 from gems_jax.viz.words import Words, legal_actions, words_of
 
 QUIT = ("q", "quit", "exit")
@@ -52,7 +52,7 @@ def play(
     seat: the person's, by default changing from game to game.
     """
     check_playable(policy.game)
-    table, words = Table(policy.game), words_of(policy.game)
+    table, words = GameTable(policy.game), words_of(policy.game)
     earned: list[float] = []
     tell(f"{words.title} against {policy.method} (iteration {policy.iteration}). Type {words.hint}; q leaves.")
     try:
@@ -76,7 +76,7 @@ def play(
 
 
 def _one_game(
-    table: Table,
+    table: GameTable,
     words: Words,
     policy: LoadedPolicy,
     own: int,

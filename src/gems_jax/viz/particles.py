@@ -46,7 +46,7 @@ class Track(NamedTuple):
 
 
 def play_track(table: Any, policy: LoadedPolicy, key: Array) -> Track:
-    """One episode at a `replay.Table` in which all players are drawn from the policy's mixture. key: consumed."""
+    """One episode at a `GameTable` in which all players are drawn from the policy's mixture. key: consumed."""
     key_slots, key_start, key_play = jax.random.split(key, 3)
     game, policy = policy.game, policy.episode(key_slots)
     state = table.init(key_start)

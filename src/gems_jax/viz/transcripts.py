@@ -36,7 +36,7 @@ class Turn(NamedTuple):
     probabilities: dict[int, np.ndarray]  # seat -> [A]
 
 
-class Record(NamedTuple):
+class GameRecord(NamedTuple):
     """One whole game."""
 
     turns: list[Turn]
@@ -44,7 +44,7 @@ class Record(NamedTuple):
     returns: np.ndarray  # [S]
 
 
-class Table:
+class GameTable:
     """A game with its functions compiled once, for play one move after the other."""
 
     def __init__(self, game: Game):
@@ -78,7 +78,7 @@ def choose(policy: LoadedPolicy, state: GameState, seat: int, key: Array) -> tup
     ], probs
 
 
-def play_out(table: Table, policy: LoadedPolicy, key: Array) -> Record:
+def play_out(table: GameTable, policy: LoadedPolicy, key: Array) -> GameRecord:
     """One game in which all players are drawn from the policy's mixture. key: consumed."""
     key_slots, key_deal, key_play = jax.random.split(key, 3)
     policy = policy.episode(key_slots)
@@ -92,10 +92,10 @@ def play_out(table: Table, policy: LoadedPolicy, key: Array) -> Record:
         turns.append(Turn(state, actions, {seat: probs for seat, (_, probs) in chosen.items()}))
         state = table.advance(state, actions, key_step)
         returns = returns + np.asarray(state.reward)
-    return Record(turns, state, returns)
+    return GameRecord(turns, state, returns)
 
 
-def transcript(words: Words, record: Record, number: int) -> str:
+def game_transcript(words: Words, record: GameRecord, number: int) -> str:
     """One game in words: what was shown, every move with the probabilities it was drawn from, the result."""
     lines, shown = [f"game {number}"], ""
 
@@ -133,7 +133,7 @@ def _odds(words: Words, turn: Turn, seat: int) -> str:
 
 def write_replays(policy: LoadedPolicy, folder: Path, *, episodes: int = 3, seed: int = 0) -> list[Path]:
     """Play `episodes` games and write them below `folder`; returns the files, the text first."""
-    game, words, table = policy.game, words_of(policy.game), Table(policy.game)
+    game, words, table = policy.game, words_of(policy.game), GameTable(policy.game)
     check_discrete(game)
     keys = jax.random.split(jax.random.key(seed), episodes)
     stem = f"iteration-{policy.iteration}-seed-{policy.seed}-games-{seed}"
@@ -149,9 +149,9 @@ def write_replays(policy: LoadedPolicy, folder: Path, *, episodes: int = 3, seed
     else:
         records = [play_out(table, policy, key) for key in keys]
         parts = [
-            hanabi_text.transcript(game, record, number)
+            hanabi_text.hanabi_transcript(game, record, number)
             if isinstance(game, Hanabi)
-            else transcript(words, record, number)
+            else game_transcript(words, record, number)
             for number, record in enumerate(records, 1)
         ]
         returns = [record.returns for record in records]
@@ -165,7 +165,7 @@ def write_replays(policy: LoadedPolicy, folder: Path, *, episodes: int = 3, seed
     return [text, *pictures]
 
 
-def captions(words: Words, record: Record) -> list[list[str]]:
+def captions(words: Words, record: GameRecord) -> list[list[str]]:
     """Below each position: the move that led to it and the probability it was drawn with; at the end the result."""
     told = [["the start", ""]]
     for number, turn in enumerate(record.turns, 1):
@@ -179,7 +179,7 @@ def captions(words: Words, record: Record) -> list[list[str]]:
     return told
 
 
-def _animations(words: Words, records: list[Record], folder: Path, stem: str) -> list[Path]:
+def _animations(words: Words, records: list[GameRecord], folder: Path, stem: str) -> list[Path]:
     """One SVG animation per game, where pgx has drawings of it."""
     if not can_draw(getattr(records[0].final.inner, "state", None)):
         return []
@@ -190,7 +190,7 @@ def _animations(words: Words, records: list[Record], folder: Path, stem: str) ->
     return paths
 
 
-def animated_game(words: Words, record: Record) -> str:
+def animated_game(words: Words, record: GameRecord) -> str:
     """A game of pgx as the text of an animated SVG."""
     positions = [turn.state.inner.state for turn in record.turns] + [record.final.inner.state]
     board = board_of(positions[0])

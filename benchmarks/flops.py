@@ -12,6 +12,11 @@ from typing import Any
 
 import jax
 
+from gems_jax.config import GemsConfig
+from gems_jax.gems.state import GemsState
+from gems_jax.profiling.phase_times import META, ORACLE, TRAINING, phase_programs
+from gems_jax.types import Array, Game
+
 
 def flops(function: Callable[..., Any], *arguments: Any) -> float:
     """Multiplications and additions of one call; arguments may be shapes (`jax.ShapeDtypeStruct`)."""
@@ -46,3 +51,16 @@ def _inner(value: Any) -> list[Any]:
     if hasattr(value, "jaxpr"):
         return [value.jaxpr]
     return []
+
+
+def learning_flops(game: Game, config: GemsConfig, state: GemsState, key: Array) -> float:
+    """Of the gradient steps of one iteration: a pass more over every round's decisions costs what a pass costs."""
+    programs = phase_programs(game, config)
+    solution = jax.eval_shape(programs[META], state, key, None)
+    found = jax.eval_shape(programs[ORACLE], state, key, solution)
+
+    def total(epochs: int) -> float:
+        training = phase_programs(game, config.replace(abr_epochs=epochs))[TRAINING]
+        return flops(training, state, key, found)
+
+    return config.abr_epochs * (total(2) - total(1))

@@ -1,25 +1,25 @@
-"""The cost model: counts by hand, and how estimates behave at their limits. Seconds: benchmarks/cost_model.py."""
+"""The work model: counts by hand, and how estimates behave at their limits. Seconds: benchmarks/cost_model.py."""
 
 import math
 
 import pytest
 
 from benchmarks.predictions import FLOPS_SHARE, Machine, at_best, carried_over
-from gems_jax.config import GemsConfig
-from gems_jax.games import make_game
-from gems_jax.profiling.cost_model import (
+from benchmarks.work_model import (
     Lengths,
     Work,
     env_steps,
     meta_work,
+    network_operations,
     oracle_work,
-    peak_bytes,
     seconds,
-    sizes,
     traffic,
     training_work,
     work,
 )
+from gems_jax.config import GemsConfig
+from gems_jax.games import make_game
+from gems_jax.profiling.peak_memory import array_bytes, peak_bytes
 
 KUHN = make_game("kuhn_poker")
 CONFIG = GemsConfig(
@@ -51,9 +51,9 @@ def test_env_steps_count_active_anchors_and_whole_episodes() -> None:
 
 
 def test_sizes_are_those_of_the_arrays() -> None:
-    one = sizes(KUHN, CONFIG)
+    one = array_bytes(KUHN, CONFIG)
     assert one.policy == 4 * 12 * 2  # logits of two actions in twelve information sets
-    assert one.judging > 0 and traffic(KUHN, CONFIG).bytes.played == 4 * one.position
+    assert network_operations(KUHN, CONFIG).judging > 0 and traffic(KUHN, CONFIG).bytes.played == 4 * one.position
     larger = CONFIG.replace(abr_episodes=100)
     assert peak_bytes(KUHN, larger) > 10 * peak_bytes(KUHN, CONFIG) > 10 * one.state
 

@@ -15,14 +15,15 @@ computes and moves, which is how rates are carried over to machines that are not
 
 from __future__ import annotations
 
-import functools
-import math
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
+from benchmarks.flops import flops
 from gems_jax.config import GemsConfig
+from gems_jax.gems.state import gems_networks, init_gems
+from gems_jax.profiling.peak_memory import activation_bytes, array_bytes, row_bytes
 from gems_jax.rollout.views import alike
 from gems_jax.types import Game, num_players, num_populations
 
@@ -123,16 +124,6 @@ def _kept(game: Game, config: GemsConfig) -> float:
 # --- what a unit of work computes, moves and holds
 
 
-class Sizes(NamedTuple):
-    """Bytes of a position, a policy and a state; operations of a policy and of a critic on one observation."""
-
-    position: float
-    policy: float
-    state: float
-    acting: float
-    judging: float
-
-
 class Traffic(NamedTuple):
     """Floating-point operations of the networks, and bytes read and written, of one unit each."""
 
@@ -140,22 +131,18 @@ class Traffic(NamedTuple):
     bytes: Work
 
 
-def sizes(game: Game, config: GemsConfig) -> Sizes:
-    """By tracing: nothing is computed."""
-    hashed: Any = (game, config)  # a protocol does not say that games are hashable
-    return _sizes(*hashed)
+class Operations(NamedTuple):
+    """Floating-point operations on one observation."""
+
+    acting: float  # of a policy
+    judging: float  # of a critic
 
 
-@functools.lru_cache(maxsize=256)
-def _sizes(game: Any, config: Any) -> Sizes:
-    from gems_jax.gems.step import gems_networks, init_gems, population_of
-    from gems_jax.policies.population import materialise
-    from gems_jax.profiling.flops import flops
-
+def network_operations(game: Game, config: GemsConfig) -> Operations:
+    """Counts by tracing: nothing is computed."""
     key = jax.random.key(0)
     nets = gems_networks(game, config)
     state = jax.eval_shape(lambda k: init_gems(k, game, config), key)
-    policies = jax.eval_shape(lambda s: materialise(population_of(s, game, config), config.capacity), state)
     place = jax.eval_shape(game.init, key)
 
     def generate(s: Any) -> Any:
@@ -165,64 +152,22 @@ def _sizes(game: Any, config: Any) -> Sizes:
         return nets.critic(jax.tree.map(lambda leaf: leaf[0], s.critic), seen, s.anchors[0, 0])
 
     seen, legal = (jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype) for leaf in (place.observation, place.legal))
-    acting = flops(nets.generator.policy, jax.eval_shape(generate, state), seen, legal)
-    slots = num_populations(game) * config.capacity
-    return Sizes(_bytes(place), _bytes(policies) / slots, _bytes(state), acting, flops(judge, state, seen))
+    return Operations(
+        flops(nets.generator.policy, jax.eval_shape(generate, state), seen, legal), flops(judge, state, seen)
+    )
 
 
 def traffic(game: Game, config: GemsConfig) -> Traffic:
     """A position is read and written twice in a step, by the game and by the turn of its seats; a gradient takes three
     times the operations of what it is the gradient of, and passes over what it keeps three times."""
-    one = sizes(game, config)
+    one, work_of = array_bytes(game, config), network_operations(game, config)
     step = 4.0 * one.position
-    row = _stored(game) + _activations(game, config)
+    row = row_bytes(game) + activation_bytes(game, config)
     return Traffic(
         flops=Work(
-            played=game.num_seats * one.acting,
-            recorded=game.num_seats * one.acting,
-            learned=3.0 * (one.acting + one.judging),
+            played=game.num_seats * work_of.acting,
+            recorded=game.num_seats * work_of.acting,
+            learned=3.0 * (work_of.acting + work_of.judging),
         ),
-        bytes=Work(played=step, recorded=step + 2.0 * _stored(game), updates=4.0 * one.state, learned=3.0 * row),
+        bytes=Work(played=step, recorded=step + 2.0 * row_bytes(game), updates=4.0 * one.state, learned=3.0 * row),
     )
-
-
-def peak_bytes(game: Game, config: GemsConfig) -> float:
-    """About the most that one run of GEMS holds at once: its state, and the larger of playing and learning."""
-    one, players = sizes(game, config), num_players(game)
-    seats = game.num_seats / players
-    lane = 2.0 * one.position + 4.0 * game.max_steps * game.num_seats  # with the noise of its actions
-    meta = players * config.capacity * config.num_opponents * config.episodes * (config.estimator == "per_anchor")
-    meta += config.joint_episodes
-    pool = config.pool_size()
-    judged = players * pool * config.oracle_opponents * config.oracle_episodes
-    playing = max(meta * lane, judged * lane + players * pool * one.policy)
-    rows = _lanes(game, config) * (config.abr_segment or game.max_steps) * seats
-    protected = players * config.capacity * config.kl_opponents * game.max_steps * seats
-    kept = players * config.capacity * config.kl_states * seats if config.kl_states else protected
-    learning = protected * _stored(game) + (rows + kept) * (_stored(game) + _activations(game, config))
-    held = 3.0 * one.state + num_populations(game) * config.capacity * one.policy
-    return held + max(playing, learning)
-
-
-def _bytes(shapes: Any) -> float:
-    """Of a tree of shapes; keys count as the two words that they are."""
-    leaves = jax.tree.leaves(shapes)
-    return float(sum(math.prod(leaf.shape) * (getattr(leaf.dtype, "itemsize", 0) or 8) for leaf in leaves))
-
-
-def _stored(game: Game) -> float:
-    """Bytes of a row of experience: what a seat saw, what it was allowed to do, and a few numbers."""
-    return 4.0 * math.prod(game.observation_shape) + _actions(game) + 24.0
-
-
-def _activations(game: Game, config: GemsConfig) -> float:
-    """Bytes that the gradient of a row keeps: outputs and hidden layers of the policy and of the critic."""
-    board = config.policy in ("board", "conv")
-    squares = math.prod(game.observation_shape[:2]) if board and len(game.observation_shape) == 3 else 1
-    hidden = sum(config.policy_hidden) + squares * config.policy_channels * board + sum(config.critic_hidden)
-    return 4.0 * (4.0 * _actions(game) + 2.0 * hidden)
-
-
-def _actions(game: Game) -> int:
-    count: Any = getattr(game, "num_actions", 0) or getattr(game, "action_size", 1)
-    return int(count)

@@ -1,0 +1,80 @@
+"""How many bytes a run of GEMS holds at its peak, from its settings alone."""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import Any, NamedTuple
+
+import jax
+
+from gems_jax.config import GemsConfig
+from gems_jax.gems.state import init_gems, population_of
+from gems_jax.policies.population import materialise
+from gems_jax.types import Game, num_players, num_populations
+
+
+class ArrayBytes(NamedTuple):
+    """Bytes of a position, a policy and a state."""
+
+    position: float
+    policy: float
+    state: float
+
+
+def array_bytes(game: Game, config: GemsConfig) -> ArrayBytes:
+    """Measures arrays by tracing: nothing is computed."""
+    hashed: Any = (game, config)  # a protocol does not say that games are hashable
+    return _array_bytes(*hashed)
+
+
+@functools.lru_cache(maxsize=256)
+def _array_bytes(game: Any, config: Any) -> ArrayBytes:
+    key = jax.random.key(0)
+    state = jax.eval_shape(lambda k: init_gems(k, game, config), key)
+    policies = jax.eval_shape(lambda s: materialise(population_of(s, game, config), config.capacity), state)
+    slots = num_populations(game) * config.capacity
+    return ArrayBytes(_bytes(jax.eval_shape(game.init, key)), _bytes(policies) / slots, _bytes(state))
+
+
+def peak_bytes(game: Game, config: GemsConfig) -> float:
+    """Estimates the most that one run of GEMS holds at once: its state, and the larger of playing and learning."""
+    one, players = array_bytes(game, config), num_players(game)
+    seats = game.num_seats / players
+    lane = 2.0 * one.position + 4.0 * game.max_steps * game.num_seats  # with the noise of its actions
+    meta = players * config.capacity * config.num_opponents * config.episodes * (config.estimator == "per_anchor")
+    meta += config.joint_episodes
+    pool = config.pool_size()
+    judged = players * pool * config.oracle_opponents * config.oracle_episodes
+    playing = max(meta * lane, judged * lane + players * pool * one.policy)
+    lanes = players * config.abr_anchors * config.abr_opponents * config.abr_episodes
+    rows = lanes * (config.abr_segment or game.max_steps) * seats
+    protected = players * config.capacity * config.kl_opponents * game.max_steps * seats
+    kept = players * config.capacity * config.kl_states * seats if config.kl_states else protected
+    learning = protected * row_bytes(game) + (rows + kept) * (row_bytes(game) + activation_bytes(game, config))
+    held = 3.0 * one.state + num_populations(game) * config.capacity * one.policy
+    return held + max(playing, learning)
+
+
+def _bytes(shapes: Any) -> float:
+    """Of a tree of shapes; keys count as the two words that they are."""
+    leaves = jax.tree.leaves(shapes)
+    return float(sum(math.prod(leaf.shape) * (getattr(leaf.dtype, "itemsize", 0) or 8) for leaf in leaves))
+
+
+def row_bytes(game: Game) -> float:
+    """Bytes of a row of experience: what a seat saw, what it was allowed to do, and a few numbers."""
+    return 4.0 * math.prod(game.observation_shape) + _actions(game) + 24.0
+
+
+def activation_bytes(game: Game, config: GemsConfig) -> float:
+    """Bytes that the gradient of a row keeps: outputs and hidden layers of the policy and of the critic."""
+    board = config.policy in ("board", "conv")
+    squares = math.prod(game.observation_shape[:2]) if board and len(game.observation_shape) == 3 else 1
+    hidden = sum(config.policy_hidden) + squares * config.policy_channels * board + sum(config.critic_hidden)
+    return 4.0 * (4.0 * _actions(game) + 2.0 * hidden)
+
+
+def _actions(game: Game) -> int:
+    count: Any = getattr(game, "num_actions", 0) or getattr(game, "action_size", 1)
+    return int(count)
