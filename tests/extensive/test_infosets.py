@@ -10,7 +10,7 @@ import pytest
 from gems_jax import make_game
 from gems_jax.extensive.infosets import infoset_policy, tables_of, tabular_policies
 from gems_jax.extensive.values import build_tree, policy_tables
-from gems_jax.games.adapters.pgx import PgxGame
+from gems_jax.games.poker import KuhnPoker
 from gems_jax.policies.networks import MlpPolicy
 from gems_jax.policies.population import StackedPolicies
 from gems_jax.policies.tabular import TabularPolicy
@@ -111,10 +111,10 @@ def test_a_table_with_other_numbers_is_another():
     ],
 )
 def test_numbers_that_do_not_fit_are_refused(wrong):
-    class Misnumbered(PgxGame):
+    class Misnumbered(KuhnPoker):
         def _game_state(self, inner, reward):
             state = super()._game_state(inner, reward)
             return dataclasses.replace(state, infoset=wrong(state.infoset, inner.state._cards[0]))
 
     with pytest.raises(ValueError, match="must number its information sets one to one"):
-        build_tree(jax.tree_util.register_static(Misnumbered)("kuhn_poker"))
+        build_tree(jax.tree_util.register_static(Misnumbered)())

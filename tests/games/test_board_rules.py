@@ -9,8 +9,8 @@ from pgx._src.games import chess, connect_four
 from pgx.experimental.chess import from_fen
 
 from gems_jax.games.boards.chess import ChessRules, legal_action_mask
-from gems_jax.games.boards.connect_four import ConnectFourRules, four_in_line
-from gems_jax.games.boards.go import in_place_of
+from gems_jax.games.boards.connect_four import four_in_line
+from gems_jax.games.boards.games import board_env
 
 LANES = 16
 
@@ -40,8 +40,7 @@ def random_play(env, key, steps, look):
 
 def test_go_is_that_of_pgx():
     """Whole games: every field of every state, captures, ko and scores included."""
-    theirs, ours = pgx.make("go_9x9"), pgx.make("go_9x9")
-    ours._game = in_place_of(ours._game)
+    theirs, ours = pgx.make("go_9x9"), board_env("go_9x9")
 
     def differences(state, actions, following):
         return jax.tree.map(lambda a, b: jnp.sum(a != b), following, jax.vmap(ours.step)(state, actions))
@@ -53,8 +52,7 @@ def test_go_is_that_of_pgx():
 
 def test_connect_four_is_that_of_pgx():
     """Whole games and beyond: every field of every state, and what an illegal move leads to."""
-    theirs, ours = pgx.make("connect_four"), pgx.make("connect_four")
-    ours._game = ConnectFourRules()
+    theirs, ours = pgx.make("connect_four"), board_env("connect_four")
 
     def differences(state, actions, following):
         anything = (actions + state._step_count) % 7  # a full column at times

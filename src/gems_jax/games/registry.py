@@ -12,6 +12,7 @@ from gems_jax.games.adapters.openspiel import OpenSpielGame, openspiel_game
 from gems_jax.games.adapters.own import find_own
 from gems_jax.games.adapters.pettingzoo import PettingZooGame, environment_game, pettingzoo_game
 from gems_jax.games.adapters.pgx import PgxGame
+from gems_jax.games.boards.games import Chess, ConnectFour, Go
 from gems_jax.games.deceptive import DeceptiveMessages
 from gems_jax.games.hanabi.game import Hanabi
 from gems_jax.games.matrix import (
@@ -24,6 +25,7 @@ from gems_jax.games.matrix import (
     rock_paper_scissors,
 )
 from gems_jax.games.particles import SimpleSpread, SimpleTag
+from gems_jax.games.poker import KuhnPoker, LeducHoldem
 from gems_jax.games.public_goods import PublicGoods
 from gems_jax.host.own import NotAGameError, UnknownNameError
 from gems_jax.host.pettingzoo import is_environment
@@ -60,12 +62,12 @@ class GameEntry(NamedTuple):
 
 
 GAMES: dict[str, GameEntry] = {
-    "kuhn_poker": GameEntry(partial(PgxGame, "kuhn_poker"), "Kuhn poker: 3 cards, 12 information sets", "pgx"),
-    "leduc_holdem": GameEntry(partial(PgxGame, "leduc_holdem"), "Leduc hold'em: 6 cards, 2 betting rounds", "pgx"),
+    "kuhn_poker": GameEntry(KuhnPoker, "Kuhn poker: 3 cards, 12 information sets", "pgx"),
+    "leduc_holdem": GameEntry(LeducHoldem, "Leduc hold'em: 6 cards, 2 betting rounds", "pgx"),
     "tic_tac_toe": GameEntry(partial(PgxGame, "tic_tac_toe"), "noughts and crosses, a draw with best play", "pgx"),
-    "connect_four": GameEntry(partial(PgxGame, "connect_four"), "four in a row on 7 columns of 6", "pgx"),
-    "go_9x9": GameEntry(partial(PgxGame, "go_9x9"), "Go on 9x9 points, komi 7.5, at most 162 moves", "pgx"),
-    "chess": GameEntry(partial(PgxGame, "chess"), "chess, 4672 moves, a draw after 512 plies", "pgx"),
+    "connect_four": GameEntry(ConnectFour, "four in a row on 7 columns of 6", "pgx"),
+    "go_9x9": GameEntry(Go, "Go on 9x9 points, komi 7.5, at most 162 moves", "pgx"),
+    "chess": GameEntry(Chess, "chess, 4672 moves, a draw after 512 plies", "pgx"),
     "simple_tag": GameEntry(SimpleTag, "MPE: three pursuers and a faster evader among two obstacles"),
     "simple_spread": GameEntry(SimpleSpread, "MPE: three agents cover three landmarks without touching"),
     "hanabi": GameEntry(Hanabi, "Hanabi, 2 to 5 players: cooperative, everybody sees all cards but the own"),

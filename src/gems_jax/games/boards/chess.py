@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
-from jax import vmap
+from jax import lax, vmap
 from pgx._src.games import chess
 from pgx._src.games.chess import BISHOP, EMPTY, KING, KNIGHT, PAWN, QUEEN, ROOK
 
@@ -169,10 +169,15 @@ def _castling(state: Any, attacked: Array) -> Array:
 
 
 class ChessRules(chess.Game):
-    """`pgx._src.games.chess.Game`, to be put in its place."""
+    """Chess as `pgx._src.games.chess.Game` has it."""
 
     def observe(self, state: Any, color: Array | None = None) -> Array:
-        """[8, 8, 119]: of eight positions the pieces and whether it came up before, then facts."""
+        """[8, 8, 119]: of eight positions the pieces and whether it came up before, then facts.
+
+        color: who looks at the board, by default the color to move.
+        """
+        color = state.color if color is None else color
+        state = lax.cond(color == state.color, lambda: state, lambda: chess._flip(state))
         hashes = state.hash_history
         recent = hashes[:8]
         repeated = jnp.sum((hashes[None] == recent[:, None]).all(axis=2), axis=1) > 1
@@ -184,7 +189,7 @@ class ChessRules(chess.Game):
         past = jnp.where(plane < 12, boards[..., None] == code, repeated[:, None] == (plane == 13))
         facts = jnp.stack(
             [
-                (state.color if color is None else color).astype(jnp.float32),
+                color.astype(jnp.float32),
                 state.step_count / chess.MAX_TERMINATION_STEPS,
                 *state.castling_rights.reshape(-1).astype(jnp.float32),
                 state.halfmove_count.astype(jnp.float32) / 100.0,

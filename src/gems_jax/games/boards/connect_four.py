@@ -30,7 +30,7 @@ def four_in_line(stones: Array) -> Array:
 
 
 class ConnectFourRules(connect_four.Game):
-    """`pgx._src.games.connect_four.Game`, to be put in its place."""
+    """Connect Four as `pgx._src.games.connect_four.Game` has it."""
 
     def step(self, state: Any, action: Array) -> Any:
         board = state.board.reshape(_HEIGHT, _WIDTH)

@@ -23,7 +23,7 @@ def _around(board: Array) -> Array:
 
 
 class GoRules(go.Game):
-    """`pgx._src.games.go.Game`, to be put in its place; legal moves only."""
+    """Go as `pgx._src.games.go.Game` has it; legal moves only."""
 
     def _grid(self, points: Array) -> Array:
         return points.reshape(self.size, self.size)
@@ -113,8 +113,3 @@ class GoRules(go.Game):
         ends = jnp.where(black_wins, jnp.float32(1), jnp.float32(-1)) * colours
         repeated = jnp.where(jnp.arange(2) == state.color, jnp.float32(1), jnp.float32(-1))
         return jnp.where(over, jnp.where(state.is_psk, repeated, ends), 0.0)
-
-
-def in_place_of(game: go.Game) -> GoRules:
-    """The same size, komi and limits."""
-    return GoRules(game.size, game.komi, game.history_length, game.max_termination_steps)
