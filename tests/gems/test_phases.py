@@ -7,12 +7,13 @@ import pytest
 
 from gems_jax import init_gems
 from gems_jax.gems.meta_game import update_meta_strategy
-from gems_jax.gems.response import anchor_kl, faced_mixture, make_learner, respond
+from gems_jax.gems.response import faced_mixture, make_learner, respond
 from gems_jax.gems.state import AnchorSet
 from gems_jax.gems.step import gems_networks, gems_profile, population_of
-from gems_jax.learning import ppo as best_response
-from gems_jax.learning.batches import collect
-from gems_jax.learning.ppo import TrainMetrics, outputs_on
+from gems_jax.learning import ppo
+from gems_jax.learning.collection import PlaySettings, collect_episodes
+from gems_jax.learning.ppo import TrainMetrics
+from gems_jax.learning.trust_region import make_trust_region
 from gems_jax.policies.population import StackedPolicies, materialise
 from gems_jax.rollout.views import view
 from gems_trails import RPS, TINY, trail
@@ -72,21 +73,22 @@ def test_kl_of_a_perturbation_by_hand():
     def drift(key, shift):
         moved = {**frozen["generator"], "base": frozen["generator"]["base"].at[:, 0].add(shift)}
         opponents = StackedPolicies(jnp.zeros((2, 1, 2, 3)), learner.apply)
-        batch = collect(
-            key, view(RPS, 0), learner, frozen, codes, opponents, jnp.zeros((2, 1)),
-            num_opponents=2, episodes=1, discount=1.0, decay=1.0,
-        )  # fmt: skip
-        before = outputs_on(learner, frozen, batch)
-        return anchor_kl(learner, {**frozen, "generator": moved}, [batch], [before])
+        play = PlaySettings(num_opponents=2, episodes=1, discount=1.0, decay=1.0)
+        batch = collect_episodes(key, view(RPS, 0), learner, frozen, codes, opponents, jnp.zeros((2, 1)), play)
+        region = make_trust_region(learner, frozen, [batch], jnp.ones(2, bool))
+        trained = {**frozen, "generator": moved}
+        return region.divergence(learner, trained), region.divergence_on(learner, trained, [batch])
 
-    np.testing.assert_array_equal(drift(jax.random.key(0), 0.0), [0.0, 0.0])
+    for found in drift(jax.random.key(0), 0.0):
+        np.testing.assert_array_equal(found, [0.0, 0.0])
     for shift in (0.7, -2.0):
 
         def log_policy(first):
             return np.asarray([first, 0.0, 0.0]) - np.log(np.exp(first) + 2.0)
 
         expected = [(np.exp(log_policy(x + shift)) * (log_policy(x + shift) - log_policy(x))).sum() for x in (0.0, 1.0)]
-        np.testing.assert_allclose(drift(jax.random.key(0), shift), expected, rtol=1e-4)
+        for found in drift(jax.random.key(0), shift):
+            np.testing.assert_allclose(found, expected, rtol=1e-4)
 
 
 def training_that_looks(monkeypatch, state, config, look):
@@ -97,7 +99,7 @@ def training_that_looks(monkeypatch, state, config, look):
         seen = look(experience(key, params, options["carry"])[0][0])
         return params, opt_state, TrainMetrics(seen, zero, zero, zero, zero, jnp.int32(0), jnp.int32(0))
 
-    monkeypatch.setattr(best_response, "train", train)
+    monkeypatch.setattr(ppo, "train_learner", train)
     held = AnchorSet(state.anchors, state.active, state.anchor_id, state.log_sigma, state.sigma, state.values)
     opponents = materialise(population_of(state, RPS, config), 2)
     return lambda key, config: respond(key, state, held, opponents, RPS, config).metrics.objective

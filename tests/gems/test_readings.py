@@ -15,7 +15,7 @@ from gems_jax.gems.paper_presets import PAPER_GAMES
 from gems_jax.gems.response import respond
 from gems_jax.gems.state import AnchorSet, jacobian_weight
 from gems_jax.gems.step import population_of
-from gems_jax.learning import ppo as best_response
+from gems_jax.learning import ppo
 from gems_jax.learning.ppo import TrainMetrics
 from gems_jax.policies.population import materialise
 from gems_trails import RPS, TINY
@@ -183,7 +183,7 @@ def batch_of(monkeypatch, config, look):
         seen = look(experience(key, params, options["carry"])[0][0])
         return params, opt_state, TrainMetrics(seen, zero, zero, zero, zero, jnp.int32(0), jnp.int32(0))
 
-    monkeypatch.setattr(best_response, "train", train)
+    monkeypatch.setattr(ppo, "train_learner", train)
     state = pure_state(config, [PAPER, PAPER], [ROCK, ROCK])
     held = AnchorSet(  # slot 1 was given to scissors, which has no mass
         anchors=jnp.eye(3)[jnp.asarray([[PAPER, SCISSORS]] * 2)].at[1, 0].set(jnp.eye(3)[ROCK]),

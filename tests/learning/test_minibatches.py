@@ -6,7 +6,16 @@ import numpy as np
 import pytest
 
 from gems_jax.learning.batches import Experience
-from gems_jax.learning.minibatches import Bits, _order, decisions, pack, rows_at, shuffle, small, unpack
+from gems_jax.learning.minibatches import (
+    Bits,
+    _argsort,
+    gather_rows,
+    pack,
+    pack_observations,
+    sample_decisions,
+    shuffle_rows,
+    unpack,
+)
 
 ROWS = 48
 
@@ -26,22 +35,22 @@ def numbers(part):
     return list(np.asarray(part.target).reshape(-1))
 
 
-def test_the_order_of_lots_is_that_of_argsort():
-    """Ties included: the lots are coarse, and the first comes first."""
-    lots = jax.random.uniform(jax.random.key(0), (2, 500)) + jnp.arange(500)[None] % 2
-    lots = lots.at[:, 100:200].set(lots[:, :100])
-    np.testing.assert_array_equal(jax.jit(_order)(lots), jnp.argsort(lots, axis=1))
+def test_the_order_of_sort_keys_is_that_of_argsort():
+    """Ties included: the sort_keys are coarse, and the first comes first."""
+    sort_keys = jax.random.uniform(jax.random.key(0), (2, 500)) + jnp.arange(500)[None] % 2
+    sort_keys = sort_keys.at[:, 100:200].set(sort_keys[:, :100])
+    np.testing.assert_array_equal(jax.jit(_argsort)(sort_keys), jnp.argsort(sort_keys, axis=1))
 
 
 def test_decisions_come_first_and_each_row_once():
     batch = batch_of(jnp.zeros((1, ROWS, 5)))
-    picked = decisions(jax.random.key(2), batch, 16)
+    picked = sample_decisions(jax.random.key(2), batch, 16)
     assert picked.acted.shape == (1, 16) and picked.acted.all()
     assert sorted(numbers(picked)) == list(range(0, ROWS, 3)) != numbers(picked)
-    places = shuffle(jax.random.key(3), batch, 4, 1.0)
+    places = shuffle_rows(jax.random.key(3), batch, 4, 1.0)
     assert places.shape == (4, 1, 12)
-    assert sorted(sum((numbers(rows_at(batch, part)) for part in places), [])) == list(range(ROWS))
-    assert shuffle(jax.random.key(3), batch, 4, 0.5).shape == (4, 1, 6)
+    assert sorted(sum((numbers(gather_rows(batch, part)) for part in places), [])) == list(range(ROWS))
+    assert shuffle_rows(jax.random.key(3), batch, 4, 0.5).shape == (4, 1, 6)
 
 
 @pytest.mark.parametrize("shape", [(1,), (32,), (33,), (6, 7, 2), (9, 9, 17), (8, 8, 119)])
@@ -57,9 +66,11 @@ def test_rows_of_bits_are_the_rows():
     """Shuffled as words or as they are, a minibatch is the same; what are no bits is left alone."""
     flags = jax.random.bernoulli(jax.random.key(1), 0.5, (1, ROWS, 6, 7, 2))
     batch, places = batch_of(flags), jnp.asarray([[5, 40, 0, 5]])
-    stored = small(batch)
+    stored = pack_observations(batch)
     assert isinstance(stored.observation, Bits)
-    for one, other in zip(*map(jax.tree.leaves, (rows_at(batch, places), rows_at(stored, places))), strict=True):
+    for one, other in zip(
+        *map(jax.tree.leaves, (gather_rows(batch, places), gather_rows(stored, places))), strict=True
+    ):
         np.testing.assert_array_equal(one, other)
     plain = batch_of(jnp.zeros((1, ROWS, 5)))
-    assert small(plain) is plain
+    assert pack_observations(plain) is plain

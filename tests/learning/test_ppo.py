@@ -1,4 +1,4 @@
-"""Advantages, surrogates and the training loop, without any generator: numbers by hand, then known best responses."""
+"""Surrogates and the training loop, without any generator: numbers by hand, then known best responses."""
 
 from functools import partial
 
@@ -10,70 +10,22 @@ import pytest
 
 from gems_jax import make_game
 from gems_jax.extensive.values import behaviour, build_tree, expected_returns, uniform_table
-from gems_jax.learning.batches import Experience, Learner, collect, gae
+from gems_jax.learning.batches import Experience, Learner, masked_mean
+from gems_jax.learning.collection import PlaySettings, collect_episodes
 from gems_jax.learning.ppo import (
     SURROGATES,
-    _normalised,
+    LossSettings,
+    TrainSettings,
     a2c_surrogate,
     make_optimizer,
-    masked_mean,
+    no_penalty,
     policy_gradient_loss,
     ppo_surrogate,
-    train,
+    train_learner,
 )
 from gems_jax.policies.networks import Critic, MlpPolicy
 from gems_jax.policies.population import StackedPolicies
 from toy_games import STOP, TAKE, WAIT, Purse, constant, pure, team_game
-
-# --- advantages
-
-
-def advantages(reward, value, acted, final=0.0, discount=1.0, decay=1.0):
-    return np.asarray(
-        gae(
-            jnp.asarray(reward, jnp.float32),
-            jnp.asarray(value, jnp.float32),
-            jnp.asarray(acted, bool),
-            jnp.float32(final),
-            discount,
-            decay,
-        )
-    )
-
-
-def test_gae_of_a_single_decision():
-    """What comes after the only decision is its reward: 0.25 + 0.5 + 1 - 0.4, whatever the discount."""
-    for discount, decay in [(1.0, 1.0), (0.5, 0.9)]:
-        got = advantages([0.25, 0.5, 1.0], [0.4, 9.0, 9.0], [1, 0, 0], discount=discount, decay=decay)
-        np.testing.assert_allclose(got, [1.35, 0.0, 0.0], rtol=1e-6)
-
-
-@pytest.mark.parametrize(
-    ("final", "decay", "first", "second"),
-    [
-        # second: 4 + 0.5 final - 0.25; first: (1 + 2) + 0.5 * 0.25 - 0.5 + 0.5 decay * second
-        (0.0, 0.8, 4.125, 3.75),
-        (2.0, 0.8, 4.525, 4.75),  # truncated: the value of the last observation stands in for what was cut off
-        (0.0, 0.0, 2.625, 3.75),  # decay 0: the error of one step
-        (0.0, 1.0, 4.5, 3.75),  # decay 1: (1 + 2) + 0.5 * 4 - 0.5, the return less the value
-        (2.0, 1.0, 5.0, 4.75),  # and 0.25 * 2 more
-    ],
-)
-def test_gae_of_two_decisions_with_rewards_in_between(final, decay, first, second):
-    got = advantages([1.0, 2.0, 4.0], [0.5, 99.0, 0.25], [1, 0, 1], final, discount=0.5, decay=decay)
-    np.testing.assert_allclose(got, [first, 0.0, second], rtol=1e-6)
-
-
-def test_gae_does_not_look_back_nor_at_seats_that_wait():
-    """What was earned before the first decision is not its doing; a seat that never acts has no advantage."""
-    np.testing.assert_allclose(advantages([5.0, 1.0], [9.0, 0.25], [0, 1]), [0.0, 0.75])
-    np.testing.assert_allclose(advantages([5.0, 1.0], [9.0, 9.0], [0, 0], final=3.0), [0.0, 0.0])
-
-
-def test_long_episodes_are_scanned_to_the_same_numbers():
-    """Twelve decisions of reward 1, value 0, no discount: the rewards to go, 12 to 1 (longer than what is unrolled)."""
-    np.testing.assert_allclose(advantages([1.0] * 12, [0.0] * 12, [1] * 12), np.arange(12, 0, -1))
-
 
 # --- surrogates
 
@@ -132,6 +84,12 @@ def hand_batch():
     )
 
 
+def loss_of(params, batch, surrogate, value_weight, entropy_weight):
+    """The loss on one batch, with a clip of 0.2."""
+    weights = LossSettings(surrogate, 0.2, value_weight, entropy_weight)
+    return policy_gradient_loss(params, [batch], jax.random.key(0), learner=PLAIN, settings=weights)
+
+
 def test_the_parts_of_the_loss_by_hand():
     """Policy (3/4, 1/4), value 0.5.
 
@@ -140,7 +98,8 @@ def test_the_parts_of_the_loss_by_hand():
     """
     params = {"actor": jnp.asarray([jnp.log(3.0), 0.0]), "critic": jnp.float32(0.5)}
     for surrogate, objective in [(ppo_surrogate, 0.7), (a2c_surrogate, 0.405465)]:
-        loss, parts = policy_gradient_loss(params, hand_batch(), PLAIN, surrogate, 0.2, 0.5, 0.1)
+        loss, (parts, penalty) = loss_of(params, hand_batch(), surrogate, 0.5, 0.1)
+        assert penalty == 0.0
         np.testing.assert_allclose(parts.objective, objective, rtol=1e-5)
         np.testing.assert_allclose(parts.value_loss, 0.25, rtol=1e-6)
         np.testing.assert_allclose(parts.entropy, 0.562335, rtol=1e-5)
@@ -153,9 +112,7 @@ def test_gradients_of_value_and_entropy_by_hand():
     def gradient(value, entropy_weight):
         params = {"actor": jnp.asarray([jnp.log(3.0), 0.0]), "critic": jnp.float32(value)}
         silent = hand_batch().replace(advantage=jnp.zeros((1, 3)))
-        return jax.grad(lambda p: policy_gradient_loss(p, silent, PLAIN, ppo_surrogate, 0.2, 1.0, entropy_weight)[0])(
-            params
-        )
+        return jax.grad(lambda p: loss_of(p, silent, ppo_surrogate, 1.0, entropy_weight)[0])(params)
 
     np.testing.assert_allclose(gradient(0.75, 0.0)["critic"], 0.5, rtol=1e-5)
     np.testing.assert_allclose(gradient(0.5, 0.0)["critic"], 0.0, atol=1e-6)
@@ -169,9 +126,9 @@ def test_masked_mean():
     assert masked_mean(jnp.ones(2), jnp.zeros(2, bool)) == 0.0
 
 
-def test_normalised_advantages_by_hand():
+def test_normalized_advantages_by_hand():
     """Of the two decisions that count, 2 and -1: mean 1/2, deviation 3/2."""
-    got = _normalised(hand_batch()).advantage.reshape(-1)
+    got = hand_batch().normalize_advantages().advantage.reshape(-1)
     np.testing.assert_allclose(got[:2], [1.0, -1.0], rtol=1e-5)
 
 
@@ -199,10 +156,9 @@ def test_the_gradient_on_a_bandit_is_the_policy_gradient(surrogate):
 
     @jax.jit
     def gradient(key):
-        batch = collect(
-            key, RPS, PLAIN, params, NO_CODE, ROCK, ONE, num_opponents=1, episodes=40_000, discount=1.0, decay=1.0
-        )
-        return jax.grad(lambda p: policy_gradient_loss(p, batch, PLAIN, surrogate, 0.2, 0.0, 0.0)[0])(params)["actor"]
+        many = PlaySettings(num_opponents=1, episodes=40_000, discount=1.0, decay=1.0)
+        batch = collect_episodes(key, RPS, PLAIN, params, NO_CODE, ROCK, ONE, many)
+        return jax.grad(lambda p: loss_of(p, batch, surrogate, 0.0, 0.0)[0])(params)["actor"]
 
     earned, chance = np.asarray([0.0, 1.0, -3.0]) / 6, np.asarray(jax.nn.softmax(params["actor"]))
     expected = chance * (earned - chance @ earned)
@@ -216,10 +172,9 @@ def test_truncation_bootstraps_and_termination_does_not():
 
     @jax.jit
     def run(key, codes, opponent):
-        return collect(
-            key, Purse(2), learner, {"critic": jnp.float32(0.3)}, codes, stacked(opponent, opponent), ONE,
-            num_opponents=2, episodes=1, discount=0.9, decay=0.5,
-        )  # fmt: skip
+        two = PlaySettings(num_opponents=2, episodes=1, discount=0.9, decay=0.5)
+        others = stacked(opponent, opponent)
+        return collect_episodes(key, Purse(2), learner, {"critic": jnp.float32(0.3)}, codes, others, ONE, two)
 
     batch = run(jax.random.key(0), pure(3, TAKE, WAIT, STOP), pure(3, TAKE))
     chex.assert_shape(batch.advantage, (3, 4))  # two episodes of two steps, one seat
@@ -235,10 +190,8 @@ def test_every_seat_of_a_team_learns_from_the_teams_reward():
     """Seats 0 and 1, one team, earn 7 and 0 of a range from -3.5 to 7; a value of 0.1 is taken off."""
     learner = PLAIN._replace(policy=lambda params, code: code)
     teams = stacked(pure(2, 1), pure(2, 1))
-    batch = collect(
-        jax.random.key(0), team_game(), learner, {"critic": jnp.float32(0.1)}, pure(2, 1), teams, ONE,
-        num_opponents=1, episodes=1, discount=1.0, decay=1.0,
-    )  # fmt: skip
+    one, critic = PlaySettings(num_opponents=1, episodes=1, discount=1.0, decay=1.0), {"critic": jnp.float32(0.1)}
+    batch = collect_episodes(jax.random.key(0), team_game(), learner, critic, pure(2, 1), teams, ONE, one)
     np.testing.assert_allclose(batch.advantage[0], [3.5 / 10.5 - 0.1] * 2, rtol=1e-5)
     np.testing.assert_array_equal(batch.acted[0], [True, True])
     np.testing.assert_array_equal(batch.observation[0], np.eye(3)[:2])
@@ -249,36 +202,32 @@ def test_every_seat_of_a_team_learns_from_the_teams_reward():
 
 @partial(jax.jit, static_argnames=("game", "learner", "steps", "options"))
 def trained(key, params, opponents, log_sigma, rates, game, learner, steps, options):
-    """`train` against a fixed mixture, from a fresh optimizer."""
+    """`train_learner` against a fixed mixture, from a fresh optimizer."""
     options = dict(options)
-    episodes = options.pop("episodes")
+    play = PlaySettings(options["episodes"], episodes=1, discount=1.0, decay=0.95)
+    weights = LossSettings(options["surrogate"], 0.2, value_weight=0.5, entropy_weight=0.0)
     optimizer = make_optimizer(0.5)
 
     def experience(step_key, current, carry):
-        batch = collect(
-            step_key, game, learner, current, NO_CODE, opponents, log_sigma,
-            num_opponents=episodes, episodes=1, discount=1.0, decay=0.95,
-        )  # fmt: skip
+        batch = collect_episodes(step_key, game, learner, current, NO_CODE, opponents, log_sigma, play)
         return [batch], carry
 
-    return train(
+    return train_learner(
         key,
         params,
         {name: optimizer.init(part) for name, part in params.items()},
-        experience=experience,
         learner=learner,
+        experience=experience,
+        loss=partial(policy_gradient_loss, learner=learner, settings=weights, penalty=options["penalty"]),
+        settings=TrainSettings(options["epochs"], rates, gradient_clip=0.5, normalize=options["normalize"]),
         steps=steps,
-        learning_rate=rates,
-        gradient_clip=0.5,
-        clip=0.2,
-        value_weight=0.5,
-        **options,
     )
 
 
 def settings(**options):
-    """Options of `train` as a static argument."""
-    return tuple(sorted({"epochs": 1, "episodes": 64, "entropy_weight": 0.0, **options}.items()))
+    """Options of `trained` as a static argument."""
+    defaults = {"epochs": 1, "episodes": 64, "normalize": False, "penalty": no_penalty}
+    return tuple(sorted({**defaults, **options}.items()))
 
 
 HALF_ROCK_HALF_PAPER = stacked(pure(3, 0, 1), pure(3, 0, 1))  # scores (-1/2, 1/2, -1/2): paper is the best response
@@ -287,7 +236,7 @@ START = {"actor": jnp.zeros(3), "critic": jnp.float32(0.0)}
 
 @pytest.mark.parametrize("name", SURROGATES)
 def test_training_finds_the_best_response_in_biased_rps(name):
-    options = settings(surrogate=SURROGATES[name], epochs=2, normalise=name == "a2c")
+    options = settings(surrogate=SURROGATES[name], epochs=2, normalize=name == "a2c")
     rates = {"actor": 0.1, "critic": 0.05}
     log_sigma = jnp.log(jnp.full((2, 2), 0.5))
     params, _, metrics = trained(

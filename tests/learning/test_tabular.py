@@ -1,5 +1,7 @@
 """Sufficient statistics of tabular play: sums by hand, then the losses, gradients and divergences of the rows."""
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -7,9 +9,17 @@ import pytest
 
 from gems_jax import make_game
 from gems_jax.extensive.infosets import infoset_policy
-from gems_jax.learning.batches import Experience, Learner, collect, table_of, values_on
-from gems_jax.learning.ppo import SURROGATES, behaviour_on, fresh_optimizers, kl_per_code, policy_gradient_loss, train
-from gems_jax.learning.tabular import Tally, entropy, kl, tally
+from gems_jax.learning.batches import Experience, Learner, table_of, values_on
+from gems_jax.learning.collection import PlaySettings, collect_episodes
+from gems_jax.learning.ppo import (
+    SURROGATES,
+    LossSettings,
+    TrainSettings,
+    fresh_optimizers,
+    policy_gradient_loss,
+    train_learner,
+)
+from gems_jax.learning.tabular import TabularStatistics, entropy_of_cells, kl_of_cells, summarize
 from gems_jax.policies.networks import Critic
 from gems_jax.policies.population import StackedPolicies
 from gems_jax.policies.tabular import TabularPolicy
@@ -44,15 +54,18 @@ LEARNER = learner_of(infoset_policy(KUHN), 13)
 PLAYED, OTHER = (params_of(jax.random.key(seed), infoset_policy(KUHN), 13) for seed in (0, 1))
 
 
+def play_settings(episodes: int) -> PlaySettings:
+    return PlaySettings(num_opponents=1, episodes=episodes, discount=1.0, decay=0.9)
+
+
 def played(player: int, episodes: int = 16) -> Experience:
     """What three codes of Kuhn poker do in `player`'s place against uniform play."""
     opponents = StackedPolicies(jnp.zeros((2, 1, 12, 2)), infoset_policy(KUHN))
     return jax.jit(
-        lambda key: collect(
-            key, view(KUHN, player), LEARNER, PLAYED, CODES, opponents, jnp.zeros((2, 1)), num_opponents=1,
-            episodes=episodes, discount=1.0, decay=0.9,
+        lambda key: collect_episodes(
+            key, view(KUHN, player), LEARNER, PLAYED, CODES, opponents, jnp.zeros((2, 1)), play_settings(episodes)
         )
-    )(jax.random.key(7))  # fmt: skip
+    )(jax.random.key(7))
 
 
 def test_sums_by_hand():
@@ -75,8 +88,8 @@ def test_sums_by_hand():
         faced=jnp.zeros((1, 5, 2), jnp.int32),
         row=jnp.array([[0, 1, 1, 0, 1]]),
     )
-    sums = tally(learner, params, batch)
-    assert isinstance(sums, Tally)
+    sums = summarize(learner, params, batch)
+    assert isinstance(sums, TabularStatistics)
     np.testing.assert_allclose(sums.visits, [1, 3])
     np.testing.assert_allclose(sums.gain, [[0, 0], [0.5, 0], [0, 5.0]])
     np.testing.assert_allclose(sums.loss, [[0, 0], [0, 0], [0, 1.0]])
@@ -91,14 +104,15 @@ def test_sums_by_hand():
 def test_losses_and_gradients_are_those_of_the_rows(player, surrogate):
     """At the policy that played, and at another one where clipping takes hold on both sides."""
     rows = played(player)
-    sums = tally(LEARNER, PLAYED, rows)
-    assert isinstance(sums, Tally)
+    sums = summarize(LEARNER, PLAYED, rows)
+    assert isinstance(sums, TabularStatistics)
     assert sums.visits.sum() == rows.acted.sum() > 16
 
     @jax.jit
     def found(params, batch):
-        terms = (LEARNER, SURROGATES[surrogate], 0.2, 0.5, 0.1)
-        return jax.value_and_grad(policy_gradient_loss, has_aux=True)(params, batch, *terms)
+        weights = LossSettings(SURROGATES[surrogate], 0.2, value_weight=0.5, entropy_weight=0.1)
+        loss = partial(policy_gradient_loss, learner=LEARNER, settings=weights)
+        return jax.value_and_grad(loss, has_aux=True)(params, [batch], jax.random.key(0))
 
     for params in (PLAYED, OTHER):
         for left, right in zip(jax.tree.leaves(found(params, rows)), jax.tree.leaves(found(params, sums)), strict=True):
@@ -107,12 +121,21 @@ def test_losses_and_gradients_are_those_of_the_rows(player, surrogate):
 
 def test_divergence_of_policies_is_that_of_the_rows():
     rows = played(0)
-    sums = tally(LEARNER, PLAYED, rows)
+    sums = summarize(LEARNER, PLAYED, rows)
     of_rows, of_sums = (
-        kl_per_code(batch, behaviour_on(LEARNER, OTHER, batch), behaviour_on(LEARNER, PLAYED, batch))
-        for batch in (rows, sums)
+        batch.kl_per_code(batch.behaviour(LEARNER, OTHER), batch.behaviour(LEARNER, PLAYED)) for batch in (rows, sums)
     )
     assert of_rows.shape == (3,)
+    assert (of_rows > 0.01).all()
+    np.testing.assert_allclose(of_rows, of_sums, rtol=1e-4)
+
+
+def test_uniform_play_is_that_of_the_rows():
+    rows = played(0)
+    of_rows, of_sums = (
+        batch.kl_per_code(found := batch.behaviour(LEARNER, OTHER), batch.uniform_behaviour(LEARNER, found))
+        for batch in (rows, summarize(LEARNER, PLAYED, rows))
+    )
     assert (of_rows > 0.01).all()
     np.testing.assert_allclose(of_rows, of_sums, rtol=1e-4)
 
@@ -121,8 +144,8 @@ def test_divergence_and_entropy_by_hand():
     """Of (1/2, 1/2) against (1/4, 3/4): (log 2 + log 2/3) / 2; the second cell has one legal action."""
     left = jnp.log(jnp.array([[0.5, 1.0], [0.5, 0.0]])).at[1, 1].set(-1e9)
     right = jnp.log(jnp.array([[0.25, 1.0], [0.75, 0.0]])).at[1, 1].set(-1e9)
-    np.testing.assert_allclose(kl(left, right), [0.5 * np.log(4 / 3), 0.0], rtol=1e-5)
-    np.testing.assert_allclose(entropy(left), [np.log(2), 0.0], rtol=1e-6)
+    np.testing.assert_allclose(kl_of_cells(left, right), [0.5 * np.log(4 / 3), 0.0], rtol=1e-5)
+    np.testing.assert_allclose(entropy_of_cells(left), [np.log(2), 0.0], rtol=1e-6)
 
 
 def test_values_looked_up_are_those_of_the_critic():
@@ -137,7 +160,7 @@ def test_values_looked_up_are_those_of_the_critic():
 def test_few_rows_stay_rows():
     """Four episodes of three steps are no more rows than there are information sets."""
     rows = played(0, episodes=4)
-    assert tally(LEARNER, PLAYED, rows) is rows
+    assert summarize(LEARNER, PLAYED, rows) is rows
 
 
 def test_looks_that_two_rows_share_are_not_counted():
@@ -147,26 +170,31 @@ def test_looks_that_two_rows_share_are_not_counted():
 
 
 def test_training_goes_the_same_way():
-    """Three rounds on tallies and on rows, of the same play until rounding tells them apart."""
+    """Three rounds on statistics and on rows, of the same play until rounding tells them apart."""
     rates = {"policy": 0.05, "critic": 0.05}
 
-    def trained(tallied: bool):
+    def trained(summed: bool):
         opponents = StackedPolicies(jnp.zeros((2, 1, 12, 2)), infoset_policy(KUHN))
 
         def experience(key, params, carry):
-            batch = collect(
-                key, view(KUHN, 0), LEARNER, params, CODES, opponents, jnp.zeros((2, 1)), num_opponents=1, episodes=16,
-                discount=1.0, decay=0.9,
-            )  # fmt: skip
+            batch = collect_episodes(
+                key, view(KUHN, 0), LEARNER, params, CODES, opponents, jnp.zeros((2, 1)), play_settings(16)
+            )
             return [batch], carry
 
+        weights = LossSettings(SURROGATES["ppo"], 0.2, value_weight=0.5, entropy_weight=0.01)
         return jax.jit(
-            lambda key: train(
-                key, PLAYED, fresh_optimizers(PLAYED, 0.5), experience=experience, learner=LEARNER,
-                surrogate=SURROGATES["ppo"], steps=3, epochs=2, learning_rate=rates, gradient_clip=0.5, clip=0.2,
-                value_weight=0.5, entropy_weight=0.01, tallied=tallied,
+            lambda key: train_learner(
+                key,
+                PLAYED,
+                fresh_optimizers(PLAYED, 0.5),
+                learner=LEARNER,
+                experience=experience,
+                loss=partial(policy_gradient_loss, learner=LEARNER, settings=weights),
+                settings=TrainSettings(epochs=2, learning_rate=rates, gradient_clip=0.5, summarize=summed),
+                steps=3,
             )
-        )(jax.random.key(5))  # fmt: skip
+        )(jax.random.key(5))
 
     (left, _, said), (right, _, told) = trained(True), trained(False)
     for a, b in zip(jax.tree.leaves(left), jax.tree.leaves(right), strict=True):

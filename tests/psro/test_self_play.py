@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gems_jax import make_game, make_solver, nash_conv
-from gems_jax.learning.tabular import Tally
+from gems_jax.learning.tabular import TabularStatistics
 from gems_jax.psro.ppo import student_networks
 from gems_jax.psro.self_play import anneal, joint_learner, magnet_penalty, move_magnet, practise
 from gems_jax.psro.settings import learning_of
@@ -54,17 +54,18 @@ def test_a_magnet_that_stays_leads_to_the_quantal_response_equilibrium():
         np.testing.assert_allclose(played, expected, atol=0.04)
 
 
-def played_tally():
+def played_statistics():
     """What one population of biased rock-paper-scissors did, with numbers of no meaning."""
     sums = jnp.arange(1.0, 7.0).reshape(3, 2)
-    return Tally(jnp.zeros((1, 1), jnp.int32), jnp.array([3.0, 1.0]), -sums, sums, sums, sums[0], jnp.float32(1.0))
+    visits = jnp.array([3.0, 1.0])
+    return TabularStatistics(jnp.zeros((1, 1), jnp.int32), visits, -sums, sums, sums, sums[0], jnp.float32(1.0))
 
 
 def test_the_pull_by_hand():
     """Policy (1/2, 1/4, 1/4) in three of four decisions, uniform in one, against uniform play."""
     learner = joint_learner(student_networks(BIASED, learning_of(SMALL, BIASED)))
     logits = jnp.log(jnp.array([[[0.5, 0.25, 0.25], [1.0, 1.0, 1.0]]] * 2))
-    params, batches = {"policy": logits}, [played_tally()]
+    params, batches = {"policy": logits}, [played_statistics()]
     divergence = 0.75 * (np.log(3) - 1.5 * np.log(2))
     for magnet, held in [("uniform", ()), ("copied", jnp.zeros_like(logits)), ("moving", jnp.ones_like(logits))]:
         config = SMALL.replace(magnet=magnet, magnet_weight=0.4, magnet_decay=1.0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -20,11 +21,12 @@ from gems_jax.gems.state import (
     jacobian_weight,
     population_of,
 )
-from gems_jax.learning import ppo as best_response
-from gems_jax.learning.batches import Experience, Lanes, Learner, Source, decision_share
-from gems_jax.learning.minibatches import decisions
-from gems_jax.learning.ppo import Batch
-from gems_jax.learning.tabular import tally
+from gems_jax.learning import ppo
+from gems_jax.learning.batches import Batch, Experience, Learner, masked_mean, mean_loss_parts
+from gems_jax.learning.collection import OngoingGames, PlaySettings, Source, decision_fraction
+from gems_jax.learning.minibatches import sample_decisions
+from gems_jax.learning.ppo import SURROGATES, Parts, TrainSettings
+from gems_jax.learning.trust_region import TrustRegion, make_trust_region
 from gems_jax.meta import simplex
 from gems_jax.policies import distributions
 from gems_jax.policies.networks import jacobian_norm
@@ -94,24 +96,27 @@ def respond(
     def respond_one(views: tuple[View, ...], p: Array | int, own_key: Array) -> BestResponse:
         own_params, own_opt_state = jax.tree.map(lambda leaf: leaf[p], (params, opt_state))
         nets = gems_networks(views[0].base, config)
-        source = Source(
-            views=views,
-            learner=make_learner(nets, config.temperature),
-            opponents=trembling(rotate(opponents, p), 0.0 if game.continuous else config.abr_tremble),
-            log_sigma=rotate(faced, p),
-            num_opponents=config.abr_opponents,
-            episodes=config.abr_episodes,
-            segment=config.abr_segment if config.abr_steps else 0,
-            discount=config.discount,
-            decay=config.gae_lambda,
-            stratified=config.opponents == "stratified",
-        )
         log_codes = jnp.log(anchor_set.sigma[p])
         if config.q_new_applies == "opponents":
             log_codes = jnp.log(simplex.masked_uniform(anchor_set.active[p]))
-        weight = jacobian_weight(config, state.step + 1, p)
-        task = _Task(source, nets, anchor_set.anchors[p], newest[p], log_codes, weight, config)
-        return _respond_one(own_key, task, own_params, own_opt_state, anchor_set.active[p], state.step + 1, steps)
+        task = _Task(
+            source=Source(
+                views=views,
+                learner=make_learner(nets, config.temperature),
+                opponents=add_tremble(rotate(opponents, p), 0.0 if game.continuous else config.abr_tremble),
+                log_sigma=rotate(faced, p),
+                settings=_play_settings(config),
+            ),
+            nets=nets,
+            codes=anchor_set.anchors[p],
+            active=anchor_set.active[p],
+            newest=newest[p],
+            log_codes=log_codes,
+            time=state.step + 1,
+            jacobian_weight=jacobian_weight(config, state.step + 1, p),
+            config=config,
+        )
+        return _train_generator(own_key, task, own_params, own_opt_state, steps)
 
     response = each_population(game, respond_one, jax.random.split(key, num_populations(game)))
     totals = {name: getattr(response, name).sum() for name in ("episodes", "env_steps", "gradient_steps")}
@@ -133,13 +138,13 @@ def with_newest(log_sigma: Array, newest: Array, fraction: ArrayLike) -> Array:
     return jnp.log((1.0 - fraction) * jnp.exp(log_sigma) + fraction * new)
 
 
-def trembling(policies: StackedPolicies, share: ArrayLike) -> StackedPolicies:
-    """The same policies, each of whose actions is with probability `share` any legal one."""
-    if isinstance(share, (int, float)) and not share:
+def add_tremble(policies: StackedPolicies, probability: ArrayLike) -> StackedPolicies:
+    """Replaces each action by a uniformly drawn legal one with some probability."""
+    if isinstance(probability, (int, float)) and not probability:
         return policies
 
     def apply(phi: PyTree, observation: Array, legal: Array) -> PolicyOutput:
-        return distributions.tremble(policies.apply(phi, observation, legal), legal, share)
+        return distributions.tremble(policies.apply(phi, observation, legal), legal, probability)
 
     return StackedPolicies(policies.params, apply)
 
@@ -156,20 +161,79 @@ def make_learner(nets: Networks, temperature: Array | float) -> Learner:
     return Learner(policy, value, nets.generator.policy)
 
 
+def _play_settings(config: GemsConfig) -> PlaySettings:
+    return PlaySettings(
+        num_opponents=config.abr_opponents,
+        episodes=config.abr_episodes,
+        discount=config.discount,
+        decay=config.gae_lambda,
+        stratified=config.opponents == "stratified",
+        segment=config.abr_segment if config.abr_steps else 0,
+    )
+
+
 class _Task(NamedTuple):
-    """What one population learns from: who plays, and against whom."""
+    """What one population learns from, and with which settings."""
 
     source: Source
     nets: Networks
     codes: Array  # [K, D]
+    active: Array  # [K]
     newest: Array  # [] int32, the slot of the newest anchor
     log_codes: Array  # [K], of the distribution that a batch's anchors are drawn from
+    time: Array  # [] int32, the iteration, counted from 1
     jacobian_weight: ArrayLike  # lambda_J
     config: GemsConfig
 
 
-def one_round(key: Array, params: PyTree, lanes: list[Lanes], task: _Task) -> tuple[list[Experience], list[Lanes]]:
-    """Experience of a batch of anchors, and where the games stand. key: consumed.
+def abr_tr_loss(
+    params: PyTree, batches: Sequence[Batch], key: Array, *, task: _Task, region: TrustRegion
+) -> tuple[Array, Parts]:
+    """Computes the loss of ABR-TR, minus the objective of eq:abr-tr_revised, beside those of an actor-critic.
+
+        loss(theta) = -E_{z ~ q_t, j ~ sigma'} [ A-hat(z) - beta KL(z) - lambda_J ||J G_theta(z)||_F^2 ]
+                      + value_weight E[(V - target)^2] - entropy_weight E[H(pi)]
+
+    A-hat(z) is the surrogate objective of pi_{G_theta(z)} by generalized advantages, and KL(z) the trust region
+    KL(pi_{G_theta(z)} || pi_{G_theta^-(z)}) to the frozen generator theta^-.
+
+    Args:
+      params: "generator" theta and "critic".
+      batches: experience of a batch of anchors z ~ q_t, one per player that shares the population.
+      key: typed PRNG key of the Jacobian's estimator; consumed.
+      task: what the population learns from, and the settings.
+      region: the frozen generator, and states on which it is protected unless `kl_protects` is "batch".
+
+    Returns:
+      The loss [], and its parts; the penalty among them is beta KL + lambda_J ||J||_F^2.
+    """
+    config, learner = task.config, task.source.learner
+    parts = mean_loss_parts(learner, params, batches, SURROGATES[config.surrogate], config.ppo_clip)
+    if config.kl_protects == "batch":
+        kl = jnp.mean(region.divergence_on(learner, params, batches))
+    else:
+        kl = masked_mean(region.divergence(learner, params), region.protected)
+    penalty = config.beta_kl * config.slowdown * kl
+    if config.jacobian != "none":
+        penalty = penalty + task.jacobian_weight * _mean_jacobian(task.nets, params, batches[0].code, key, config)
+    entropy_weight = config.entropy_weight / (1.0 + config.entropy_decay * task.time)
+    loss = -parts.objective + config.value_weight * parts.value_loss - entropy_weight * parts.entropy
+    return loss + penalty, (parts, penalty)
+
+
+def _mean_jacobian(nets: Networks, params: PyTree, codes: Array, key: Array, config: GemsConfig) -> Array:
+    """The mean of ||J G_theta(z)||_F^2 over codes [G, D]. key: consumed."""
+    keys = jax.random.split(key, len(codes))
+    norms = jax.vmap(lambda z, k: jacobian_norm(nets.generator, params["generator"], z, config.jacobian, k))(
+        codes, keys
+    )
+    return norms.mean()
+
+
+def play_anchor_batch(
+    key: Array, params: PyTree, games: list[OngoingGames], task: _Task
+) -> tuple[list[Experience], list[OngoingGames]]:
+    """Plays a round of a batch of anchors z ~ q_t: one batch per view, and the games to continue with. key: consumed.
 
     The batch is the newest anchor and others that sigma draws, or uniform draws of Z_t (see `q_new_applies`).
     """
@@ -179,125 +243,81 @@ def one_round(key: Array, params: PyTree, lanes: list[Lanes], task: _Task) -> tu
     if config.q_new_applies == "anchors":
         is_new = (jnp.arange(config.abr_anchors) + 0.5) / config.abr_anchors < config.q_new
         drawn = jnp.where(is_new, task.newest, drawn)
-    codes = task.codes[drawn]
-    return task.source.one_round(key_play, params, codes, lanes)
+    return task.source.play_round(key_play, params, task.codes[drawn], games)
 
 
 class _Protection(NamedTuple):
-    """Decisions of the anchors as they were, and which anchors the trust region holds."""
+    """The trust region, and what it took to play its states."""
 
-    batches: list[Batch]
-    behaviour: list[PyTree]
-    held: Array  # [K] bool
+    region: TrustRegion
     episodes: int
     env_steps: Array
 
 
-def protect(key_play: Array, key_rows: Array, task: _Task, params: PyTree, active: Array) -> _Protection:
-    """What every anchor does on states its own play visits. keys: consumed."""
+def _protect(key_play: Array, key_rows: Array, task: _Task, params: PyTree) -> _Protection:
+    """Records what every anchor does on states of its own play. keys: consumed."""
     config = task.config
-    batches = task.source.whole(key_play, params, task.codes, config.kl_opponents, 1)
+    settings = task.source.settings._replace(num_opponents=config.kl_opponents, episodes=1)
+    batches = task.source.play_episodes(key_play, params, task.codes, settings)
     episodes = sum(batch.earned.size for batch in batches)
     env_steps = jnp.sum(jnp.stack([batch.env_steps for batch in batches]))
     if config.kl_states:
         keys = jax.random.split(key_rows, len(batches))
-        batches = [decisions(k, batch, config.kl_states) for k, batch in zip(keys, batches, strict=True)]
-    learner = task.source.learner
-    seen = [tally(learner, params, batch) for batch in batches]
-    behaviour = [best_response.behaviour_on(learner, params, batch) for batch in seen]
-    held = active & ((jnp.arange(len(task.codes)) != task.newest) | (config.kl_protects != "others"))
-    return _Protection(seen, behaviour, held, episodes, env_steps)
+        batches = [sample_decisions(k, batch, config.kl_states) for k, batch in zip(keys, batches, strict=True)]
+    protected = task.active & ((jnp.arange(len(task.codes)) != task.newest) | (config.kl_protects != "others"))
+    return _Protection(make_trust_region(task.source.learner, params, batches, protected), episodes, env_steps)
 
 
-def trust_region(
-    current: PyTree,
-    batches: list[Batch],
-    key: Array,
-    *,
-    task: _Task,
-    kept: _Protection,
-    frozen: PyTree,
-) -> Array:
-    """beta KL + lambda_J ||J G(z)||_F^2 of eq:abr-tr_revised, []. key: consumed."""
-    config, learner = task.config, task.source.learner
-    if config.kl_protects == "batch":
-        then = [best_response.behaviour_on(learner, frozen, batch) for batch in batches]
-        drift = jnp.mean(anchor_kl(learner, current, batches, then))
-    else:
-        drift = best_response.masked_mean(anchor_kl(learner, current, kept.batches, kept.behaviour), kept.held)
-    loss = config.beta_kl * config.slowdown * drift
-    if config.jacobian == "none":
-        return loss
-    generator, theta = task.nets.generator, current["generator"]
-    codes = batches[0].code
-    norms = jax.vmap(lambda z, k: jacobian_norm(generator, theta, z, config.jacobian, k))(
-        codes, jax.random.split(key, len(codes))
-    )
-    return loss + task.jacobian_weight * norms.mean()
-
-
-def _respond_one(
-    key: Array,
-    task: _Task,
-    params: dict[str, PyTree],
-    opt_state: dict[str, PyTree],
-    active: Array,
-    time: Array,
-    steps: int | Array,
-) -> BestResponse:
-    """ABR-TR of one population. key: consumed."""
-    config, learner = task.config, task.source.learner
-    key_protect, key_train, key_rows, key_lanes = jax.random.split(key, 4)
-    kept = protect(key_protect, key_rows, task, params, active)
-    slower = config.slowdown * (1.0 + config.learning_rate_decay * time)
-    trained, opt_state, metrics = best_response.train(
-        key_train,
-        params,
-        opt_state,
-        experience=partial(one_round, task=task),
-        learner=learner,
-        surrogate=best_response.SURROGATES[config.surrogate],
-        penalty=partial(trust_region, task=task, kept=kept, frozen=params),
-        steps=steps,
+def _train_settings(task: _Task) -> TrainSettings:
+    config = task.config
+    slower = config.slowdown * (1.0 + config.learning_rate_decay * task.time)
+    return TrainSettings(
         epochs=config.abr_epochs,
         learning_rate={
             "generator": task.nets.generator.rates(config.learning_rate / slower, config.output_rate),
             "critic": config.critic_learning_rate / slower,
         },
         gradient_clip=config.gradient_clip,
-        clip=config.ppo_clip,
-        value_weight=config.value_weight,
-        entropy_weight=config.entropy_weight / (1.0 + config.entropy_decay * time),
-        normalise=config.normalise_advantages,
+        normalize=config.normalise_advantages,
         minibatches=config.abr_minibatches,
-        kept=decision_share(task.source.views[0]),
-        carry=task.source.lanes(key_lanes, config.abr_anchors),
+        decision_fraction=decision_fraction(task.source.views[0]),
     )
-    forgetting = jnp.where(kept.held, anchor_kl(learner, trained, kept.batches, kept.behaviour), 0.0)
+
+
+def _train_generator(
+    key: Array, task: _Task, params: dict[str, PyTree], opt_state: dict[str, PyTree], steps: int | Array
+) -> BestResponse:
+    """Trains the generator of one population with `abr_tr_loss`. key: consumed."""
+    config, learner = task.config, task.source.learner
+    key_protect, key_train, key_rows, key_games = jax.random.split(key, 4)
+    region, episodes, env_steps = _protect(key_protect, key_rows, task, params)
+    trained, opt_state, metrics = ppo.train_learner(
+        key_train,
+        params,
+        opt_state,
+        learner=learner,
+        experience=partial(play_anchor_batch, task=task),
+        loss=partial(abr_tr_loss, task=task, region=region),
+        settings=_train_settings(task),
+        steps=steps,
+        carry=task.source.start_games(key_games, config.abr_anchors),
+    )
+    forgetting = jnp.where(region.protected, region.divergence(learner, trained), 0.0)
     norms = jax.vmap(lambda z: jacobian_norm(task.nets.generator, trained["generator"], z, "gram"))(task.codes)
     return BestResponse(
         params=trained,
         opt_state=opt_state,
         improvement=jnp.asarray(metrics.improvement),
         metrics=ResponseMetrics(
-            jacobian=best_response.masked_mean(norms, active),
-            kl=best_response.masked_mean(forgetting, kept.held),
+            jacobian=masked_mean(norms, task.active),
+            kl=masked_mean(forgetting, region.protected),
             forgetting=forgetting,
             entropy=metrics.entropy,
             objective=metrics.objective,
             value_loss=metrics.value_loss,
             gradient_norm=metrics.gradient_norm,
         ),
-        episodes=metrics.episodes + kept.episodes,
-        env_steps=metrics.env_steps + kept.env_steps,
+        episodes=metrics.episodes + episodes,
+        env_steps=metrics.env_steps + env_steps,
         gradient_steps=jnp.int32(steps * config.abr_epochs * config.abr_minibatches),
     )
-
-
-def anchor_kl(learner: Learner, current: PyTree, batches: list[Batch], frozen: list[PyTree]) -> Array:
-    """KL(current || frozen behaviour) per anchor [K], averaged over the players that share the population."""
-    rows = [
-        best_response.kl_per_code(batch, best_response.behaviour_on(learner, current, batch), then)
-        for batch, then in zip(batches, frozen, strict=True)
-    ]
-    return jnp.mean(jnp.stack(rows), axis=0)

@@ -12,8 +12,8 @@ from jax.typing import ArrayLike
 
 from gems_jax.config import GemsConfig
 from gems_jax.gems.adaptive import start_shares
-from gems_jax.learning import ppo as best_response
 from gems_jax.learning.networks import critic_network, policy_network
+from gems_jax.learning.ppo import fresh_optimizers
 from gems_jax.meta import simplex
 from gems_jax.policies.networks import Concatenated, Critic, Generator, HalfPolicy, Hypernetwork, MlpPolicy
 from gems_jax.policies.population import Anchors
@@ -177,7 +177,7 @@ def jacobian_weight(config: GemsConfig, time: Array, population: Array | int) ->
 
 
 def fresh_optimizer(params: dict[str, PyTree], config: GemsConfig) -> dict[str, PyTree]:
-    return jax.vmap(lambda own: best_response.fresh_optimizers(own, config.gradient_clip))(params)
+    return jax.vmap(lambda own: fresh_optimizers(own, config.gradient_clip))(params)
 
 
 def _check_players(config: GemsConfig, num: int) -> None:

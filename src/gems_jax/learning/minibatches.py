@@ -1,12 +1,11 @@
 """Minibatches: rows of experience in random order, decisions first, gathered where a gradient step needs them.
 
-XLA's CPU back end gathers element by element. Observations of bits are therefore kept as words, some thirty elements
-each, while they are shuffled, and a minibatch is gathered when its turn comes: nothing larger is copied.
+XLA's CPU back end gathers element by element. Boolean observations are therefore packed into uint32 words, some thirty
+elements each, while they are shuffled, and a minibatch is gathered just before its gradient step.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from typing import Any
 
@@ -50,51 +49,60 @@ def unpack(bits: Bits) -> Array:
     return (flat[..., :size] > 0).reshape(*rows, *bits.shape)
 
 
-def small(batch: Experience) -> Experience:
-    """The batch with its observations as `Bits`, where they are flags: for `rows_at`."""
+def pack_observations(batch: Experience) -> Experience:
+    """Stores observations as `Bits`, where they are flags: for `gather_rows`."""
     if batch.observation.dtype != np.bool_ or not batch.observation[0, 0].size:
         return batch
-    kept: dict[str, Any] = {"observation": pack(batch.observation, 2)}
-    return dataclasses.replace(batch, **kept)
+    packed: Any = pack(batch.observation, 2)
+    return batch.replace(observation=packed)
 
 
-def rows_at(batch: Experience, places: Array) -> Experience:
-    """The rows at some places [G, n] of every code: [G, n, ...]."""
+def gather_rows(batch: Experience, indices: Array) -> Experience:
+    """Gathers the rows at `indices` [G, n] of every code: [G, n, ...]."""
     rows = {name: getattr(batch, name) for name in _ROWS}
-    drawn: dict[str, Any] = jax.tree.map(lambda leaf: jax.vmap(lambda r, i: r[i])(leaf, places), rows)
+    drawn: dict[str, Any] = jax.tree.map(lambda leaf: jax.vmap(lambda r, i: r[i])(leaf, indices), rows)
     if isinstance(drawn["observation"], Bits):
         drawn["observation"] = unpack(drawn["observation"])
-    return dataclasses.replace(batch, **drawn)
+    return batch.replace(**drawn)
 
 
-def decisions(key: Array, batch: Experience, count: int) -> Experience:
-    """`count` rows per code in random order, decisions first: [G, count, ...]. key: consumed."""
-    return rows_at(batch, _shuffled(key, batch, count))
+def sample_decisions(key: Array, batch: Experience, count: int) -> Experience:
+    """Draws `count` rows per code in random order, decisions first: [G, count, ...]. key: consumed."""
+    return gather_rows(batch, _shuffled_indices(key, batch, count))
 
 
-def shuffle(key: Array, batch: Experience, minibatches: int, kept: float) -> Array:
-    """Where the rows of each minibatch are, the share `kept` of all, in random order: [minibatches, G, rows].
+def shuffle_rows(key: Array, batch: Experience, minibatches: int, fraction: float) -> Array:
+    """Distributes rows among minibatches in random order, decisions first.
 
-    key: consumed.
+    Args:
+      key: typed PRNG key; consumed.
+      batch: experience of G codes.
+      minibatches: their number.
+      fraction: of all rows, how many are taken.
+
+    Returns:
+      Indices [minibatches, G, rows] of the rows of each minibatch.
     """
     available = batch.acted.shape[1]
-    size = min(math.ceil(kept * available / minibatches), available // minibatches)
-    places = _shuffled(key, batch, size * minibatches)
-    return jnp.moveaxis(places.reshape(len(places), minibatches, size), 1, 0)
+    size = min(math.ceil(fraction * available / minibatches), available // minibatches)
+    indices = _shuffled_indices(key, batch, size * minibatches)
+    return jnp.moveaxis(indices.reshape(len(indices), minibatches, size), 1, 0)
 
 
-def _shuffled(key: Array, batch: Experience, count: int) -> Array:
-    """Places [G, count] of rows in random order, decisions first. key: consumed."""
-    # A decision's lot is below 1, any other row's above: the first in order are decisions, drawn at random.
-    lots = jax.random.uniform(key, batch.acted.shape) + jnp.where(batch.acted, 0.0, 1.0)
-    return _order(lots)[:, :count]
+def _shuffled_indices(key: Array, batch: Experience, count: int) -> Array:
+    """Indices [G, count] of rows in random order, decisions first. key: consumed."""
+    # The sort key of a decision is below 1, any other row's above: the first in order are decisions, drawn at random.
+    sort_keys = jax.random.uniform(key, batch.acted.shape) + jnp.where(batch.acted, 0.0, 1.0)
+    return _argsort(sort_keys)[:, :count]
 
 
-def _order(lots: Array) -> Array:
-    """argsort [G, n] of multiples of 2^-23 in [0, 2), as uniform draws are: a number and its place make one word, and
-    words are sorted four times as fast as pairs on a CPU."""
-    whole = (lots * 2**23).astype(jnp.uint32)
+def _argsort(sort_keys: Array) -> Array:
+    """argsort [G, n] of multiples of 2^-23 in [0, 2), as uniform draws are.
+
+    A sort key and its index make one uint64, which a CPU sorts four times as fast as pairs.
+    """
+    integers = (sort_keys * 2**23).astype(jnp.uint32)
     with jax.enable_x64(True):
-        places = jnp.arange(lots.shape[1], dtype=jnp.uint64)
-        words = (whole.astype(jnp.uint64) << jnp.uint64(32)) | places[None, :]
+        indices = jnp.arange(sort_keys.shape[1], dtype=jnp.uint64)
+        words = (integers.astype(jnp.uint64) << jnp.uint64(32)) | indices[None, :]
         return jax.lax.sort(words, dimension=1, is_stable=False).astype(jnp.uint32).astype(jnp.int32)

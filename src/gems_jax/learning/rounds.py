@@ -29,5 +29,7 @@ def repeat_rounds(
     """
     if not isinstance(count, int):
         return jax.lax.fori_loop(0, count, lambda n, state: advance(state, jax.random.fold_in(key, n), n), start)
+    if count == 0:
+        return start
     rounds = (jax.random.split(key, count), jnp.arange(count))
     return jax.lax.scan(lambda state, inputs: (advance(state, *inputs), None), start, rounds)[0]

@@ -15,13 +15,13 @@ import jax.numpy as jnp
 from gems_jax.accelerator.prng import stream
 from gems_jax.estimation.monte_carlo import draw_opponents
 from gems_jax.host.stages import compiled
-from gems_jax.learning import ppo as best_response
-from gems_jax.learning.batches import Experience, Learner, collect_against
+from gems_jax.learning.batches import Experience, Learner
+from gems_jax.learning.collection import collect_against
 from gems_jax.learning.networks import critic_network, policy_network, without_sharing
-from gems_jax.learning.ppo import TrainMetrics
+from gems_jax.learning.ppo import TrainMetrics, fresh_optimizers
 from gems_jax.policies.networks import Critic, Hypernetwork
 from gems_jax.policies.population import StackedPolicies
-from gems_jax.psro.ppo import Student, train_student
+from gems_jax.psro.ppo import Student, play_settings, train_student
 from gems_jax.psro.settings import Learning
 from gems_jax.rollout.views import players_of, view
 from gems_jax.types import Array, Game, PyTree, Struct
@@ -92,7 +92,7 @@ def new_row_student(key: Array, nets: RowNets, learning: Learning, scale: float 
     """Fresh networks whose rows differ by logits of about `scale`. key: consumed."""
     key_policy, key_critic = jax.random.split(key)
     params = {"policy": nets.generator.init(key_policy, scale), "critic": nets.critic.init(key_critic)}
-    student = Student(params, best_response.fresh_optimizers(params, learning.gradient_clip))
+    student = Student(params, fresh_optimizers(params, learning.gradient_clip))
     return RowStudent(student, params["policy"], jnp.float32(0.0))
 
 
@@ -171,11 +171,8 @@ def train_rows(
             mixtures = jnp.log(played)[:, None]  # [count, 1, N]
             indices = jax.vmap(lambda q, sigma: draw(q, log_sigma=sigma))(jax.random.split(key_draw, count), mixtures)
             batches.append(
-                collect_against(
-                    key_play, place, networks, params, played, opponents, indices, episodes=learning.episodes,
-                    discount=learning.discount, decay=learning.gae_lambda,
-                )
-            )  # fmt: skip
+                collect_against(key_play, place, networks, params, played, opponents, indices, play_settings(learning))
+            )
         mean, past = carry
         return batches, (average_rounds(mean, params["policy"], past, nets.decay), past + 1.0)
 

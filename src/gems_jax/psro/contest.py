@@ -177,7 +177,7 @@ def contest(
         def experience(k: Array, params: PyTree, weights: Weights) -> tuple[list[Experience], Weights]:
             sigma = jnp.log((1 - floor) * jnp.exp(weights.log_weight) + floor * alike)
             mixed = source.log_sigma.at[-1].set(sigma)
-            batches, _ = source._replace(log_sigma=mixed).one_round(k, params, NO_CODE, [])
+            batches, _ = source._replace(log_sigma=mixed).play_round(k, params, NO_CODE, [])
             earned = jnp.concatenate([batch.earned.reshape(-1) for batch in batches])
             faced = jnp.concatenate([batch.faced[..., 1].reshape(-1) for batch in batches])
             return batches, update_weights(weights, held, earned, faced, step_size)

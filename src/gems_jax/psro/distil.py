@@ -17,15 +17,15 @@ from jax.typing import ArrayLike
 
 from gems_jax.accelerator.prng import stream
 from gems_jax.host.stages import compiled
-from gems_jax.learning import ppo as best_response
-from gems_jax.learning.batches import Experience, Learner, collect
+from gems_jax.learning.batches import Batch, Experience, Learner, masked_mean, over_rows
+from gems_jax.learning.collection import collect_episodes
 from gems_jax.learning.networks import without_sharing
-from gems_jax.learning.ppo import Batch, Penalty, TrainMetrics, masked_mean, outputs_on, over_rows
+from gems_jax.learning.ppo import Penalty, TrainMetrics, fresh_optimizers
 from gems_jax.policies import distributions
 from gems_jax.policies.networks import Hypernetwork
 from gems_jax.policies.population import StackedPolicies
 from gems_jax.psro.base import Cost
-from gems_jax.psro.ppo import Student, train_student, training_cost
+from gems_jax.psro.ppo import Student, make_loss, play_settings, train_student, training_cost
 from gems_jax.psro.settings import Learning
 from gems_jax.rollout.views import View, each_population, rotate
 from gems_jax.types import Array, Game, Profile, PyTree, num_populations
@@ -58,7 +58,7 @@ def divergence(teacher: Learner, pupil: Learner) -> Penalty:
         rows = []
         for batch in batches:
             assert isinstance(batch, Experience)
-            wanted, found = outputs_on(teacher, (), batch), outputs_on(pupil, params, batch)
+            wanted, found = batch.behaviour(teacher, ()), batch.behaviour(pupil, params)
             rows.append(masked_mean(over_rows(distributions.kl)(wanted, found), batch.acted))
         return jnp.mean(jnp.stack(rows))
 
@@ -73,7 +73,7 @@ def pupil_policy(generator: Hypernetwork | None, params: PyTree, code: Array) ->
 def new_pupil(params: PyTree, learning: Learning) -> Student:
     """A student with policy parameters [P, ...] and fresh optimizers."""
     own = {"policy": params}
-    return Student(own, jax.vmap(lambda one: best_response.fresh_optimizers(one, learning.gradient_clip))(own))
+    return Student(own, jax.vmap(lambda one: fresh_optimizers(one, learning.gradient_clip))(own))
 
 
 def distil_cost(learning: Learning, metrics: TrainMetrics, rounds: int) -> Cost:
@@ -134,20 +134,18 @@ def distil(
             # a slot for the teacher, a code for the student
             codes = teachers.codes[slots]
             told = jnp.concatenate([slots[:, None].astype(codes.dtype), codes], axis=1)
+            each = play_settings(learning, stratified=False)._replace(num_opponents=learning.opponents // groups)
             batches = [
-                collect(
-                    view_key, place, teacher, params, told, met, log_sigma,
-                    num_opponents=learning.opponents // groups, episodes=learning.episodes,
-                    discount=learning.discount, decay=learning.gae_lambda,
-                )
+                collect_episodes(view_key, place, teacher, params, told, met, log_sigma, each)
                 for view_key, place in zip(keys, views, strict=True)
-            ]  # fmt: skip
+            ]
             return batches, carry
 
+        unpaid = learning.replace(value_weight=0.0, entropy_weight=0.0)
+        loss = make_loss(pupil, unpaid, divergence(teacher, pupil), nothing_earned)
         return train_student(
-            own_key, views[0], learning, own, pupil, experience, rounds, surrogate=nothing_earned,
-            penalty=divergence(teacher, pupil), epochs=_EPOCHS, value_weight=0.0, entropy_weight=0.0, normalise=False,
-            learning_rate={"policy": rate}, tallied=False,
+            own_key, views[0], learning, own, pupil, experience, rounds, (), loss, epochs=_EPOCHS, normalize=False,
+            learning_rate={"policy": rate}, summarize=False,
         )  # fmt: skip
 
     return each_population(game, one, jax.random.split(stream(key), num_populations(game)))

@@ -1,4 +1,4 @@
-"""Learned responses: one network per population, trained by `best_response.train` against a fixed mixture.
+"""Learned responses: one network per population, trained by `train_learner` against a fixed mixture.
 
 Networks are those of GEMS with parameters of their own, one set per policy, instead of generated ones. A `Student` is
 what a learner goes on from: networks and optimizers of every population. Programs are compiled once per game, network
@@ -27,19 +27,20 @@ from jax.typing import ArrayLike
 from gems_jax.accelerator.prng import stream
 from gems_jax.estimation.monte_carlo import return_scale
 from gems_jax.host.stages import compiled
-from gems_jax.learning import ppo as best_response
-from gems_jax.learning.batches import Experience, Learner, Source, decision_share
+from gems_jax.learning.batches import Batch, Experience, Learner, Surrogate, masked_mean, over_rows
+from gems_jax.learning.collection import PlaySettings, Source, decision_fraction
 from gems_jax.learning.networks import critic_network, policy_network, unshared
 from gems_jax.learning.ppo import (
     SURROGATES,
-    Batch,
+    Loss,
+    LossSettings,
     Penalty,
     TrainMetrics,
+    TrainSettings,
     fresh_optimizers,
-    masked_mean,
     no_penalty,
-    outputs_on,
-    over_rows,
+    policy_gradient_loss,
+    train_learner,
 )
 from gems_jax.policies import distributions
 from gems_jax.policies.networks import Critic, PolicyNetwork
@@ -101,39 +102,61 @@ def train_student(
     experience: Callable[[Array, PyTree, PyTree], tuple[list[Experience], PyTree]],
     rounds: Array | int,
     carry: PyTree = (),
+    loss: Loss | None = None,
     **changes: Any,
 ) -> tuple[Student, TrainMetrics]:
-    """Trains one learner for `rounds` rounds of experience (see `learning.ppo.train`). key: consumed.
+    """Trains one learner for `rounds` rounds of experience (see `learning.ppo.train_learner`). key: consumed.
 
-    `changes` replace options that the settings would give. `carry` of the metrics is what a further round begins with.
+    `loss` and `changes`, of `TrainSettings`, replace what `learning` says. `carry` of the metrics is what a further
+    round begins with.
     """
-    options: dict[str, Any] = {
-        "surrogate": SURROGATES[learning.surrogate],
-        "epochs": learning.epochs,
-        "learning_rate": {"policy": learning.learning_rate, "critic": learning.critic_learning_rate},
-        "gradient_clip": learning.gradient_clip,
-        "clip": learning.ppo_clip,
-        "value_weight": learning.value_weight,
-        "entropy_weight": learning.entropy_weight,
-        "normalise": learning.normalise_advantages,
-        "minibatches": learning.minibatches,
-        "kept": decision_share(game),
-    }
-    params, opt_state, metrics = best_response.train(
-        key, student.params, student.opt_state, experience=experience, learner=learner, steps=rounds, carry=carry,
-        **options | changes,
-    )  # fmt: skip
+    settings = TrainSettings(
+        epochs=learning.epochs,
+        learning_rate={"policy": learning.learning_rate, "critic": learning.critic_learning_rate},
+        gradient_clip=learning.gradient_clip,
+        normalize=learning.normalise_advantages,
+        minibatches=learning.minibatches,
+        decision_fraction=decision_fraction(game),
+    )
+    params, opt_state, metrics = train_learner(
+        key,
+        student.params,
+        student.opt_state,
+        learner=learner,
+        experience=experience,
+        loss=loss or make_loss(learner, learning),
+        settings=settings._replace(**changes),
+        steps=rounds,
+        carry=carry,
+    )
     return Student(params, opt_state), metrics
+
+
+def make_loss(
+    learner: Learner, learning: Learning, penalty: Penalty = no_penalty, surrogate: Surrogate | None = None
+) -> Loss:
+    """Builds the loss of an actor and a critic from the settings."""
+    weights = LossSettings(
+        surrogate=surrogate or SURROGATES[learning.surrogate],
+        clip=learning.ppo_clip,
+        value_weight=learning.value_weight,
+        entropy_weight=learning.entropy_weight,
+    )
+    return partial(policy_gradient_loss, learner=learner, settings=weights, penalty=penalty)
+
+
+def play_settings(learning: Learning, stratified: bool = True) -> PlaySettings:
+    """Translates the settings for `learning.collection`."""
+    return PlaySettings(
+        learning.opponents, learning.episodes, learning.discount, learning.gae_lambda, stratified, learning.segment
+    )
 
 
 def source_of(
     views: tuple[View, ...], learner: Learner, learning: Learning, opponents: StackedPolicies, log_sigma: Array
 ) -> Source:
     """Experience against the others' mixture, whose draws are systematic."""
-    return Source(
-        views, learner, opponents, log_sigma, learning.opponents, learning.episodes, learning.segment,
-        learning.discount, learning.gae_lambda, stratified=True,
-    )  # fmt: skip
+    return Source(views, learner, opponents, log_sigma, play_settings(learning))
 
 
 def difference(left: distributions.PolicyOutput, right: distributions.PolicyOutput) -> Array:
@@ -145,8 +168,8 @@ def sameness(learner: Learner, held: StackedPolicies, sigma: Array, weight: Arra
     """The bonus as a penalty. The learner's population holds [K, ...] policies and plays sigma [K]."""
 
     def of_batch(params: PyTree, batch: Batch, slots: Array) -> Array:
-        assert isinstance(batch, Experience)  # rows: a tally does not say what others would do on it
-        mine = outputs_on(learner, params, batch)
+        assert isinstance(batch, Experience)  # statistics do not say what others would do
+        mine = batch.behaviour(learner, params)
 
         def unlike(slot: Array) -> Array:
             other = held.select(slot)
@@ -175,14 +198,14 @@ def study(
         learner = plain_learner(student_networks(game, learning))
         met = sigma if joint else rotate(sigma, p)
         source = source_of(views, learner, learning, rotate(mixture, p), jnp.log(met))
-        key_train, key_lanes = jax.random.split(own_key)
+        key_train, key_games = jax.random.split(own_key)
         held = jax.tree.map(lambda leaf: leaf[p], mixture)
         own_sigma = sigma if joint else sigma[p]
         unlike = sameness(learner, held, own_sigma, learning.diversity_weight) if learning.diversity else no_penalty
         trained, metrics = train_student(
             key_train, views[0], learning, own, learner,
-            lambda k, params, lanes: source.one_round(k, params, NO_CODE, lanes), rounds, source.lanes(key_lanes, 1),
-            penalty=unlike, tallied=not learning.diversity,
+            lambda k, params, games: source.play_round(k, params, NO_CODE, games), rounds,
+            source.start_games(key_games, 1), make_loss(learner, learning, unlike), summarize=not learning.diversity,
         )  # fmt: skip
         return trained, metrics._replace(carry=())
 

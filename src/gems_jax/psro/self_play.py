@@ -39,9 +39,9 @@ from gems_jax.accelerator.prng import stream
 from gems_jax.config import NON_NEGATIVE, SHARE, Settings, choice, real, size
 from gems_jax.evaluate.sampled import random_profile
 from gems_jax.host.stages import on_host, staged
-from gems_jax.learning import ppo as best_response
-from gems_jax.learning.batches import Experience, Lanes, Learner, Source
-from gems_jax.learning.ppo import Batch, Penalty, TrainMetrics, behaviour_on, kl_per_code, no_penalty, uniform_on
+from gems_jax.learning.batches import Batch, Experience, Learner
+from gems_jax.learning.collection import OngoingGames, Source
+from gems_jax.learning.ppo import Penalty, TrainMetrics, fresh_optimizers, no_penalty, repeat_training
 from gems_jax.policies.population import StackedPolicies
 from gems_jax.psro.base import (
     Cost,
@@ -55,7 +55,7 @@ from gems_jax.psro.base import (
     settle_pace,
     stack_slots,
 )
-from gems_jax.psro.ppo import Nets, Student, new_student, source_of, student_networks, train_student
+from gems_jax.psro.ppo import Nets, Student, make_loss, new_student, source_of, student_networks, train_student
 from gems_jax.psro.settings import Budgeted, Learning, anneal, learning_of
 from gems_jax.rollout.views import players_of, rotate, view
 from gems_jax.types import Array, Game, Profile, PyTree, Solver, Struct, num_populations
@@ -130,10 +130,10 @@ def magnet_penalty(config: SelfPlayConfig, learner: Learner, magnet: PyTree, upd
     weight = anneal(config.magnet_weight, config.magnet_decay, updates)
 
     def distance(params: PyTree, batch: Batch) -> Array:
-        mine = behaviour_on(learner, params, batch)
+        mine = batch.behaviour(learner, params)
         if config.magnet == "uniform":
-            return kl_per_code(batch, mine, uniform_on(learner, batch, mine)).mean()
-        return kl_per_code(batch, mine, behaviour_on(learner, {"policy": magnet}, batch)).mean()
+            return batch.kl_per_code(mine, batch.uniform_behaviour(learner, mine)).mean()
+        return batch.kl_per_code(mine, batch.behaviour(learner, {"policy": magnet})).mean()
 
     def penalty(params: PyTree, batches: Sequence[Batch], key: Array) -> Array:
         del key
@@ -189,28 +189,31 @@ def practise(
         now = StackedPolicies(stack_slots(params["policy"]), nets.policy)
         return source_of(places[p], learner, learning, rotate(now, p), jnp.zeros((len(populations), 1)))
 
-    def experience(k: Array, params: PyTree, lanes: list[list[Lanes]]) -> tuple[list[Experience], list[list[Lanes]]]:
+    Games = list[list[OngoingGames]]  # per population and view
+
+    def experience(k: Array, params: PyTree, games: Games) -> tuple[list[Experience], Games]:
         keys = jax.random.split(k, len(populations))
-        played = [source(params, p).one_round(keys[p], params, codes[p], lanes[p]) for p in populations]
-        return [batch for batches, _ in played for batch in batches], [lane for _, lane in played]
+        played = [source(params, p).play_round(keys[p], params, codes[p], games[p]) for p in populations]
+        return [batch for batches, _ in played for batch in batches], [own for _, own in played]
 
     def update(carry: tuple[Trainee, PyTree], k: Array) -> tuple[tuple[Trainee, PyTree], TrainMetrics]:
-        now, lanes = carry
+        now, games = carry
         key_train, key_keep = jax.random.split(k)
+        own = anneal_rates(config, learning, now.updates)
+        loss = make_loss(learner, own, magnet_penalty(config, learner, now.magnet, now.updates))
         student, metrics = train_student(
-            key_train, places[0][0], anneal_rates(config, learning, now.updates), now.student, learner, experience, 1,
-            lanes, penalty=magnet_penalty(config, learner, now.magnet, now.updates), momentum=config.momentum,
-        )  # fmt: skip
+            key_train, places[0][0], own, now.student, learner, experience, 1, games, loss, momentum=config.momentum
+        )
         policy = student.params["policy"]
         magnet = move_magnet(config, now.magnet, policy, now.updates + 1)
         past = sample_past(key_keep, now.past, policy, now.updates)
         after = Trainee(student, magnet, past, now.updates + 1)
         return (after, metrics.carry), metrics._replace(carry=())
 
-    key_train, key_lanes = jax.random.split(stream(key))
-    lane_keys = jax.random.split(key_lanes, len(populations))
-    lanes = [source(trainee.student.params, p).lanes(lane_keys[p], 1) for p in populations]
-    (trainee, _), metrics = best_response.repeat(update, (trainee, lanes), key_train, rounds)
+    key_train, key_games = jax.random.split(stream(key))
+    keys = jax.random.split(key_games, len(populations))
+    games = [source(trainee.student.params, p).start_games(keys[p], 1) for p in populations]
+    (trainee, _), metrics = repeat_training(update, (trainee, games), key_train, rounds)
     return trainee, metrics
 
 
@@ -230,7 +233,7 @@ def self_play_solver(game: Game, config: SelfPlayConfig) -> Solver:
 
     def init(key: Array) -> SelfPlayState:
         student = new_student(key, game, learning)
-        joint = best_response.fresh_optimizers(student.params, learning.gradient_clip)
+        joint = fresh_optimizers(student.params, learning.gradient_clip)
         policy = student.params["policy"]
         past = jax.tree.map(lambda leaf: jnp.repeat(leaf[:, None], slots, axis=1), policy)
         trainee = Trainee(Student(student.params, joint), first_magnet(config, policy), past, jnp.int32(0))

@@ -1,4 +1,6 @@
-"""Pieces of play: advantages across ends and cuts, games that go on between rounds, decisions in random order."""
+"""Collecting experience: segments of games that continue between rounds."""
+
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -7,8 +9,16 @@ import pytest
 
 from gems_jax import make_game
 from gems_jax.extensive.values import behaviour, build_tree, expected_returns, uniform_table
-from gems_jax.learning.batches import Learner, Outlook, advantages, collect_on, decision_share, gae, start_lanes
-from gems_jax.learning.ppo import make_optimizer, ppo_surrogate, train
+from gems_jax.learning.batches import Learner
+from gems_jax.learning.collection import PlaySettings, collect_segment, decision_fraction, start_games
+from gems_jax.learning.ppo import (
+    LossSettings,
+    TrainSettings,
+    make_optimizer,
+    policy_gradient_loss,
+    ppo_surrogate,
+    train_learner,
+)
 from gems_jax.policies.networks import Critic, MlpPolicy
 from gems_jax.policies.population import StackedPolicies
 from gems_jax.rollout.episode import go_on
@@ -18,46 +28,6 @@ from toy_games import STOP, TAKE, WAIT, Purse, constant, pure
 NO_CODE = jnp.zeros((1, 0))
 ONE = jnp.zeros((2, 1))  # log_sigma of populations of one
 KUHN = make_game("kuhn_poker")
-
-
-def of(reward, value, acted, terminated, truncated, known=True, final=0.0, discount=0.5, decay=0.5):
-    found, learnt = advantages(
-        jnp.asarray(reward, jnp.float32), jnp.asarray(value, jnp.float32), jnp.asarray(acted, bool),
-        jnp.asarray(terminated, bool), jnp.asarray(truncated, bool), Outlook(jnp.float32(final), jnp.bool_(known)),
-        discount, decay,
-    )  # fmt: skip
-    return np.asarray(found), np.asarray(learnt)
-
-
-def test_nothing_flows_across_the_end_of_an_episode():
-    """Two episodes in a row have the advantages that each has alone."""
-    reward, value = [1.0, 2.0, 4.0, 8.0], [0.5, 0.25, 1.0, 3.0]
-    both, learnt = of(reward, value, [1, 1, 1, 1], [0, 1, 0, 1], [0, 0, 0, 0])
-    alone = [
-        gae(jnp.asarray(reward[i : i + 2]), jnp.asarray(value[i : i + 2]), jnp.ones(2, bool), jnp.float32(0), 0.5, 0.5)
-        for i in (0, 2)
-    ]
-    np.testing.assert_allclose(both, np.concatenate(alone), rtol=1e-6)
-    # by hand: the last is 8 - 3 = 5, the one before 4 + 0.5 * 3 - 1 + 0.25 * 5 = 5.75
-    np.testing.assert_allclose(both[2:], [5.75, 5.0], rtol=1e-6)
-    assert learnt.all()
-
-
-def test_the_decision_before_a_cut_lends_its_value_and_is_not_learned_from():
-    """The rows end before the second decision's outcome: 1 + 0.5 * 0.25 - 0.5 for the first, none for the second."""
-    found, learnt = of([1.0, 0.0, 2.0], [0.5, 9.0, 0.25], [1, 0, 1], [0, 0, 0], [0, 0, 0], known=False)
-    np.testing.assert_allclose(found, [0.625, 0.0, 0.0], rtol=1e-6)
-    np.testing.assert_array_equal(learnt, [True, False, False])
-    # a time limit in the middle does the same, and the next episode leaves no trace
-    found, learnt = of([1.0, 2.0, 7.0], [0.5, 0.25, 3.0], [1, 1, 1], [0, 0, 1], [0, 1, 0])
-    np.testing.assert_allclose(found, [0.625, 0.0, 4.0], rtol=1e-6)
-    np.testing.assert_array_equal(learnt, [True, False, True])
-
-
-def test_a_known_outlook_bootstraps():
-    found, learnt = of([1.0], [0.5], [1], [0], [0], known=True, final=4.0)
-    np.testing.assert_allclose(found, [1.0 + 0.5 * 4.0 - 0.5])
-    assert learnt.all()
 
 
 def test_bits_are_kept_as_bits():
@@ -123,15 +93,14 @@ def test_returns_of_games_under_way_are_those_of_the_game():
 
     @jax.jit
     def run(key):
-        lanes_key, play_key = jax.random.split(key)
-        lanes = start_lanes(lanes_key, KUHN, ONE, 1, 64, 4)
-        return collect_on(
-            play_key, KUHN, learner, params, NO_CODE, UNIFORM, lanes, steps=80, discount=1.0, decay=1.0
-        )  # fmt: skip
+        start_key, play_key = jax.random.split(key)
+        settings = PlaySettings(64, episodes=4, discount=1.0, decay=1.0, segment=80)
+        games = start_games(start_key, KUHN, ONE, 1, settings)
+        return collect_segment(play_key, KUHN, learner, params, NO_CODE, UNIFORM, games, settings)
 
-    batch, lanes = run(jax.random.key(3))
+    batch, games = run(jax.random.key(3))
     assert batch.acted.shape == (1, 256 * 80) and batch.env_steps == 256 * 80
-    assert lanes.state.terminated.shape == (1, 64, 4) and not lanes.state.terminated.any()
+    assert games.state.terminated.shape == (1, 64, 4) and not games.state.terminated.any()
     history = np.asarray(batch.observation)[0, :, 7:11]
     first = np.asarray(batch.acted)[0] & ~history.any(axis=1)
     worth = 4.0 * np.asarray(batch.target)[0][first]
@@ -141,12 +110,12 @@ def test_returns_of_games_under_way_are_those_of_the_game():
 
 
 @pytest.mark.parametrize(
-    ("name", "options", "share"),
+    ("name", "options", "fraction"),
     [("simple_spread", {}, 1.0), ("connect_four", {}, 0.5), ("hanabi", {}, 0.5), ("hanabi", {"teams": True}, 0.5)],
 )
-def test_share_of_decisions(name, options, share):
+def test_fraction_of_decisions(name, options, fraction):
     """In turns one seat of all decides; a team's own seats are as many times the rows."""
-    assert decision_share(make_game(name, **options)) == share
+    assert decision_fraction(make_game(name, **options)) == fraction
 
 
 @pytest.mark.parametrize("minibatches", [1, 4])
@@ -157,30 +126,34 @@ def test_an_ordinary_network_learns_from_games_under_way(minibatches):
 
     @jax.jit
     def run(key):
-        lanes_key, train_key = jax.random.split(key)
+        start_key, train_key = jax.random.split(key)
+        settings = PlaySettings(64, episodes=1, discount=1.0, decay=0.95, segment=12)
 
-        def experience(step_key, current, lanes):
-            return _listed(
-                collect_on(
-                    step_key, KUHN, learner, current, NO_CODE, UNIFORM, lanes, steps=12, discount=1.0, decay=0.95
-                )
-            )
+        def experience(step_key, current, games):
+            batch, games = collect_segment(step_key, KUHN, learner, current, NO_CODE, UNIFORM, games, settings)
+            return [batch], games
 
-        return train(
-            train_key, params, {name: optimizer.init(part) for name, part in params.items()},
-            experience=experience, learner=learner, surrogate=ppo_surrogate, steps=40, epochs=2,
-            learning_rate={"actor": 0.02, "critic": 0.02}, gradient_clip=0.5, clip=0.2, value_weight=0.5,
-            entropy_weight=0.0, minibatches=minibatches, kept=0.5,
-            carry=start_lanes(lanes_key, KUHN, ONE, 1, 64, 1),
-        )  # fmt: skip
+        weights = LossSettings(ppo_surrogate, 0.2, value_weight=0.5, entropy_weight=0.0)
+        return train_learner(
+            train_key,
+            params,
+            {name: optimizer.init(part) for name, part in params.items()},
+            learner=learner,
+            experience=experience,
+            loss=partial(policy_gradient_loss, learner=learner, settings=weights),
+            settings=TrainSettings(
+                epochs=2,
+                learning_rate={"actor": 0.02, "critic": 0.02},
+                gradient_clip=0.5,
+                minibatches=minibatches,
+                decision_fraction=0.5,
+            ),
+            steps=40,
+            carry=start_games(start_key, KUHN, ONE, 1, settings),
+        )
 
     trained, _, metrics = run(jax.random.key(0))
     assert metrics.env_steps == 40 * 64 * 12
     tree = build_tree(KUHN)
     tables = jnp.stack([behaviour(tree, policy, trained["actor"]), uniform_table(tree)])
     assert expected_returns(tree, tables)[0] > 0.47
-
-
-def _listed(played):
-    batch, lanes = played
-    return [batch], lanes
