@@ -14,7 +14,7 @@ from gems_jax.gems.budget import episodes_of
 def test_unknown_experiment_is_one_line(capsys: pytest.CaptureFixture) -> None:
     assert entry.main(["kun"]) == 2
     told = capsys.readouterr()
-    assert told.err.startswith("error: unknown experiment 'kun'; did you mean kuhn? known: ") and told.out == ""
+    assert told.err.startswith("error: unknown experiment 'kun'; did you mean 'kuhn'? known: ") and told.out == ""
     assert told.err.endswith(f"{', '.join(entry.known())}\n") and told.err.count("\n") == 1
     assert entry.main(["kuhn", "--arms", "papre"]) == 2
     assert "kuhn has no arm papre; known: paper, tuned, psro, double oracle" in capsys.readouterr().err
