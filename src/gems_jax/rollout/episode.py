@@ -66,8 +66,7 @@ def joint_action(game: Game, policies: Policies, state: GameState, noise: Array)
         )
         for policy, own in zip(policies, seats, strict=True)
     )
-    apply = policies[0].apply
-    if isinstance(apply, IndexedApply) and _one_mover(game) and all(policy.apply == apply for policy in policies):
+    if (apply := _mover_sampler(game, policies)) is not None:
         return jnp.broadcast_to(apply.sample_mover(policies, state, noise), (game.num_seats,)), outputs
     sample = jax.vmap(distributions.sample_action)
     drawn = [sample(one, take_seats(noise, own)) for one, own in zip(outputs, seats, strict=True)]
@@ -79,9 +78,12 @@ def _read(policy: Policy, state: GameState) -> Array:
     return policy.apply.read(state) if isinstance(policy.apply, IndexedApply) else state.observation
 
 
-def _one_mover(game: Game) -> bool:
-    """Whether one seat moves at a time, and every player has one seat."""
-    return not game.simultaneous and game.player_of_seat == tuple(range(game.num_seats))
+def _mover_sampler(game: Game, policies: Policies) -> IndexedApply | None:
+    """The policies' own way to sample the mover's action, where one seat moves at a time and is a player by itself."""
+    apply = policies[0].apply
+    if game.simultaneous or game.player_of_seat != tuple(range(game.num_seats)):
+        return None
+    return apply if isinstance(apply, IndexedApply) and all(policy.apply == apply for policy in policies) else None
 
 
 def joint_log_prob(game: Game, outputs: PolicyOutputs, actions: Array) -> Array:

@@ -13,14 +13,14 @@ import chex
 import jax
 import jax.numpy as jnp
 
-from gems_jax.accelerator.sharding import laid_out, spread
+from gems_jax.accelerator.sharding import on_mesh, spread
 from gems_jax.host.stages import on_host
 from gems_jax.policies.networks import IndexedNetwork
 from gems_jax.policies.population import StackedPolicies
 from gems_jax.rollout.episode import Policies
 from gems_jax.rollout.tabular import play_indexed
 from gems_jax.rollout.views import take_population
-from gems_jax.types import Array, Game, Policy, PyTree, num_players, num_populations, num_slots, slot_axes
+from gems_jax.types import Array, Game, Policy, PyTree, num_slots, slot_axes
 
 
 def play_groups(
@@ -55,32 +55,47 @@ def play_groups(
     """
     chex.assert_rank(indices, 2 if common else 3)
     keys = jax.random.split(key, (*indices.shape[:-1], episodes))
-    apply = policies.apply
-    if isinstance(apply, IndexedNetwork) and opponents.apply == apply and not on_host(game) and not laid_out():
-        shape = (num_slots(policies.params), *indices.shape[-2:-1], episodes)
-        indices = jnp.broadcast_to(indices, (*shape[:2], indices.shape[-1]))
-        return play_indexed(play, jnp.broadcast_to(keys, shape), game, policies, opponents, indices, lanes)
-    populations = [take_population(opponents, p) for p in range(num_populations(game))]
+    groups = num_slots(policies.params)
+    if _can_index(game, policies, opponents):
+        keys, indices = (jnp.broadcast_to(one, (groups, *one.shape[-2:])) if common else one for one in (keys, indices))
+        return play_indexed(play, keys, game, policies, opponents, indices, lanes)
 
-    def against(game: Game, own: PyTree, index: Array, keys: Array, lanes: tuple[PyTree, ...]) -> PyTree:
-        others = [
-            Policy(populations[game.population_of_player[player]].select(index[player]), opponents.apply)
-            for player in range(1, num_players(game))
-        ]
-        return jax.vmap(lambda k, lane: play(k, game, (Policy(own, apply), *others), *lane))(keys, lanes)
-
-    def over_opponents(own: PyTree, index: Array, keys: Array, lanes: tuple[PyTree, ...], wanted: PyTree) -> PyTree:
+    def against(own: PyTree, indices: Array, keys: Array, lanes: tuple[PyTree, ...], wanted: PyTree) -> PyTree:
         seen = game if wanted is None else dataclasses.replace(game, wanted=wanted)  # type: ignore[type-var]
-        return jax.vmap(lambda i, k, lane: against(seen, own, i, k, lane))(index, keys, lanes)
 
-    if not common:
-        keys = spread(keys, 3)
-    elif on_host(game):  # equal episodes, but an environment for each
-        keys = jnp.broadcast_to(keys, (num_slots(policies.params), *keys.shape))
+        def one_draw(index: Array, keys: Array, lanes: tuple[PyTree, ...]) -> PyTree:
+            players = (Policy(own, policies.apply), *_select(seen, opponents, index, 1))
+            return jax.vmap(lambda k, lane: play(k, seen, players, *lane))(keys, lanes)
+
+        return jax.vmap(one_draw)(indices, keys, lanes)
+
+    keys = _lay_out_keys(keys, groups, game)
     in_axes = (slot_axes(policies.params), None if common else 0, 0 if keys.ndim == 3 else None, 0, 0)
     wanted = wanted if on_host(game) else None
-    played = jax.vmap(over_opponents, in_axes=in_axes)(policies.params, indices, keys, spread(lanes, 3), wanted)
+    played = jax.vmap(against, in_axes=in_axes)(policies.params, indices, keys, spread(lanes, 3), wanted)
     return spread(played, 3) if common else played
+
+
+def _can_index(game: Game, policies: StackedPolicies, opponents: StackedPolicies) -> bool:
+    """Whether all players can be called by index: on one device, and from JAX."""
+    same = isinstance(policies.apply, IndexedNetwork) and opponents.apply == policies.apply
+    return same and not on_host(game) and not on_mesh()
+
+
+def _lay_out_keys(keys: Array, groups: int, game: Game) -> Array:
+    """Keys [C, N, M], or [N, M] where all policies play with the same ones."""
+    if keys.ndim == 3:
+        return spread(keys, 3)
+    return jnp.broadcast_to(keys, (groups, *keys.shape)) if on_host(game) else keys  # an environment for each episode
+
+
+def _select(game: Game, populations: StackedPolicies, index: Array, first: int = 0) -> Policies:
+    """The policies in the slots `index` [players], one per player from player `first` on."""
+    owners = game.population_of_player
+    return tuple(
+        Policy(take_population(populations, owners[player]).select(index[player]), populations.apply)
+        for player in range(first, len(owners))
+    )
 
 
 def play_joint(
@@ -104,13 +119,9 @@ def play_joint(
     Returns:
       What `play` returns, leaves [B, M, ...].
     """
-    populations = [take_population(opponents, p) for p in range(num_populations(game))]
 
     def together(index: Array, keys: Array) -> PyTree:
-        policies = tuple(
-            Policy(populations[p].select(index[player]), opponents.apply)
-            for player, p in enumerate(game.population_of_player)
-        )
-        return jax.vmap(lambda k: play(k, game, policies))(keys)
+        players = _select(game, opponents, index)
+        return jax.vmap(lambda k: play(k, game, players))(keys)
 
     return jax.vmap(together)(indices, spread(jax.random.split(key, (indices.shape[0], episodes)), 2))
