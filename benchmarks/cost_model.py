@@ -31,7 +31,7 @@ from benchmarks.work_model import (
     training_work,
     work,
 )
-from gems_jax import gems_step, init_gems, make_game, preset
+from gems_jax import init_gems, make_game, make_solver, preset
 from gems_jax.accelerator.compile import program
 from gems_jax.config import GemsConfig
 from gems_jax.gems.meta_game import update_meta_strategy
@@ -155,7 +155,7 @@ def check(name: str, blocks: int) -> list[Figure]:
 def whole_step(game: Game, config: GemsConfig) -> tuple[Any, Any]:
     """An iteration to call, and its program."""
     state, key = full(game, config), jax.random.key(2)
-    compiled = program(lambda state, key: gems_step(state, key, game, config)).lower(state, key).compile()
+    compiled = program(make_solver("gems", game, config).step).lower(state, key).compile()
     return lambda: compiled(state, key), compiled
 
 

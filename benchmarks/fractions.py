@@ -25,8 +25,8 @@ from benchmarks.timing import Figure, interleaved, median, record
 from benchmarks.worlds import WORLDS, of_ours
 from gems_jax import init_gems, make_game, preset
 from gems_jax.accelerator.compile import program
-from gems_jax.policies.distributions import draw_noise, sample
-from gems_jax.policies.networks import MlpPolicy
+from gems_jax.policies.distributions import draw_noise, sample_action
+from gems_jax.policies.mlp import MlpPolicy
 from gems_jax.profiling.phase_times import PHASES, TRAINING, all_active, measure_phases
 from gems_jax.types import Array, GameState, PyTree
 
@@ -44,7 +44,7 @@ def shared_mlp(name: str, batch: int = 4096) -> Callable[[Array], tuple[Array, A
 
     def act(phi: PyTree, state: GameState, noise: Array) -> Array:
         mover = jnp.argmax(state.to_move)
-        action = sample(network(phi, state.observation[mover], state.legal[mover]), noise)
+        action = sample_action(network(phi, state.observation[mover], state.legal[mover]), noise)
         return jnp.broadcast_to(action, (game.num_seats,))
 
     def play(key: Array) -> tuple[Array, Array]:

@@ -26,7 +26,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from benchmarks.timing import HISTORY, Figure, interleaved, median, ratio, record
-from gems_jax import gems_step, init_gems, make_game, make_solver, preset
+from gems_jax import init_gems, make_game, make_solver, preset
 from gems_jax.accelerator.cache import enable_compilation_cache
 from gems_jax.accelerator.compile import program
 from gems_jax.extensive.infosets import tables_of
@@ -56,7 +56,7 @@ def over_iterations(iterations: int, blocks: int) -> list[Figure]:
     game, config = make_game(GAME), preset(GAME, "paper").replace(capacity=32)
     marks = [mark for mark in MARKS if mark <= iterations]
     state = init_gems(jax.random.key(0), game, config)
-    step: Any = program(partial(gems_step, game=game, config=config)).lower(state, jax.random.key(0)).compile()
+    step: Any = program(make_solver("gems", game, config).step).lower(state, jax.random.key(0)).compile()
     kept, figures, live, resident = {}, [], {}, {}
     for done in range(1, iterations + 1):
         state, _ = step(state, jax.random.fold_in(jax.random.key(1), done))
@@ -78,7 +78,7 @@ def gems_of(anchors: int) -> tuple[Callable[[], Any], int]:
     """A step with so many active anchors, compiled, and the bytes of its state."""
     game, config = make_game(GAME), preset(GAME, "paper").replace(capacity=anchors)
     state = all_active(init_gems(jax.random.key(0), game, config), jax.random.key(1))
-    step: Any = program(partial(gems_step, game=game, config=config)).lower(state, jax.random.key(0)).compile()
+    step: Any = program(make_solver("gems", game, config).step).lower(state, jax.random.key(0)).compile()
     return partial(step, state, jax.random.key(2)), nbytes(state)
 
 

@@ -21,7 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from benchmarks.timing import median, ratio, record
-from gems_jax import gems_step, init_gems, make_game, preset
+from gems_jax import init_gems, make_game, make_solver, preset
 
 SEEDS = 5
 
@@ -65,7 +65,7 @@ def main() -> None:
     game, config = make_game("kuhn_poker"), preset("kuhn_poker", "paper")
     keys = jax.vmap(jax.random.key)(jnp.arange(SEEDS))
     states = jax.vmap(lambda key: init_gems(key, game, config))(keys)
-    step = jax.jit(jax.vmap(lambda state, key: gems_step(state, key, game, config)))
+    step = jax.jit(jax.vmap(make_solver("gems", game, config).step))
     started = time.perf_counter()
     compiled = step.lower(states, keys).compile()
     compile_seconds = time.perf_counter() - started

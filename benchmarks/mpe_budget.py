@@ -21,10 +21,10 @@ import jax
 import numpy as np
 
 from benchmarks.timing import Figure, record
-from gems_jax import GemsConfig, gems_step, init_gems, make_game, make_solver
+from gems_jax import GemsConfig, init_gems, make_game, make_solver
 from gems_jax.accelerator.compile import program
 from gems_jax.host.base import make_environment
-from gems_jax.policies.networks import MlpPolicy
+from gems_jax.policies.mlp import MlpPolicy
 from gems_jax.types import Game
 
 LENGTH = 100
@@ -61,7 +61,7 @@ def native(name: str, iterations: int) -> tuple[list[Figure], float]:
     game, config = make_game(name, max_steps=LENGTH), BUDGETS[name]
     state = jax.jit(partial(init_gems, game=game, config=config))(jax.random.key(0))
     begin = time.perf_counter()
-    step: Any = program(partial(gems_step, game=game, config=config)).lower(state, jax.random.key(0)).compile()
+    step: Any = program(make_solver("gems", game, config).step).lower(state, jax.random.key(0)).compile()
     compiling = time.perf_counter() - begin
     steps, cpu, begin = 0, cpu_seconds(), time.perf_counter()
     for key in jax.random.split(jax.random.key(1), iterations):

@@ -25,7 +25,7 @@ from benchmarks.timing import median, ratio, record
 from gems_jax import make_game
 from gems_jax.games.adapters.hosted import PythonGame
 from gems_jax.host.stages import staged
-from gems_jax.policies.networks import MlpPolicy
+from gems_jax.policies.mlp import MlpPolicy
 from gems_jax.rollout.episode import play_episode
 from gems_jax.types import Array, Game, Policy, num_players
 

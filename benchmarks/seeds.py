@@ -27,7 +27,7 @@ import jax.numpy as jnp
 from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
 from benchmarks.timing import Figure, interleaved, median, ratio, record
-from gems_jax import GemsState, gems_step, init_gems, make_game, preset
+from gems_jax import GemsState, init_gems, make_game, preset
 from gems_jax.accelerator.compile import program
 from gems_jax.evaluate.monitor import exact_monitor
 from gems_jax.runner.directory import create_run
@@ -90,10 +90,11 @@ def whole_runs(seeds: int, iterations: int) -> Pair:
 
 def bare_loops(seeds: int, iterations: int) -> Pair:
     game = make_game(GAME)
+    step = make_solver("gems", game, CONFIG).step
 
     def whole(word: Array, state: GemsState) -> GemsState:
         keys = jax.random.split(jax.random.wrap_key_data(word), iterations)
-        return jax.lax.scan(lambda s, k: (gems_step(s, k, game, CONFIG)[0], None), state, keys)[0]
+        return jax.lax.scan(lambda s, k: (step(s, k)[0], None), state, keys)[0]
 
     words = jnp.stack([jax.random.key_data(jax.random.key(seed)) for seed in range(seeds)])
     keys = jax.vmap(lambda word: jax.random.fold_in(jax.random.wrap_key_data(word), 0))(words)

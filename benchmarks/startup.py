@@ -25,11 +25,12 @@ begin = time.perf_counter()
 import jax
 from gems_jax import gems_step, init_gems, make_game, preset
 from gems_jax.accelerator.compile import program
+from gems_jax.accelerator.prng import fused_key
 from gems_jax.accelerator.cache import enable_compilation_cache
 enable_compilation_cache(sys.argv[2])
 game, config = make_game(sys.argv[1], **json.loads(sys.argv[3])), preset(sys.argv[1], "tuned")
 state = jax.jit(lambda key: init_gems(key, game, config))(jax.random.key(0))
-program(lambda state, key: gems_step(state, key, game, config)).lower(state, jax.random.key(0)).compile()
+program(lambda state, key: gems_step(state, fused_key(key), game, config)).lower(state, jax.random.key(0)).compile()
 print(time.perf_counter() - begin)
 """
 

@@ -24,7 +24,7 @@ from benchmarks.flops import flops
 from gems_jax.config import GemsConfig
 from gems_jax.gems.state import gems_networks, init_gems
 from gems_jax.profiling.peak_memory import activation_bytes, array_bytes, row_bytes
-from gems_jax.rollout.views import alike
+from gems_jax.rollout.views import is_rotational
 from gems_jax.types import Game, num_players, num_populations
 
 
@@ -108,8 +108,8 @@ def _times(count: float, amount: Work) -> Work:
 
 
 def _loops(game: Game) -> int:
-    """Loops that play one after another: one for each population, where they are not alike."""
-    return 1 if alike(game) and game.num_seats > 1 else num_populations(game)
+    """Loops that play one after another: one for each population, where they are not is_rotational."""
+    return 1 if is_rotational(game) and game.num_seats > 1 else num_populations(game)
 
 
 def _lanes(game: Game, config: GemsConfig) -> int:

@@ -24,8 +24,9 @@ from gems_jax import make_game
 from gems_jax.config import GemsConfig
 from gems_jax.gems.state import init_gems, population_of
 from gems_jax.policies.population import StackedPolicies, materialise
-from gems_jax.rollout.episode import Policies, go_on, play_episode, play_groups
-from gems_jax.rollout.views import at, view
+from gems_jax.rollout.episode import Policies, play_episode, unroll_segment
+from gems_jax.rollout.groups import play_groups
+from gems_jax.rollout.views import take_population, view
 from gems_jax.types import Array, Game, GameState, Trajectory, num_players
 
 GROUPS = 8
@@ -147,8 +148,8 @@ def whole_episodes(name: str, settings: dict[str, Any]) -> Program:
     game, stacked, indices, episodes = match(name, settings)
 
     def play(key: Array) -> tuple[Array, Array]:
-        own = at(stacked, 0)
-        outcome = play_groups(play_episode, key, game, own.params, stacked.apply, stacked, indices, episodes)
+        own = take_population(stacked, 0)
+        outcome = play_groups(play_episode, key, game, own, stacked, indices, episodes)
         return jnp.sum(outcome.length), jnp.sum(outcome.returns)
 
     return play
@@ -160,14 +161,14 @@ def going_on(name: str, settings: dict[str, Any]) -> Program:
     steps = WORLDS[name].segment
 
     def on(key: Array, game: Game, players: Policies, state: GameState) -> tuple[GameState, Trajectory]:
-        return go_on(key, game, players, state, steps, (0,))
+        return unroll_segment(key, game, players, state, steps, (0,))
 
     def play(key: Array) -> tuple[Array, Array]:
         key_deal, key_play = jax.random.split(key)
-        own = at(stacked, 0)
+        own = take_population(stacked, 0)
         keys = jax.random.split(key_deal, (GROUPS, GROUPS, episodes))
         lanes = jax.vmap(jax.vmap(jax.vmap(game.init)))(keys)
-        _, rows = play_groups(on, key_play, game, own.params, stacked.apply, stacked, indices, episodes, lanes=(lanes,))
+        _, rows = play_groups(on, key_play, game, own, stacked, indices, episodes, lanes=(lanes,))
         return jnp.int32(keys.size * steps), jnp.sum(rows.observation, dtype=jnp.float32)
 
     return play

@@ -15,7 +15,8 @@ import numpy as np
 from gems_jax.estimation.monte_carlo import draw_opponents
 from gems_jax.host.stages import compiled
 from gems_jax.policies.population import materialise
-from gems_jax.rollout.episode import play_joint, unroll
+from gems_jax.rollout.episode import unroll
+from gems_jax.rollout.groups import play_joint
 from gems_jax.types import Array, Game, Population, Profile
 
 PROBE_GAMES, PROBE_FLOATS = 16, 2**25  # games that are probed; fewer where what is seen in them is more than this

@@ -18,7 +18,7 @@ import numpy as np
 from experiments.measures import embeddings as maths
 from experiments.pictures.drawn import Drawn, Trained, trained, untrained
 from gems_jax.evaluate.sampled import player_labels
-from gems_jax.rollout.views import at
+from gems_jax.rollout.views import take_population
 from gems_jax.runner.directory import slug
 from gems_jax.types import Game, num_players
 from gems_jax.viz.plotting import panels_of
@@ -82,7 +82,9 @@ def embed(member: Trained) -> Embedded:
     points, entropy, sizes = [], [], []
     slots = [_some(member.active[owners[p]]) for p in players]
     for p in players:
-        chances = np.asarray(maths.choices(at(policy.profile.population, owners[p]), jnp.asarray(slots[p]), probes[p]))
+        chances = np.asarray(
+            maths.choices(take_population(policy.profile.population, owners[p]), jnp.asarray(slots[p]), probes[p])
+        )
         points.append(maths.features(chances, legal))
         entropy.append(maths.mean_entropy(chances))
         sizes.append(len(chances))

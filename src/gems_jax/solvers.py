@@ -8,6 +8,7 @@ from typing import Any
 
 import jax
 
+from gems_jax.accelerator.prng import fused_key
 from gems_jax.config import GemsConfig
 from gems_jax.extensive.cfr import TabularConfig, cfr_solver, xfp_solver
 from gems_jax.extensive.mccfr import McCfrConfig, OutcomeSamplingConfig, mccfr_solver
@@ -23,12 +24,15 @@ from gems_jax.psro.psro import A_PSRO, ALPHA_PSRO, DOUBLE_ORACLE, FUSION_PSRO, P
 from gems_jax.psro.self_play import MMD, NASH_PG, SELF_PLAY, RandomConfig, random_solver, self_play_solver
 from gems_jax.psro.sp_psro import SP_PSRO, sp_psro_solver
 from gems_jax.psro.xdo import EDO, PDO, XDO, xdo_solver
-from gems_jax.types import Game, Solver, did_you_mean
+from gems_jax.types import Array, Game, PyTree, Solver, did_you_mean
 
 
 def _gems(game: Game, config: GemsConfig) -> Solver:
     init = functools.partial(init_gems, game=game, config=config)
-    step = functools.partial(gems_step, game=game, config=config)
+
+    def step(state: PyTree, key: Array) -> tuple[PyTree, Any]:
+        return gems_step(state, fused_key(key), game, config)
+
     return Solver(
         init=jax.jit(init) if on_host(game) else init,
         step=staged(step) if on_host(game) else step,

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from gems_jax.accelerator.compile_clock import count_compilation, covered
+from gems_jax.accelerator.compile_clock import count_compilation, merged_seconds
 from gems_jax.runner.driver import run
 from gems_jax.runner.options import RunOptions
 from walk_solver import make_walk
@@ -37,7 +37,7 @@ def slow_to_trace(seconds):
     ],
 )
 def test_spans_that_overlap_count_once(spans, length):
-    assert covered(spans) == length
+    assert merged_seconds(spans) == length
 
 
 def test_compilation_is_recorded_where_it_happens():

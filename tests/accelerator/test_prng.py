@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from gems_jax.accelerator.prng import apart, stream, threefry_2x32
+from gems_jax.accelerator.prng import fused_key, split_keys, threefry_2x32
 
 ZERO, ONES = 0, 0xFFFFFFFF
 PI = [0x243F6A88, 0x85A308D3, 0x13198A2E, 0x03707344]
@@ -27,7 +27,7 @@ def test_known_answers(rounds, key, words, expected):
 
 
 def test_uniforms_are_uniform_and_streams_independent():
-    keys = jax.random.split(stream(jax.random.key(0)), 64)
+    keys = jax.random.split(fused_key(jax.random.key(0)), 64)
     draws = np.asarray(jax.vmap(lambda k: jax.random.uniform(k, (4096,)))(keys))
     counts = np.histogram(draws, bins=64, range=(0.0, 1.0))[0]
     expected = draws.size / 64
@@ -40,7 +40,7 @@ def test_uniforms_are_uniform_and_streams_independent():
 
 
 def test_keys_are_typed_and_split_like_any_other():
-    key_first, key_second, key_third = jax.random.split(stream(jax.random.key(3)), 3)
+    key_first, key_second, key_third = jax.random.split(fused_key(jax.random.key(3)), 3)
     assert not np.array_equal(jax.random.key_data(key_first), jax.random.key_data(key_second))
     folded = jax.random.key_data(jax.vmap(lambda n: jax.random.fold_in(key_first, n))(jnp.arange(8)))
     split = jax.random.key_data(jax.random.split(key_second, 8))
@@ -50,14 +50,14 @@ def test_keys_are_typed_and_split_like_any_other():
 
 
 def test_other_widths():
-    key_byte, key_short = jax.random.split(stream(jax.random.key(4)))
+    key_byte, key_short = jax.random.split(fused_key(jax.random.key(4)))
     assert jax.random.bits(key_byte, (3,), jnp.uint8).dtype == jnp.uint8
     assert jax.random.randint(key_short, (100,), 0, 7).max() < 7
 
 
 @pytest.mark.parametrize("count", [3, 40])  # fewer than there are keys, and more
 def test_many_keys_draw_what_each_draws(count):
-    keys = jax.random.split(stream(jax.random.key(5)), (2, 7))
+    keys = jax.random.split(fused_key(jax.random.key(5)), (2, 7))
     again = jax.random.clone(keys)
 
     def both(key):
@@ -72,15 +72,17 @@ def test_many_keys_draw_what_each_draws(count):
 
 
 def test_wide_bits_of_many_keys():
-    keys = jax.random.split(stream(jax.random.key(6)), 5)
+    keys = jax.random.split(fused_key(jax.random.key(6)), 5)
     with jax.enable_x64(True):
         wide = jax.vmap(lambda key: jax.random.bits(key, (2,), jnp.uint64))(keys)
         assert wide.dtype == jnp.uint64 and len(np.unique(wide)) == 10
 
 
-@pytest.mark.parametrize("kind", [stream, jax.random.clone])  # of this module, and of any other
-def test_keys_apart_are_those_of_a_split(kind):
+@pytest.mark.parametrize("kind", [fused_key, jax.random.clone])  # of this module, and of any other
+def test_split_keys_are_those_of_a_split(kind):
     keys = jax.random.split(kind(jax.random.key(7)), 9)
-    found = jax.jit(jax.vmap(lambda key: [jax.random.key_data(own) for own in apart(key, 3)]))(jax.random.clone(keys))
+    found = jax.jit(jax.vmap(lambda key: [jax.random.key_data(own) for own in split_keys(key, 3)]))(
+        jax.random.clone(keys)
+    )
     expected = jax.vmap(lambda key: jax.random.key_data(jax.random.split(key, 3)))(keys)
     np.testing.assert_array_equal(np.stack(found, axis=1), expected)

@@ -12,7 +12,7 @@ import pytest
 from jax.sharding import AxisType, PartitionSpec
 
 from cli import SCRIPT, TINY, gems
-from gems_jax.accelerator.sharding import gather, layout, play_mesh, spread
+from gems_jax.accelerator.sharding import assign_axes, gather, play_mesh, spread
 from gems_jax.runner.writers import read_metrics
 
 HELPER = Path(__file__).parents[1] / "helpers" / "mesh_runs.py"
@@ -45,10 +45,10 @@ def processes_of_one_program(count: int) -> list[dict[str, str]]:
 
 def test_axes_are_filled_from_the_first() -> None:
     eight = {"play0": 2, "play1": 2, "play2": 2}
-    assert layout((64, 8, 2), eight) == PartitionSpec(("play0", "play1", "play2"), None, None)
-    assert layout((4, 2, 3), eight) == PartitionSpec(("play0", "play1"), ("play2",), None)
-    assert layout((3, 5), eight) == PartitionSpec(None, None)
-    assert layout((6, 3), {"play0": 3, "play1": 2, "play2": 3}) == PartitionSpec(("play0", "play1"), ("play2",))
+    assert assign_axes((64, 8, 2), eight) == PartitionSpec(("play0", "play1", "play2"), None, None)
+    assert assign_axes((4, 2, 3), eight) == PartitionSpec(("play0", "play1"), ("play2",), None)
+    assert assign_axes((3, 5), eight) == PartitionSpec(None, None)
+    assert assign_axes((6, 3), {"play0": 3, "play1": 2, "play2": 3}) == PartitionSpec(("play0", "play1"), ("play2",))
 
 
 def test_without_a_mesh_nothing_is_marked() -> None:

@@ -8,7 +8,7 @@ import pytest
 from experiments.measures import embeddings as e
 from gems_jax import make_game
 from gems_jax.policies.population import StackedPolicies
-from gems_jax.rollout.views import at
+from gems_jax.rollout.views import take_population
 from gems_jax.types import Profile
 from toy_games import constant
 
@@ -69,6 +69,6 @@ def test_positions_come_from_the_mixtures_own_play():
     probes = e.probe(jax.random.key(0), game, profile, 1, 10)
     assert probes.observation.shape == (10, 12) and probes.legal.all()
     assert set(np.argmax(np.asarray(probes.observation), axis=1)) <= {9, 10, 11}  # seat 1, facing a bet
-    found = np.asarray(e.choices(at(profile.population, 0), jnp.arange(2), probes))
+    found = np.asarray(e.choices(take_population(profile.population, 0), jnp.arange(2), probes))
     np.testing.assert_allclose(found[1], 0.5)
     np.testing.assert_allclose(found[0], np.tile([1.0, 0.0], (10, 1)), atol=1e-6)

@@ -11,7 +11,7 @@ from gems_jax import make_game
 from gems_jax.extensive.infosets import infoset_policy, tables_of, tabular_policies
 from gems_jax.extensive.values import build_tree, policy_tables
 from gems_jax.games.poker import KuhnPoker
-from gems_jax.policies.networks import MlpPolicy
+from gems_jax.policies.mlp import MlpPolicy
 from gems_jax.policies.population import StackedPolicies
 from gems_jax.policies.tabular import TabularPolicy
 from gems_jax.types import NotEnumerableError

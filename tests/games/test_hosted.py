@@ -15,7 +15,8 @@ from gems_jax.games import make_game
 from gems_jax.games.adapters import hosted as python_game
 from gems_jax.host.stages import NotStagedError, session, staged
 from gems_jax.policies.population import StackedPolicies
-from gems_jax.rollout.episode import go_on, play_episode, play_groups, unroll
+from gems_jax.rollout.episode import play_episode, unroll, unroll_segment
+from gems_jax.rollout.groups import play_groups
 from gems_jax.rollout.views import view
 from gems_jax.testing import check_game
 from gems_jax.types import Policy, PolicyOutput, num_players
@@ -78,7 +79,7 @@ def test_games_that_go_on_are_whole_episodes(workers):
 
     def lane(key):
         key_start, key_on = jax.random.split(key)
-        return go_on(key_on, game, policies, game.init(key_start), steps, (0, 1))[1]
+        return unroll_segment(key_on, game, policies, game.init(key_start), steps, (0, 1))[1]
 
     found = staged(lambda k: jax.vmap(lane)(jax.random.split(k, 6)))(jax.random.key(0))
     ended, reward = np.asarray(found.terminated), np.asarray(found.reward)
@@ -95,7 +96,9 @@ def test_nobody_plays_what_is_not_wanted(workers):
     indices, key = jnp.zeros((3, 4, 2), jnp.int32), jax.random.key(0)
 
     def play(wanted):
-        return play_groups(play_episode, key, view(game, 0), params, constant, slots, indices, 2, wanted=wanted)
+        return play_groups(
+            play_episode, key, view(game, 0), StackedPolicies(params, constant), slots, indices, 2, wanted=wanted
+        )
 
     all_of_them, two = (staged(play)(jnp.asarray(wanted)) for wanted in ([True] * 3, [True, False, True]))
     assert (np.asarray(two.length)[1] == 0).all() and (np.asarray(all_of_them.length) >= 2).all()

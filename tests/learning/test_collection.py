@@ -19,9 +19,10 @@ from gems_jax.learning.ppo import (
     ppo_surrogate,
     train_learner,
 )
-from gems_jax.policies.networks import Critic, MlpPolicy
+from gems_jax.policies.critic import Critic
+from gems_jax.policies.mlp import MlpPolicy
 from gems_jax.policies.population import StackedPolicies
-from gems_jax.rollout.episode import go_on
+from gems_jax.rollout.episode import unroll_segment
 from gems_jax.types import Policy
 from toy_games import STOP, TAKE, WAIT, Purse, constant, pure
 
@@ -35,7 +36,7 @@ def test_bits_are_kept_as_bits():
     game = make_game("tic_tac_toe")
     players = (Policy(jnp.zeros(9), constant),) * 2
     start = game.init(jax.random.key(0))
-    _, rows = jax.jit(lambda key: go_on(key, game, players, start, 3, seats=(0, 1)))(jax.random.key(1))
+    _, rows = jax.jit(lambda key: unroll_segment(key, game, players, start, 3, seats=(0, 1)))(jax.random.key(1))
     assert rows.observation.dtype == bool and rows.final_observation.dtype == jnp.float32
     assert not rows.observation[0].any() and rows.observation[2, 0].sum() == 2
     network = MlpPolicy(18, 9, (4,))
@@ -50,7 +51,7 @@ def test_play_goes_on_in_a_new_episode():
     """Seat 0 takes and seat 1 stops: episodes of two steps; seven steps leave the fourth under way."""
     game = Purse(12)
     players = (Policy(pure(3, TAKE)[0], constant), Policy(pure(3, STOP)[0], constant))
-    play = jax.jit(lambda state, key: go_on(key, game, players, state, 7, seats=(1,)))
+    play = jax.jit(lambda state, key: unroll_segment(key, game, players, state, 7, seats=(1,)))
     state, rows = play(game.init(jax.random.key(0)), jax.random.key(1))
     np.testing.assert_array_equal(rows.terminated, [0, 1, 0, 1, 0, 1, 0])
     np.testing.assert_array_equal(rows.acted[:, 0], [0, 1, 0, 1, 0, 1, 0])
@@ -64,7 +65,7 @@ def test_play_goes_on_in_a_new_episode():
 def test_a_time_limit_starts_a_new_episode_too():
     game = Purse(3)
     players = (Policy(pure(3, WAIT)[0], constant),) * 2
-    _, rows = go_on(jax.random.key(1), game, players, game.init(jax.random.key(0)), 7, seats=(0, 1))
+    _, rows = unroll_segment(jax.random.key(1), game, players, game.init(jax.random.key(0)), 7, seats=(0, 1))
     np.testing.assert_array_equal(rows.truncated, [0, 0, 1, 0, 0, 1, 0])
     assert not rows.terminated.any()
 

@@ -23,7 +23,8 @@ from gems_jax.learning.ppo import (
     ppo_surrogate,
     train_learner,
 )
-from gems_jax.policies.networks import Critic, MlpPolicy
+from gems_jax.policies.critic import Critic
+from gems_jax.policies.mlp import MlpPolicy
 from gems_jax.policies.population import StackedPolicies
 from toy_games import STOP, TAKE, WAIT, Purse, constant, pure, team_game
 

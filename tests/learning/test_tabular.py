@@ -20,7 +20,7 @@ from gems_jax.learning.ppo import (
     train_learner,
 )
 from gems_jax.learning.tabular import TabularStatistics, entropy_of_cells, kl_of_cells, summarize
-from gems_jax.policies.networks import Critic
+from gems_jax.policies.critic import Critic
 from gems_jax.policies.population import StackedPolicies
 from gems_jax.policies.tabular import TabularPolicy
 from gems_jax.rollout.views import view

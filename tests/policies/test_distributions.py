@@ -18,11 +18,11 @@ def categorical(probabilities, legal=None):
 def test_categorical_closed_forms():
     output = categorical([0.5, 0.25, 0.25])
     assert distributions.log_prob(output, jnp.int32(1)) == pytest.approx(np.log(0.25), abs=1e-6)
-    assert distributions.entropy(output) == pytest.approx(1.5 * np.log(2), abs=1e-6)
+    assert distributions.action_entropy(output) == pytest.approx(1.5 * np.log(2), abs=1e-6)
     uniform = categorical([1 / 3, 1 / 3, 1 / 3])
     expected = 0.5 * np.log(0.5 * 3) + 0.5 * np.log(0.25 * 3)
-    assert distributions.kl(output, uniform) == pytest.approx(expected, abs=1e-6)
-    assert distributions.kl(output, output) == pytest.approx(0.0, abs=1e-6)
+    assert distributions.action_kl(output, uniform) == pytest.approx(expected, abs=1e-6)
+    assert distributions.action_kl(output, output) == pytest.approx(0.0, abs=1e-6)
 
 
 def test_a_trembling_hand_mixes_in_any_legal_action():
@@ -40,7 +40,7 @@ def test_a_trembling_hand_mixes_in_any_legal_action():
 def test_inverse_cdf_hits_each_action_at_its_quantiles_and_never_an_illegal_one():
     output = categorical([0.25, 0.5, 0.25], [True, False, True])  # renormalised to 1/2, 0, 1/2
     noise = jnp.asarray([0.0, 0.49, 0.51, 1.0 - 2.0**-24])
-    assert jax.vmap(lambda u: distributions.sample(output, u))(noise).tolist() == [0, 0, 2, 2]
+    assert jax.vmap(lambda u: distributions.sample_action(output, u))(noise).tolist() == [0, 0, 2, 2]
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_inverse_cdf_hits_each_action_at_its_quantiles_and_never_an_illegal_one(
 def test_sampled_actions_are_legal(legal):
     logits = jax.random.normal(jax.random.key(0), (500, 4)) * 20.0
     noise = jax.random.uniform(jax.random.key(1), (500,))
-    draw = lambda row, u: distributions.sample(  # noqa: E731
+    draw = lambda row, u: distributions.sample_action(  # noqa: E731
         PolicyOutput(logits=distributions.mask_logits(row, jnp.asarray(legal))), u
     )
     actions = jax.vmap(draw)(logits, noise)
@@ -88,7 +88,7 @@ def noises_at_the_edges(rng, logits, count):
 @jax.jit
 def draws(logits, noise):
     """Actions [rows, count] from logits [rows, A] and noise [rows, count]."""
-    one = lambda row, u: distributions.sample(PolicyOutput(logits=row), u)  # noqa: E731
+    one = lambda row, u: distributions.sample_action(PolicyOutput(logits=row), u)  # noqa: E731
     return jax.vmap(jax.vmap(one, in_axes=(None, 0)))(logits, noise)
 
 
@@ -170,7 +170,7 @@ def test_sampling_is_the_same_alone_and_in_nested_batches(size):
     rng = np.random.default_rng(0)
     logits, _ = rows_of_logits(rng, 12, size, 0.5)
     noise = jnp.asarray(rng.random(12), jnp.float32)
-    one = lambda row, u: distributions.sample(PolicyOutput(logits=row), u)  # noqa: E731
+    one = lambda row, u: distributions.sample_action(PolicyOutput(logits=row), u)  # noqa: E731
     alone = [int(one(row, u)) for row, u in zip(logits, noise, strict=True)]
     nested = jax.jit(jax.vmap(jax.vmap(one)))(logits.reshape(3, 4, size), noise.reshape(3, 4))
     assert nested.reshape(-1).tolist() == alone
@@ -179,7 +179,7 @@ def test_sampling_is_the_same_alone_and_in_nested_batches(size):
 def test_sample_frequencies():
     output = categorical([0.1, 0.6, 0.3])
     noise = distributions.draw_noise(jax.random.key(0), (20_000,), 3, continuous=False)
-    counts = np.bincount(jax.vmap(lambda u: distributions.sample(output, u))(noise), minlength=3) / 20_000
+    counts = np.bincount(jax.vmap(lambda u: distributions.sample_action(output, u))(noise), minlength=3) / 20_000
     # Standard errors are below 0.0036: five of them, failure probability below 2e-6.
     np.testing.assert_allclose(counts, [0.1, 0.6, 0.3], atol=0.018)
 
@@ -190,7 +190,11 @@ def test_masked_gradients_are_finite():
     def loss(logits):
         output = PolicyOutput(logits=distributions.mask_logits(logits, legal))
         other = PolicyOutput(logits=distributions.mask_logits(2.0 * logits, legal))
-        return distributions.entropy(output) + distributions.kl(output, other) + distributions.log_prob(output, 0)
+        return (
+            distributions.action_entropy(output)
+            + distributions.action_kl(output, other)
+            + distributions.log_prob(output, 0)
+        )
 
     assert jnp.isfinite(jax.grad(loss)(jnp.asarray([1.0, 3.0]))).all()
 
@@ -198,7 +202,7 @@ def test_masked_gradients_are_finite():
 def test_squashed_gaussian():
     output = PolicyOutput(mean=jnp.asarray([0.3, -0.2]), log_std=jnp.log(jnp.asarray([0.5, 2.0])))
     noise = jnp.asarray([0.7, -0.4])
-    action = distributions.sample(output, noise)
+    action = distributions.sample_action(output, noise)
     base = np.asarray([0.3 + 0.35, -0.2 - 0.8])
     np.testing.assert_allclose(action, np.tanh(base), atol=1e-6)
     normal = -0.5 * np.asarray([0.49, 0.16]) - np.log([0.5, 2.0]) - 0.5 * np.log(2 * np.pi)
@@ -206,7 +210,7 @@ def test_squashed_gaussian():
     assert distributions.log_prob(output, action) == pytest.approx(expected, abs=1e-4)
     other = PolicyOutput(mean=jnp.zeros(2), log_std=jnp.zeros(2))
     kl = (0.5 * (np.asarray([0.25, 4.0]) + np.asarray([0.09, 0.04]) - 1) - np.log([0.5, 2.0])).sum()
-    assert distributions.kl(output, other) == pytest.approx(kl, abs=1e-5)
-    assert distributions.entropy(other) == pytest.approx(np.log(2 * np.pi * np.e), abs=1e-5)
+    assert distributions.action_kl(output, other) == pytest.approx(kl, abs=1e-5)
+    assert distributions.action_entropy(other) == pytest.approx(np.log(2 * np.pi * np.e), abs=1e-5)
     extreme = PolicyOutput(mean=jnp.asarray([50.0, -50.0]), log_std=jnp.zeros(2))
-    assert jnp.isfinite(distributions.log_prob(extreme, distributions.sample(extreme, noise)))
+    assert jnp.isfinite(distributions.log_prob(extreme, distributions.sample_action(extreme, noise)))

@@ -8,9 +8,11 @@ from jax.flatten_util import ravel_pytree
 
 from gems_jax import GemsConfig, gems_step, init_gems, make_game
 from gems_jax.policies.film import BoardPolicy, ConvPolicy, FilmPolicy
-from gems_jax.policies.networks import Hypernetwork, jacobian_norm, patches
+from gems_jax.policies.generator import Hypernetwork, jacobian_norm
+from gems_jax.policies.networks import extract_patches
 from gems_jax.policies.population import Anchors, StackedPolicies, materialise
-from gems_jax.rollout.episode import play_episode, play_groups
+from gems_jax.rollout.episode import play_episode
+from gems_jax.rollout.groups import play_groups
 from gems_jax.types import Policy, Shared, num_slots, slot_axes, stack_policies, take_slot
 
 BOARD = BoardPolicy((2, 3, 4), 2 * 6 + 1, channels=5)
@@ -41,7 +43,7 @@ def test_a_dense_layer_on_patches_is_a_convolution(kernel):
     expected = jax.lax.conv_general_dilated(
         board[None], weights, (1, 1), [(before, kernel - 1 - before)] * 2, dimension_numbers=("NHWC", "HWIO", "NHWC")
     )[0]
-    np.testing.assert_allclose(patches(board, kernel) @ weights.reshape(-1, 4), expected, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(extract_patches(board, kernel) @ weights.reshape(-1, 4), expected, rtol=1e-5, atol=1e-5)
 
 
 def test_a_convolution_shares_its_weights_and_generates_its_modulation():
@@ -138,7 +140,9 @@ def test_grouped_play_equals_play_one_by_one():
     indices = jnp.asarray([[0, 1], [0, 2]])
     key = jax.random.key(2)
     together = jax.jit(
-        lambda k: play_groups(play_episode, k, game, own, policy, opponents, indices, episodes=4, common=True)
+        lambda k: play_groups(
+            play_episode, k, game, StackedPolicies(own, policy), opponents, indices, episodes=4, common=True
+        )
     )(key)
     keys = jax.random.split(jax.random.key(2), (2, 4))
     alone = jax.jit(lambda k, a, b: play_episode(k, game, (Policy(a, policy), Policy(b, policy))).returns)

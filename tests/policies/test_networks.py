@@ -11,17 +11,12 @@ import pytest
 
 from gems_jax import GemsConfig, make_game
 from gems_jax.gems.step import gems_networks
-from gems_jax.policies.distributions import sample
-from gems_jax.policies.networks import (
-    Concatenated,
-    Critic,
-    HalfPolicy,
-    Hypernetwork,
-    MlpPolicy,
-    jacobian_norm,
-    orthogonal,
-)
-from gems_jax.policies.tabular import ReadyTable, TabularPolicy, ready
+from gems_jax.policies.critic import Critic
+from gems_jax.policies.distributions import sample_action
+from gems_jax.policies.generator import Concatenated, Hypernetwork, jacobian_norm
+from gems_jax.policies.mlp import MlpPolicy
+from gems_jax.policies.networks import HalfPolicy, IndexedNetwork, orthogonal
+from gems_jax.policies.tabular import TabularPolicy
 
 LEGAL = jnp.asarray([True, True, False])
 POLICY = MlpPolicy(observation_size=4, num_actions=3, hidden=(5,))
@@ -67,22 +62,24 @@ def test_a_table_that_brings_its_cdf_plays_the_same():
     table = TabularPolicy(np.eye(3), legal)
     logits = jnp.log(jnp.array([[1.0, 1.0, 2.0], [9.0, 1.0, 2.0], [9.0, 1.0, 9.0]]))
     np.testing.assert_allclose(table.cdf(logits), [[0.25, 0.5, 1.0], [0.0, 1 / 3, 1.0], [0.0, 1.0, 1.0]], rtol=1e-6)
-    phi, apply = ready(logits[None], table)
-    assert isinstance(apply, ReadyTable)
+    assert isinstance(table, IndexedNetwork)
+    phi, apply = (0, table.prepare_stack(logits[None])), table.indexed
     below_one = np.nextafter(np.float32(1), np.float32(0))
     for row, seen in enumerate(jnp.eye(3)):
-        output = apply(jax.tree.map(lambda leaf: leaf[0], phi), seen, jnp.asarray(legal[row]))
+        output = apply(phi, seen, jnp.asarray(legal[row]))
         plain = table(logits, seen, jnp.asarray(legal[row]))
         np.testing.assert_array_equal(output.logits, plain.logits)
         assert output.row == row
         for noise in (0.0, 0.1, 0.3, 0.4, 0.7, below_one):
-            assert sample(output, jnp.float32(noise)) == sample(plain, jnp.float32(noise))
-        assert legal[row, sample(output, jnp.float32(0))] and legal[row, sample(output, jnp.float32(below_one))]
+            assert sample_action(output, jnp.float32(noise)) == sample_action(plain, jnp.float32(noise))
+        assert (
+            legal[row, sample_action(output, jnp.float32(0))]
+            and legal[row, sample_action(output, jnp.float32(below_one))]
+        )
 
 
-def test_other_networks_are_played_as_they_are():
-    network = MlpPolicy(3, 2)
-    assert ready({"head": 1}, network) == ({"head": 1}, network)
+def test_other_networks_are_not_called_by_index():
+    assert not isinstance(MlpPolicy(3, 2), IndexedNetwork)
 
 
 def test_mlp_policy_by_hand():

@@ -6,9 +6,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from gems_jax.policies.networks import Hypernetwork, MlpPolicy
+from gems_jax.policies.generator import Hypernetwork
+from gems_jax.policies.mlp import MlpPolicy
 from gems_jax.policies.population import Anchors, StackedPolicies, choose_slot, materialise
-from gems_jax.rollout.views import at
+from gems_jax.rollout.views import take_population
 from gems_jax.types import Population
 
 POLICY = MlpPolicy(observation_size=2, num_actions=2)
@@ -50,7 +51,9 @@ def test_materialise_generates_every_slot_of_every_population():
     for population in range(2):
         for slot in range(3):
             chex.assert_trees_all_close(
-                at(stacked, population).select(slot), at(anchors, population).select(slot), atol=1e-6
+                take_population(stacked, population).select(slot),
+                take_population(anchors, population).select(slot),
+                atol=1e-6,
             )
     assert materialise(anchors, 2).params["head"]["kernel"].shape == (2, 2, 2, 2)
 

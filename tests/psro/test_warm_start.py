@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gems_jax.policies.networks import MlpPolicy
+from gems_jax.policies.mlp import MlpPolicy
 from gems_jax.psro.oracle_variants import STARTS, fuse_parameters, newest_slot, single_opponent
 from gems_jax.psro.responses import Mixture, Oracle, Response
 from gems_jax.types import Array

@@ -11,7 +11,8 @@ import pytest
 from gems_jax import make_game, play_episode
 from gems_jax.policies.population import StackedPolicies
 from gems_jax.rollout import episode as rollout
-from gems_jax.rollout.episode import play_groups, play_joint, unroll
+from gems_jax.rollout.episode import unroll
+from gems_jax.rollout.groups import play_groups, play_joint
 from gems_jax.types import Policy
 from toy_games import STOP, TAKE, WAIT, Purse, constant, pure, team_game
 
@@ -129,7 +130,7 @@ def test_known_returns_of_long_episodes(purse, actions, returns, length):
         np.testing.assert_array_equal(played.length, length)
 
 
-def test_the_loop_equals_the_straight_layout(purse):
+def test_the_loop_equals_the_unrolled_layout(purse):
     loop, straight = (play(jnp.asarray([[0.0, 1.0, -1.5], [0.5, 0.0, -1.0]]), keys()) for play in purse)
     chex.assert_trees_all_equal(loop, straight)
     assert len(np.unique(loop.length)) > 5
@@ -167,7 +168,9 @@ def test_groups_are_laid_out_as_policy_opponent_episode():
     opponents = StackedPolicies(jnp.stack([pure(3, 0, 0, 0), pure(3, 0, 1, 2)]), constant)
     indices = jnp.asarray([[[9, 1], [9, 2]], [[9, 0], [9, 0]], [[9, 2], [9, 1]]])  # column 0 is ignored
     played = jax.jit(
-        lambda key: play_groups(play_episode, key, game, pure(3, 0, 1, 2), constant, opponents, indices, episodes=2)
+        lambda key: play_groups(
+            play_episode, key, game, StackedPolicies(pure(3, 0, 1, 2), constant), opponents, indices, episodes=2
+        )
     )(jax.random.key(0))
     chex.assert_shape(played.returns, (3, 2, 2, 2))
     chex.assert_shape(played.length, (3, 2, 2))
@@ -184,7 +187,9 @@ def test_common_random_numbers_give_equal_policies_equal_returns():
     @partial(jax.jit, static_argnames="common")
     def play(key, common):
         indices = draws if common else jnp.broadcast_to(draws, (3, 3, 2))
-        return play_groups(play_episode, key, KUHN, params, constant, opponents, indices, episodes=16, common=common)
+        return play_groups(
+            play_episode, key, KUHN, StackedPolicies(params, constant), opponents, indices, episodes=16, common=common
+        )
 
     together, apart = play(jax.random.key(0), True), play(jax.random.key(0), False)
     chex.assert_shape([together.returns, apart.returns], (3, 3, 16, 2))
@@ -199,7 +204,9 @@ def test_a_team_plays_one_policy_in_both_its_seats():
     opponents = StackedPolicies(jnp.stack([pure(2, 0, 0), pure(2, 0, 1)]), constant)
     indices = jnp.asarray([[[0, 0], [0, 1]]] * 2)
     played = jax.jit(
-        lambda key: play_groups(play_episode, key, game, pure(2, 0, 1), constant, opponents, indices, episodes=1)
+        lambda key: play_groups(
+            play_episode, key, game, StackedPolicies(pure(2, 0, 1), constant), opponents, indices, episodes=1
+        )
     )(jax.random.key(0))
     # payoff 4 a + 2 a + b of seat 0; seat 2 loses half of it
     np.testing.assert_array_equal(played.returns[:, :, 0, 0], [[0, 1], [6, 7]])

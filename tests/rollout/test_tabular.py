@@ -9,7 +9,8 @@ import pytest
 from gems_jax import make_game
 from gems_jax.extensive.infosets import infoset_policy
 from gems_jax.policies.population import StackedPolicies
-from gems_jax.rollout.episode import play_episode, play_groups, unroll
+from gems_jax.rollout.episode import play_episode, unroll
+from gems_jax.rollout.groups import play_groups
 from gems_jax.rollout.views import view
 
 KUHN = make_game("kuhn_poker")
@@ -35,7 +36,9 @@ def groups(key, own, others, apply, play=play_episode, player=0, common=False, g
     shape = (3, 2) if common else (4, 3, 2)
     indices = jax.random.randint(key_draw, shape, 0, others.shape[1])
     seen = view(game, player)
-    return play_groups(play, key_play, seen, own, apply, StackedPolicies(others, apply), indices, 2, common)
+    return play_groups(
+        play, key_play, seen, StackedPolicies(own, apply), StackedPolicies(others, apply), indices, 2, common
+    )
 
 
 def drawn(*shape):

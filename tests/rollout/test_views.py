@@ -12,7 +12,15 @@ from gems_jax import make_game
 from gems_jax.estimation.monte_carlo import policy_returns
 from gems_jax.games.matrix import matrix_game
 from gems_jax.policies.population import StackedPolicies
-from gems_jax.rollout.views import alike, at, each_population, players_of, rotate, stack, view
+from gems_jax.rollout.views import (
+    each_population,
+    is_rotational,
+    players_of,
+    rotate,
+    stack_populations,
+    take_population,
+    view,
+)
 from gems_jax.types import num_populations, seats_of_player
 from toy_games import constant, pure, team_game
 
@@ -99,7 +107,7 @@ def test_a_shared_population_supplies_both_players():
     ],
 )
 def test_alike(game, expected):
-    assert alike(game) is expected
+    assert is_rotational(game) is expected
 
 
 @pytest.mark.parametrize("count", [1, 2, 3])
@@ -113,7 +121,7 @@ def test_rotate_puts_the_own_population_first(count):
 
 def test_stack_is_the_inverse_of_at():
     tree = {"a": jnp.arange(6.0).reshape(3, 2), "b": jnp.arange(3)}
-    chex.assert_trees_all_equal(stack([at(tree, p) for p in range(3)]), tree)
+    chex.assert_trees_all_equal(stack_populations([take_population(tree, p) for p in range(3)]), tree)
 
 
 @pytest.mark.parametrize("name", ["kuhn", "three"])
@@ -128,7 +136,14 @@ def test_one_vmapped_program_equals_a_call_per_player(name):
     def measure(views, p, key):
         others = rotate(opponents, p)
         return policy_returns(
-            key, views, at(others, 0).params, constant, others, rotate(log_sigma, p), num_opponents=4, episodes=2
+            key,
+            views,
+            take_population(others, 0).params,
+            constant,
+            others,
+            rotate(log_sigma, p),
+            num_opponents=4,
+            episodes=2,
         )
 
     @jax.jit
@@ -137,7 +152,7 @@ def test_one_vmapped_program_equals_a_call_per_player(name):
 
     @jax.jit
     def looped(keys):
-        return stack([measure((view(game, p),), p, keys[p]) for p in range(count)])
+        return stack_populations([measure((view(game, p),), p, keys[p]) for p in range(count)])
 
     returns, lengths = vmapped(jax.random.split(jax.random.key(3), count))
     chex.assert_shape([returns, lengths], (count, 3, 8))

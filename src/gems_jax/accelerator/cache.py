@@ -1,8 +1,8 @@
 """The persistent compilation cache: a second start of the same program compiles nothing.
 
 A cache entry is machine code that JAX loads and runs, so the folder belongs to one user and is never shared: it is
-created with mode 0700, and a folder in the temporary directory that somebody else owns is refused. It is also apart
-for each kind of processor, because a home folder may be mounted on machines with different instruction sets.
+created with mode 0700, and a folder in the temporary directory that somebody else owns is refused. Each kind of
+processor has its own, because a home folder may be mounted on machines with different instruction sets.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import jax
 
 
 def cache_root() -> Path:
-    """`$XDG_CACHE_HOME/gems_jax`, or `~/.cache/gems_jax`, or a private folder under the temporary directory."""
+    """Returns `$XDG_CACHE_HOME/gems_jax`, or `~/.cache/gems_jax`, or a private folder in the temporary directory."""
     configured = os.environ.get("XDG_CACHE_HOME", "")
     try:
         base = Path(configured) if os.path.isabs(configured) else Path.home() / ".cache"
@@ -31,14 +31,14 @@ def cache_root() -> Path:
 
 
 def compilation_cache_dir() -> Path:
-    """The folder for this machine's kind of processor, inside `cache_root()`."""
+    """Returns the folder for this machine's kind of processor, inside `cache_root()`."""
     folder = cache_root() / f"xla-{_processor()}"
     _make_private(folder)
     return folder
 
 
 def enable_compilation_cache(folder: Path | str | None = None) -> Path | None:
-    """Switch the cache on for this process; returns its folder, or None when there is nowhere safe to keep it.
+    """Enables the cache for this process and returns its folder, or None where there is no safe folder.
 
     A folder chosen by the user (`JAX_COMPILATION_CACHE_DIR`, or an earlier `jax.config.update`) is left as it is.
     Every compilation is kept, however short: a solver is many small programs.

@@ -33,8 +33,8 @@ class Compilation:
 
     @property
     def seconds(self) -> float:
-        """The time that is covered by at least one span: events inside one another count once."""
-        return covered(self.spans)
+        """The time within at least one span: nested events count once."""
+        return merged_seconds(self.spans)
 
 
 class _Recorders(threading.local):
@@ -47,7 +47,7 @@ class _Recorders(threading.local):
 _RECORDERS = _Recorders()
 
 
-def covered(spans: Iterable[tuple[float, float]]) -> float:
+def merged_seconds(spans: Iterable[tuple[float, float]]) -> float:
     """Returns the length of the union of spans (begin, end)."""
     total, reached = 0.0, -float("inf")
     for begin, end in sorted(spans):

@@ -1,10 +1,11 @@
-"""A random stream that fuses: Threefry-2x32 with 13 rounds, written out as plain integer arithmetic.
+"""A PRNG implementation that fuses: Threefry-2x32 with 13 rounds, unrolled as plain integer arithmetic.
 
-JAX's own Threefry compiles to a loop of several kernels for every split and every draw; on a CPU, where an iteration
-of a small game is thousands of tiny kernels, they are most of the program. Written out, a draw becomes part of the
-kernel that uses it. 13 rounds is the fewest that Salmon et al. (2011, "Parallel random numbers: as easy as 1, 2, 3")
-report to pass BigCrush; JAX uses 20. Key discipline is that of `jax.random`: a stream's keys are typed keys, split and
-consumed like any other.
+On a CPU JAX's own Threefry compiles to a loop of several kernels for every split and every draw. An iteration of a
+small game is thousands of tiny kernels, and those loops are most of them. Unrolled, a draw becomes part of the kernel
+that uses it. 13 rounds is the fewest that Salmon et al. (2011, "Parallel random numbers: as easy as 1, 2, 3") report to
+pass BigCrush; JAX uses 20. Keys are typed keys, split and consumed like any other.
+
+Solvers made for runs on a CPU convert their key (`fused_key`). Functions that take a key use the one they get.
 """
 
 from __future__ import annotations
@@ -18,17 +19,50 @@ import jax.numpy as jnp
 from jax.extend.random import define_prng_impl
 from jax.typing import ArrayLike
 
-from gems_jax.accelerator.compile import kept
+from gems_jax.accelerator.cpu import cpu_workarounds, materialize
 from gems_jax.types import Array
 
-Key = Array | tuple[Array, Array]  # two words, or many of each
+Key = Array | tuple[Array, Array]  # two uint32, or many of each
 _ROTATIONS = (13, 15, 26, 6, 17, 29, 16, 24)
 _ROUNDS = 13
 _PARITY = 0x1BD11BDA
 
 
+def fused_key(key: Array) -> Array:
+    """Derives a key of this module's implementation where `cpu_workarounds()`, and returns `key` itself elsewhere.
+
+    Args:
+      key: any typed PRNG key; consumed.
+
+    Returns:
+      A typed PRNG key.
+    """
+    if not cpu_workarounds():
+        return key
+    return jax.random.wrap_key_data(jax.random.bits(key, (2,), jnp.uint32), impl=_implementation())
+
+
+def split_keys(key: Array, count: int) -> tuple[Array, ...]:
+    """Splits a key into a tuple of `count` keys.
+
+    Rows of one array would be written to memory before anything could be drawn from one of them.
+
+    Args:
+      key: typed PRNG key; consumed.
+      count: number of keys.
+
+    Returns:
+      The keys of `jax.random.split(key, count)`.
+    """
+    if jax.random.key_impl(key) != _implementation():
+        return tuple(jax.random.split(key, count))
+    high, low = _draws(_both_words, count)(jax.random.key_data(key))
+    words = (jnp.stack([high[number], low[number]]) for number in range(count))
+    return tuple(jax.random.wrap_key_data(two, impl=_implementation()) for two in words)
+
+
 def threefry_2x32(key: Key, high: Array, low: Array, rounds: int = _ROUNDS) -> tuple[Array, Array]:
-    """The block cipher: two words under a key, all uint32."""
+    """Encrypts two uint32 (or arrays of them) under a key of two uint32."""
     schedule = (key[0], key[1], key[0] ^ key[1] ^ jnp.uint32(_PARITY))
     x, y = high + schedule[0], low + schedule[1]
     for number in range(rounds):
@@ -42,56 +76,54 @@ def threefry_2x32(key: Key, high: Array, low: Array, rounds: int = _ROUNDS) -> t
     return x, y
 
 
-def _words(key: Key, counter: Array) -> tuple[Array, Array]:
-    return threefry_2x32(key, jnp.zeros_like(counter), counter)
-
-
 @functools.cache
-def _drawn(draw: Callable[[Array, Array], tuple[Array, ...]], count: int) -> Callable[[Array], tuple[Array, ...]]:
-    """draw(words) [count] of a key [2].
+def _draws(combine: Callable[[Array, Array], tuple[Array, ...]], count: int) -> Callable[[Array], tuple[Array, ...]]:
+    """A function from a key [2] to combine(uint32 [count], uint32 [count]).
 
-    A key's draws are few, the noise and the deal of an episode, and keys are many: with the draws along the last axis
-    nothing could be vectorised, and in a kernel that looks tables up nothing is. So the longer axis comes last, and
-    what is drawn is kept instead of drawn anew in every kernel that looks at it.
+    Draws per key are few (the noise and the deal of an episode) and keys are many: with the draws along the last axis
+    nothing would be vectorized. Under `vmap` the longer axis therefore comes last.
     """
+
+    def encrypt(key: Key, counter: Array) -> tuple[Array, ...]:
+        return combine(*threefry_2x32(key, jnp.zeros_like(counter), counter))
 
     @jax.custom_batching.custom_vmap
     def of_key(key: Array) -> tuple[Array, ...]:
-        return draw(*_words(key, jnp.arange(count, dtype=jnp.uint32)))
+        return encrypt(key, jnp.arange(count, dtype=jnp.uint32))
 
     @of_key.def_vmap
     def of_keys(size: int, batched: list[bool], keys: Array) -> tuple[tuple[Array, ...], tuple[bool, ...]]:
         counter = jnp.arange(count, dtype=jnp.uint32)
         first, second = keys[:, 0], keys[:, 1]
         if size < count:
-            drawn = draw(*_words((first[:, None], second[:, None]), counter[None]))
+            drawn = encrypt((first[:, None], second[:, None]), counter[None])
         else:
-            drawn = tuple(one.T for one in draw(*_words((first[None], second[None]), counter[:, None])))
+            drawn = tuple(one.T for one in encrypt((first[None], second[None]), counter[:, None]))
         return drawn, (True,) * len(drawn)
 
     return of_key
 
 
-def _both(high: Array, low: Array) -> tuple[Array, Array]:
+def _both_words(high: Array, low: Array) -> tuple[Array, Array]:
     # Keys of keys of keys in one kernel take LLVM minutes to compile: a split ends a kernel, only draws fuse.
-    return kept(high), kept(low)
+    return materialize(high), materialize(low)
 
 
-def _folded(high: Array, low: Array) -> tuple[Array]:
-    return (kept(high ^ low),)
+def _one_word(high: Array, low: Array) -> tuple[Array]:
+    return (materialize(high ^ low),)
 
 
 def _split(key: Array, shape: tuple[int, ...]) -> Array:
-    return jnp.stack(_drawn(_both, math.prod(shape))(key), axis=-1).reshape(*shape, 2)
+    return jnp.stack(_draws(_both_words, math.prod(shape))(key), axis=-1).reshape(*shape, 2)
 
 
 def _random_bits(key: Array, width: int, shape: tuple[int, ...]) -> Array:
     size = math.prod(shape)
     if width == 64:
-        high, low = _drawn(_both, size)(key)
+        high, low = _draws(_both_words, size)(key)
         return ((high.astype(jnp.uint64) << 32) | low.astype(jnp.uint64)).reshape(shape)
     kinds = {8: jnp.uint8, 16: jnp.uint16, 32: jnp.uint32}
-    return _drawn(_folded, size)(key)[0].astype(kinds[width]).reshape(shape)
+    return _draws(_one_word, size)(key)[0].astype(kinds[width]).reshape(shape)
 
 
 def _fold_in(key: Array, data: ArrayLike) -> Array:
@@ -114,20 +146,3 @@ def _implementation() -> Hashable:
         name="gems_jax_threefry13",
         tag="g13",
     )
-
-
-def stream(key: Array) -> Array:
-    """A key of the fused stream, drawn from any typed key. key: consumed."""
-    return jax.random.wrap_key_data(jax.random.bits(key, (2,), jnp.uint32), impl=_implementation())
-
-
-def apart(key: Array, count: int) -> tuple[Array, ...]:
-    """`jax.random.split(key, count)`, each key by itself. key: consumed.
-
-    Rows of one array would be written first, two words after two words, before anything could be drawn from one.
-    """
-    if jax.random.key_impl(key) != _implementation():
-        return tuple(jax.random.split(key, count))
-    high, low = _drawn(_both, count)(jax.random.key_data(key))
-    words = (jnp.stack([high[number], low[number]]) for number in range(count))
-    return tuple(jax.random.wrap_key_data(two, impl=_implementation()) for two in words)

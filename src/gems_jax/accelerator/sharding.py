@@ -1,8 +1,8 @@
-"""Play laid out over devices, in the global view: the program and its numbers are those of one device.
+"""Episodes sharded over devices, in the global view: the program and its results are those of one device.
 
-`spread(tree, axes)` marks where there is something to share out: the leading axes of a batch of episodes (candidates or
-anchors, opponents, episodes). Without a mesh it does nothing. In one (`with jax.set_mesh(play_mesh()):` around what is
-compiled) XLA gives every device its part of the episodes, and brings together what is summed over them.
+`spread(tree, axes)` marks what can be sharded: the leading axes of a batch of episodes (candidates or anchors,
+opponents, episodes). Without a mesh it does nothing. In one (`with jax.set_mesh(play_mesh()):` around what is compiled)
+XLA gives every device its part of the episodes, and reduces over all of them.
 
 The mesh has an axis for every prime factor of the number of devices, so that 4 candidates x 2 opponents fill 8 devices.
 """
@@ -22,7 +22,7 @@ SEEDS, PLAY = "seeds", "play"
 
 
 def play_mesh(devices: Sequence[Any] | None = None, seeds: int = 1) -> Mesh:
-    """A mesh of all devices, or of some; `seeds`, a divisor of their number, of them share out the seeds of a batch."""
+    """Makes a mesh of all devices, or of some; `seeds`, a divisor of their number, of them shard a batch of seeds."""
     found = jax.devices() if devices is None else list(devices)
     if seeds < 1 or len(found) % seeds:
         raise ValueError(f"seeds must divide the {len(found)} devices: got {seeds}")
@@ -33,32 +33,29 @@ def play_mesh(devices: Sequence[Any] | None = None, seeds: int = 1) -> Mesh:
 
 
 def spread(tree: PyTree, axes: int) -> PyTree:
-    """The tree with the first `axes` axes of its arrays shared out over the devices of the mesh, as far as they go."""
+    """Shards the first `axes` axes of a tree's arrays over the devices of the mesh, as far as they divide."""
     mesh = jax.sharding.get_abstract_mesh()
-    if not laid_out():
+    if not on_mesh():
         return tree
     sizes = {name: size for name, size in mesh.shape.items() if name.startswith(PLAY)}
-    return jax.tree.map(lambda leaf: _constrained(leaf, layout(leaf.shape[:axes], sizes)), tree)
+    return jax.tree.map(lambda leaf: _constrain(leaf, assign_axes(leaf.shape[:axes], sizes)), tree)
 
 
 def gather(tree: PyTree) -> PyTree:
-    """The tree whole on every device (but for the seeds of a batch): what one iteration hands to the next."""
-    if not laid_out():
+    """Replicates a tree on every device (but for the seeds of a batch), as one iteration hands it to the next."""
+    if not on_mesh():
         return tree
-    return jax.tree.map(lambda leaf: _constrained(leaf, PartitionSpec()), tree)
+    return jax.tree.map(lambda leaf: _constrain(leaf, PartitionSpec()), tree)
 
 
-def laid_out() -> bool:
-    """Whether play is shared out over devices.
-
-    Not without a mesh, and not inside somebody's `shard_map`, where every device has its own program already.
-    """
+def on_mesh() -> bool:
+    """Returns whether episodes are sharded: in a mesh, but not in a `shard_map`, where every device has its program."""
     mesh = jax.sharding.get_abstract_mesh()
     return not mesh.empty and AxisType.Manual not in mesh.axis_types
 
 
-def layout(shape: Sequence[int], sizes: dict[str, int]) -> PartitionSpec:
-    """Every axis of the mesh to the first axis of an array that it divides evenly; the others stay unused."""
+def assign_axes(shape: Sequence[int], sizes: dict[str, int]) -> PartitionSpec:
+    """Assigns every axis of the mesh to the first axis of an array that it divides evenly, or to none."""
     left, given = list(shape), [[] for _ in shape]  # type: tuple[list[int], list[list[str]]]
     for name, size in sizes.items():
         for axis, length in enumerate(left):
@@ -69,17 +66,17 @@ def layout(shape: Sequence[int], sizes: dict[str, int]) -> PartitionSpec:
     return PartitionSpec(*(tuple(names) or None for names in given))
 
 
-def _constrained(leaf: Any, spec: PartitionSpec) -> Any:
+def _constrain(leaf: Any, spec: PartitionSpec) -> Any:
     return jax.lax.with_sharding_constraint(leaf, spec)
 
 
 def replicated(mesh: Mesh) -> NamedSharding:
-    """Whole on every device."""
+    """Returns the sharding that holds an array on every device."""
     return NamedSharding(mesh, PartitionSpec())
 
 
-def placed(tree: PyTree, mesh: Mesh | None) -> PyTree:
-    """Arrays, the same in every process, whole on every device of the mesh; as they are without one."""
+def replicate(tree: PyTree, mesh: Mesh | None) -> PyTree:
+    """Copies arrays, the same in every process, to every device of the mesh; returns them as they are without one."""
     if mesh is None:
         return tree
     whole = replicated(mesh)

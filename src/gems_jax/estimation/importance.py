@@ -14,7 +14,8 @@ from jax import random
 from gems_jax.estimation.monte_carlo import Estimate, draw_opponents, player_return, sample_variance, to_unit
 from gems_jax.meta import simplex
 from gems_jax.policies.population import StackedPolicies
-from gems_jax.rollout.episode import play_episode, play_joint
+from gems_jax.rollout.episode import play_episode
+from gems_jax.rollout.groups import play_joint
 from gems_jax.rollout.views import players_of
 from gems_jax.types import Array, Game, num_populations
 

@@ -15,8 +15,9 @@ from jax import random
 from gems_jax.host.stages import on_host
 from gems_jax.meta import simplex
 from gems_jax.policies.population import StackedPolicies
-from gems_jax.rollout.episode import of_seats, play_episode, play_groups, play_joint
-from gems_jax.rollout.views import View, at, each_population, each_view, players_of, rotate
+from gems_jax.rollout.episode import play_episode, take_seats
+from gems_jax.rollout.groups import play_groups, play_joint
+from gems_jax.rollout.views import View, each_population, each_view, players_of, rotate, take_population
 from gems_jax.types import (
     Apply,
     Array,
@@ -71,7 +72,7 @@ def from_unit(game: Game, values: Array) -> Array:
 
 def player_return(game: Game, player: int, returns: Array) -> Array:
     """A player's return: the mean of its seats' [..., S] -> [...]."""
-    return jnp.mean(of_seats(returns, seats_of_player(game, player), axis=-1), axis=-1)
+    return jnp.mean(take_seats(returns, seats_of_player(game, player), axis=-1), axis=-1)
 
 
 def draw_opponents(key: Array, game: Game, log_sigma: Array, shape: tuple[int, ...], stratified: bool) -> Array:
@@ -126,9 +127,8 @@ def policy_returns(
         indices = draw_opponents(key_draw, view, log_sigma, shape, sampling == "stratified")
         if together and not common:
             indices = jnp.broadcast_to(indices, (count, *indices.shape))
-        outcome = play_groups(
-            play_episode, key_play, view, params, apply, opponents, indices, episodes, common, wanted=wanted
-        )
+        own = StackedPolicies(params, apply)
+        outcome = play_groups(play_episode, key_play, view, own, opponents, indices, episodes, common, wanted=wanted)
         returns = to_unit(view, player_return(view, 0, outcome.returns))
         return returns.reshape(count, -1), outcome.length.reshape(count, -1)
 
@@ -189,7 +189,7 @@ def population_values(
         returns, lengths = policy_returns(
             own_key,
             views,
-            at(others, 0).params,
+            take_population(others, 0).params,
             opponents.apply,
             others,
             rotate(log_sigma, p),

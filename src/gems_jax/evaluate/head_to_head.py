@@ -15,7 +15,7 @@ from gems_jax.evaluate.statistics import normal_half_width
 from gems_jax.host.stages import playing
 from gems_jax.policies.population import materialise
 from gems_jax.rollout.episode import play_episode
-from gems_jax.rollout.views import at
+from gems_jax.rollout.views import take_population
 from gems_jax.types import Array, Game, Policy, Profile, num_players, take_slot
 
 DRAWS = 64  # policies drawn per measurement; the episodes of each share its weights
@@ -46,7 +46,9 @@ def head_to_head(key: Array, game: Game, profile: Profile, opponent: Policy, pla
     each = -(-episodes // draws)
     key_draw, key_play = jax.random.split(key)
     slots = draw_opponents(key_draw, game, jnp.log(profile.sigma), (draws,), stratified=True)[:, player]
-    stacked = at(materialise(profile.population, profile.sigma.shape[1]), game.population_of_player[player])
+    stacked = take_population(
+        materialise(profile.population, profile.sigma.shape[1]), game.population_of_player[player]
+    )
 
     places = range(num_players(game))
 

@@ -9,7 +9,7 @@ from gems_jax.estimation.monte_carlo import mixture_returns, policy_returns
 from gems_jax.evaluate.certificates import Bounds, mean_bounds
 from gems_jax.host.stages import compiled
 from gems_jax.policies.population import StackedPolicies
-from gems_jax.rollout.views import View, at, each_population, players_of, rotate
+from gems_jax.rollout.views import View, each_population, players_of, rotate, take_population
 from gems_jax.types import Array, Game, num_populations
 
 
@@ -31,7 +31,7 @@ def measure_policies(
     """
 
     def measure(views: tuple[View, ...], p: Array | int, own_key: Array) -> Bounds:
-        own, log_sigma = at(rotate(policies, p), 0), jnp.log(rotate(sigma, p))
+        own, log_sigma = take_population(rotate(policies, p), 0), jnp.log(rotate(sigma, p))
         returns, _ = policy_returns(
             own_key, views, own.params, policies.apply, rotate(opponents, p), log_sigma,
             num_opponents=episodes, episodes=1,

@@ -48,7 +48,8 @@ from gems_jax.evaluate.opponents import opponents_of, random_policy
 from gems_jax.evaluate.statistics import normal_half_width
 from gems_jax.host.stages import playing
 from gems_jax.policies.population import StackedPolicies, materialise
-from gems_jax.rollout.episode import play_joint, watch_episode
+from gems_jax.rollout.episode import watch_episode
+from gems_jax.rollout.groups import play_joint
 from gems_jax.types import (
     Array,
     Cooperative,

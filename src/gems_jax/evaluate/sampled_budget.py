@@ -22,7 +22,7 @@ from gems_jax.evaluate.certificates import Bounds
 from gems_jax.evaluate.held_out import measure_policies, played_value
 from gems_jax.host.stages import compiled
 from gems_jax.policies.population import StackedPolicies
-from gems_jax.rollout.views import at
+from gems_jax.rollout.views import take_population
 from gems_jax.types import Array, Game, Struct, num_players, num_populations, num_slots
 
 
@@ -65,7 +65,7 @@ def sampled_budget(
     parts = {"anchor": anchors, "pool": pool, "exploiter": exploiters}
     if measured_sigma is not None:
         parts["measured"] = anchors
-    slots = {name: num_slots(at(part, 0).params) for name, part in parts.items()}
+    slots = {name: num_slots(take_population(part, 0).params) for name, part in parts.items()}
     delta = (1.0 - confidence) / (num_populations(game) * (sum(slots.values()) + 1))
     *keys, key_joint = jax.random.split(key, len(parts) + 1)
     found = {}

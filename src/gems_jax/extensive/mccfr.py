@@ -28,7 +28,7 @@ from typing import Literal
 import jax
 import jax.numpy as jnp
 
-from gems_jax.accelerator.prng import stream
+from gems_jax.accelerator.prng import fused_key
 from gems_jax.config import OPEN_SHARE, SHARE, Settings, choice, real, size
 from gems_jax.extensive.counterfactual import behaviour_of_reach, regret_matching
 from gems_jax.extensive.histories import Histories, build_histories
@@ -137,7 +137,7 @@ def mccfr_solver(game: Game, config: McCfrConfig, external: bool) -> Solver:
     def step(state: McCfrState, key: Array) -> tuple[McCfrState, McCfrMetrics]:
         none = jnp.int32(0)
         allowed = state.balance + config.env_steps
-        start = _Progress(state.regrets, state.average, state.baseline, stream(key), none, none, none)
+        start = _Progress(state.regrets, state.average, state.baseline, fused_key(key), none, none, none)
 
         def unfinished(now: _Progress) -> Array:
             return now.env_steps < allowed if config.env_steps else now.rounds < config.traversals

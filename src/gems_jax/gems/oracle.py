@@ -16,9 +16,9 @@ from gems_jax.gems.state import AnchorSet, GemsState, jacobian_weight
 from gems_jax.host.stages import on_host
 from gems_jax.meta import simplex
 from gems_jax.meta.bandit import Pulls, delta_at, index_scores
-from gems_jax.policies.networks import jacobian_norm
+from gems_jax.policies.generator import jacobian_norm
 from gems_jax.policies.population import Anchors, StackedPolicies, choose_slot
-from gems_jax.rollout.views import View, at, each_population, rotate
+from gems_jax.rollout.views import View, each_population, rotate, take_population
 from gems_jax.types import Array, Game, PyTree, Struct, num_populations, stack_policies, take_slot
 
 
@@ -81,7 +81,7 @@ def expand(
             key_oracle,
             views,
             pool,
-            at(rotate(frozen, p), 0),
+            take_population(rotate(frozen, p), 0),
             rotate(opponents, p),
             rotate(log_played, p),
             Moment(state.step + 1, p),

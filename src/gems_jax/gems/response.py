@@ -29,7 +29,7 @@ from gems_jax.learning.ppo import SURROGATES, Parts, TrainSettings
 from gems_jax.learning.trust_region import TrustRegion, make_trust_region
 from gems_jax.meta import simplex
 from gems_jax.policies import distributions
-from gems_jax.policies.networks import jacobian_norm
+from gems_jax.policies.generator import jacobian_norm
 from gems_jax.policies.population import StackedPolicies, materialise
 from gems_jax.rollout.views import View, each_population, rotate
 from gems_jax.types import Array, Game, PolicyOutput, PyTree, Struct, num_populations

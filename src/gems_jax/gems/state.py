@@ -15,7 +15,10 @@ from gems_jax.gems.adaptive import start_shares
 from gems_jax.learning.networks import critic_network, policy_network
 from gems_jax.learning.ppo import fresh_optimizers
 from gems_jax.meta import simplex
-from gems_jax.policies.networks import Concatenated, Critic, Generator, HalfPolicy, Hypernetwork, MlpPolicy
+from gems_jax.policies.critic import Critic
+from gems_jax.policies.generator import Concatenated, Generator, Hypernetwork
+from gems_jax.policies.mlp import MlpPolicy
+from gems_jax.policies.networks import HalfPolicy
 from gems_jax.policies.population import Anchors
 from gems_jax.types import Array, Game, Profile, PyTree, Struct, num_populations
 

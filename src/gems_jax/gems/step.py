@@ -5,7 +5,6 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 
-from gems_jax.accelerator.prng import stream
 from gems_jax.config import GemsConfig
 from gems_jax.gems.adaptive import plan_counts, update_shares
 from gems_jax.gems.meta_game import MetaGameMetrics, update_meta_strategy
@@ -58,7 +57,7 @@ def gems_step(state: GemsState, key: Array, game: Game, config: GemsConfig) -> t
       NotStagedError: if `game` runs in Python.
     """
     _check_pure(game)
-    key_value, key_oracle, key_train = jax.random.split(stream(key), 3)
+    key_value, key_oracle, key_train = jax.random.split(key, 3)
     frozen = population_of(state, game, config)
     opponents = materialise(frozen, config.capacity)
 

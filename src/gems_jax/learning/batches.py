@@ -84,7 +84,7 @@ class Experience(Struct):
         log_prob = over_rows(distributions.log_prob)(outputs, self.action)
         objective = masked_mean(surrogate(log_prob, self.log_prob, self.advantage, clip), self.acted)
         error = values_on(learner, params, self.code, self.observation) - self.target
-        spread = masked_mean(over_rows(distributions.entropy)(outputs), self.acted)
+        spread = masked_mean(over_rows(distributions.action_entropy)(outputs), self.acted)
         return LossParts(objective, masked_mean(error**2, self.acted), spread)
 
     def behaviour(self, learner: Learner, params: PyTree) -> PolicyOutput:
@@ -104,7 +104,7 @@ class Experience(Struct):
         return over_rows(distributions.uniform_like)(behaviour, self.legal)
 
     def kl_per_code(self, left: PyTree, right: PyTree) -> Array:
-        return jax.vmap(masked_mean)(over_rows(distributions.kl)(left, right), self.acted)
+        return jax.vmap(masked_mean)(over_rows(distributions.action_kl)(left, right), self.acted)
 
     def normalize_advantages(self) -> Experience:
         """Shifts and scales the advantages of the decisions to mean 0 and deviation 1."""

@@ -15,7 +15,8 @@ from gems_jax.estimation.monte_carlo import draw_opponents, return_scale
 from gems_jax.learning.batches import Experience, Learner, table_of, values_of_table, values_on
 from gems_jax.learning.gae import Outlook, advantages
 from gems_jax.policies.population import StackedPolicies
-from gems_jax.rollout.episode import Policies, go_on, play_groups, unroll
+from gems_jax.rollout.episode import Policies, unroll, unroll_segment
+from gems_jax.rollout.groups import play_groups
 from gems_jax.rollout.views import View, each_view
 from gems_jax.types import (
     Array,
@@ -100,9 +101,9 @@ def collect_against(
     settings: PlaySettings,
 ) -> Experience:
     """Plays whole episodes against the opponents in slots `indices` [G, N, players]; see `collect_episodes`."""
-    policies = stack_policies(lambda code: learner.policy(params, code), codes)
+    policies = StackedPolicies(stack_policies(lambda code: learner.policy(params, code), codes), learner.apply)
     play = partial(unroll, seats=seats_of_player(game, 0))
-    trajectory = play_groups(play, key, game, policies, learner.apply, opponents, indices, settings.episodes)
+    trajectory = play_groups(play, key, game, policies, opponents, indices, settings.episodes)
     return _experience(game, learner, params, codes, trajectory, indices, settings, whole=True)
 
 
@@ -117,15 +118,13 @@ def collect_segment(
     settings: PlaySettings,
 ) -> tuple[Experience, OngoingGames]:
     """Continues every game for `settings.segment` steps, across ends of episodes; see `collect_episodes`."""
-    policies = stack_policies(lambda code: learner.policy(params, code), codes)
+    policies = StackedPolicies(stack_policies(lambda code: learner.policy(params, code), codes), learner.apply)
     episodes = games.state.terminated.shape[2]
 
     def play(lane_key: Array, game: Game, players: Policies, state: GameState) -> tuple[GameState, Trajectory]:
-        return go_on(lane_key, game, players, state, settings.segment, seats_of_player(game, 0))
+        return unroll_segment(lane_key, game, players, state, settings.segment, seats_of_player(game, 0))
 
-    state, trajectory = play_groups(
-        play, key, game, policies, learner.apply, opponents, games.indices, episodes, lanes=(games.state,)
-    )
+    state, trajectory = play_groups(play, key, game, policies, opponents, games.indices, episodes, lanes=(games.state,))
     batch = _experience(game, learner, params, codes, trajectory, games.indices, settings, whole=False)
     return batch, games.replace(state=state)
 

@@ -9,8 +9,10 @@ from typing import Protocol
 import jax
 
 from gems_jax.extensive.infosets import infoset_policy
+from gems_jax.policies.critic import Critic
 from gems_jax.policies.film import BoardPolicy, ConvPolicy, FilmPolicy
-from gems_jax.policies.networks import Critic, MlpPolicy, PolicyNetwork
+from gems_jax.policies.mlp import MlpPolicy
+from gems_jax.policies.networks import PolicyNetwork
 from gems_jax.types import Array, BoardOriented, Game, PolicyOutput, PyTree, Shared, supports
 
 

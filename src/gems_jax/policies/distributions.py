@@ -27,13 +27,30 @@ _BLOCK = 8  # actions sampled among at a time; measured
 
 
 def mask_logits(logits: Array, legal: Array) -> Array:
-    """Logits [A] with illegal actions at ILLEGAL."""
+    """Replaces the logits [A] of illegal actions by ILLEGAL."""
     chex.assert_equal_shape([logits, legal])
     return jnp.where(legal, logits, ILLEGAL)
 
 
+def make_output(outputs: Array, legal: Array, continuous: bool = False) -> PolicyOutput:
+    """Reads an action distribution from a network's outputs.
+
+    Args:
+      outputs: logits [A], or for continuous actions means and log-deviations [2 A].
+      legal: [A] bool.
+      continuous: whether the actions are.
+
+    Returns:
+      Masked logits, or the base of a squashed Gaussian with log-deviations clipped to [-5, 2].
+    """
+    if not continuous:
+        return PolicyOutput(logits=mask_logits(outputs, legal))
+    mean, log_std = jnp.split(outputs, 2)
+    return PolicyOutput(mean=mean, log_std=jnp.clip(log_std, -5.0, 2.0))
+
+
 def draw_noise(key: Array, shape: tuple[int, ...], num_actions: int, continuous: bool) -> Array:
-    """Noise for `shape` actions: uniforms [*shape], or standard normals [*shape, num_actions]. key: consumed."""
+    """Draws noise for `shape` actions: uniforms [*shape], or standard normals [*shape, num_actions]. key: consumed."""
     if continuous:
         return jax.random.normal(key, (*shape, num_actions))
     return jax.random.uniform(key, shape)
@@ -49,7 +66,7 @@ def _squashed(output: PolicyOutput) -> distrax.Transformed:
 
 
 def _highest(logits: Array) -> Array:
-    """max [A] -> []; by halves, which are vectorised where XLA's CPU back end would compare one pair after another."""
+    """max [A] -> []; by halves, which XLA:CPU vectorizes where it would compare one pair after another."""
     while logits.shape[0] > _BLOCK:
         half = (logits.shape[0] + 1) // 2
         logits = jnp.maximum(logits[:half], logits[-half:])  # the one in the middle may be on both sides
@@ -57,7 +74,7 @@ def _highest(logits: Array) -> Array:
 
 
 def relative_masses(logits: Array) -> Array:
-    """Probabilities [A] over the highest of them: nothing is summed, and what is chosen by them scales the noise."""
+    """Returns the probabilities [A] divided by the highest one, which takes no sum."""
     below = logits - _highest(logits)
     return jnp.where(below > _NEVER, jnp.exp(below), 0.0)
 
@@ -79,8 +96,8 @@ def _block(masses: Array, index: Array) -> tuple[Array, Array]:
     return block, start
 
 
-def cumulative(masses: Array) -> Array:
-    """cumsum [A] of few masses, by a masked sum: it fuses where XLA's own scan would be a kernel apart."""
+def sum_cumulatively(masses: Array) -> Array:
+    """Returns the cumulative sum [A] of a few masses, as a masked sum, which fuses where XLA's scan does not."""
     size = len(masses)
     return jnp.sum(jnp.where(jnp.tril(jnp.ones((size, size), bool)), masses[None, :], 0.0), axis=1)
 
@@ -104,17 +121,17 @@ def _inverse_cdf(masses: Array, noise: Array) -> Array:
     levels = [masses]
     while levels[-1].shape[0] > _BLOCK:
         levels.append(_block_sums(levels[-1]))
-    cdf = cumulative(levels[-1])
+    cdf = sum_cumulatively(levels[-1])
     index, rest = _first_beyond(levels[-1], cdf, noise * cdf[-1])
     for level in reversed(levels[:-1]):
         block, start = _block(level, index)
-        place, rest = _first_beyond(block, cumulative(block), rest)
+        place, rest = _first_beyond(block, sum_cumulatively(block), rest)
         index = start + place
     return index
 
 
-def sample(output: PolicyOutput, noise: Array) -> Array:
-    """An action: int32 in [0, A), or a point of the box (-1, 1)^A."""
+def sample_action(output: PolicyOutput, noise: Array) -> Array:
+    """Returns the action at the quantile `noise`: int32 in [0, A), or a point of the box (-1, 1)^A."""
     if output.logits is None:
         base = _base(output)
         return jnp.clip(jnp.tanh(base.loc + base.scale_diag * noise), -_EDGE, _EDGE)
@@ -123,18 +140,18 @@ def sample(output: PolicyOutput, noise: Array) -> Array:
     masses = relative_masses(output.logits)
     if len(masses) > _BLOCK:
         return _inverse_cdf(masses, noise).astype(jnp.int32)
-    cdf = cumulative(masses)
+    cdf = sum_cumulatively(masses)
     # Zero-probability actions repeat the CDF's value and are passed over by `<=`; scaling by the last entry keeps the
     # threshold strictly below it, whatever the rounding.
     return jnp.sum(cdf <= noise * cdf[-1], dtype=jnp.int32)
 
 
 def tremble(output: PolicyOutput, legal: Array, share: ArrayLike) -> PolicyOutput:
-    """The same distribution, but with probability `share` any legal action [A] alike: a trembling hand."""
+    """Mixes a distribution with uniform play over the legal actions [A], which has probability `share`."""
     if output.logits is None:
         raise ValueError("only discrete actions can tremble: got a continuous distribution; set abr_tremble=0")
-    alike = legal / jnp.maximum(jnp.sum(legal), 1)
-    mixed = (1.0 - share) * jax.nn.softmax(output.logits) + share * alike
+    uniform = legal / jnp.maximum(jnp.sum(legal), 1)
+    mixed = (1.0 - share) * jax.nn.softmax(output.logits) + share * uniform
     return PolicyOutput(logits=mask_logits(jnp.log(jnp.maximum(mixed, 1e-30)), legal))
 
 
@@ -151,21 +168,21 @@ def uniform_like(output: PolicyOutput, legal: Array) -> PolicyOutput:
 
 
 def log_prob(output: PolicyOutput, action: Array) -> Array:
-    """log pi(action)."""
+    """Returns log pi(action)."""
     if output.logits is None:
         return _squashed(output).log_prob(jnp.clip(action, -_EDGE, _EDGE))
     return distrax.Categorical(output.logits).log_prob(action)
 
 
-def entropy(output: PolicyOutput) -> Array:
-    """Entropy; for a squashed Gaussian that of its base, a proxy in closed form."""
+def action_entropy(output: PolicyOutput) -> Array:
+    """Returns the entropy; for a squashed Gaussian that of its base, a proxy in closed form."""
     if output.logits is None:
         return _base(output).entropy()
     return distrax.Categorical(output.logits).entropy()
 
 
-def kl(left: PolicyOutput, right: PolicyOutput) -> Array:
-    """KL(left || right); for squashed Gaussians on the base, which equals it (tanh is a bijection)."""
+def action_kl(left: PolicyOutput, right: PolicyOutput) -> Array:
+    """Returns KL(left || right); for squashed Gaussians on the base, which equals it (tanh is a bijection)."""
     if left.logits is None:
         return _base(left).kl_divergence(_base(right))
     return distrax.Categorical(left.logits).kl_divergence(distrax.Categorical(right.logits))

@@ -2,57 +2,106 @@
 
 A hypernetwork that emits all weights of a policy for a large board has millions of outputs. Here the torso is one
 network for all codes of a population (`Shared`), and phi's generated part is small: feature-wise scales and shifts of
-every hidden layer, and the output layer. It stays phi = G_theta(z), and ||J G(z)||_F is over the generated part, the
-rest being constant in z.
+every hidden layer (FiLM, Perez et al. 2018), and the output layer. It stays phi = G_theta(z), and ||J G(z)||_F is over
+the generated part, the rest being constant in z.
 
-Three torsos: `FilmPolicy` flattens the observation, `ConvPolicy` looks at every patch of a board alike before it does,
-and `BoardPolicy` keeps the squares apart to the end and gives each its own logits.
+Three torsos: `FilmPolicy` flattens the observation, `ConvPolicy` applies a convolution to the board before it does, and
+`BoardPolicy` keeps the squares separate to the end and gives each its own logits.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Sequence
 
 import chex
+import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from gems_jax.policies.distributions import mask_logits
-from gems_jax.policies.networks import gaussian, orthogonal, patches
+from gems_jax.policies.distributions import make_output
+from gems_jax.policies.networks import extract_patches, init_dense, name_layers, orthogonal, temper_head
 from gems_jax.types import Array, PolicyOutput, PyTree, Shared
 
-_KERNEL = orthogonal(math.sqrt(2.0))
-_HEAD = orthogonal(0.01)  # near-uniform play at the start
+_HEAD_SCALE = 0.01  # near-uniform play at the start
+Film = dict[str, Array]  # scale and shift, [features] each
 
 
-def _dense(key: Array, inputs: int, outputs: int) -> dict[str, Array]:
-    return {"kernel": _KERNEL(key, (inputs, outputs)), "bias": jnp.zeros(outputs)}
+class FilmDense(nn.Dense):
+    """relu(dense(x) (1 + scale) + shift): the dense layer is shared, its scale and shift are generated."""
+
+    def __call__(self, inputs: Array, film: Film) -> Array:  # type: ignore[override]
+        x = super().__call__(inputs)
+        scale, shift = (film[name].reshape((1,) * (x.ndim - 1) + (-1,)) for name in ("scale", "shift"))
+        return nn.relu(x * (1.0 + scale) + shift)
 
 
-def _run(layer: dict[str, Array], x: Array) -> Array:
-    return x @ layer["kernel"] + layer["bias"].reshape((1,) * (x.ndim - 1) + (-1,))
+class FilmTorso(nn.Module):
+    """Modulated layers on a vector; with `channels` the first one is a convolution on a board [X, Y, planes]."""
+
+    hidden: Sequence[int]
+    channels: int = 0
+    kernel: int = 1
+
+    @nn.compact
+    def __call__(self, x: Array, films: Sequence[Film]) -> Array:
+        widths = (self.channels, *self.hidden) if self.channels else self.hidden
+        if self.channels:
+            x = extract_patches(x, self.kernel).reshape(math.prod(x.shape[:2]), -1)
+        for index, (width, film) in enumerate(zip(widths, films, strict=True)):
+            x = FilmDense(width, name=f"layer_{index}")(x, film).reshape(-1)
+        return x
 
 
-def _film(modulation: dict[str, Array], x: Array) -> Array:
-    """Feature-wise scale and shift of the last axis: x (1 + scale) + shift."""
-    scale, shift = (modulation[name].reshape((1,) * (x.ndim - 1) + (-1,)) for name in ("scale", "shift"))
-    return x * (1.0 + scale) + shift
+class BoardTorso(nn.Module):
+    """Embeds each square, mixes all squares, and joins both: [squares, planes] -> [squares, channels]."""
+
+    channels: int
+
+    @nn.compact
+    def __call__(self, squares: Array, films: Sequence[Film]) -> Array:
+        own = FilmDense(self.channels, name="embed")(squares, films[0])
+        board = nn.relu(MixSquares(name="mix")(own))
+        return FilmDense(self.channels, name="join")(jnp.concatenate([own, board], axis=1), films[1])
 
 
-def _no_film(width: int) -> dict[str, Array]:
+class MixSquares(nn.Module):
+    """A dense layer along the axis of squares: [squares, channels] -> [squares, channels]."""
+
+    @nn.compact
+    def __call__(self, x: Array) -> Array:
+        kernel = self.param("kernel", orthogonal(math.sqrt(2.0)), (len(x), len(x)))
+        return kernel @ x + self.param("bias", nn.initializers.zeros_init(), (len(x), 1))
+
+
+class BoardHead(nn.Module):
+    """`planes` logits per square, and `rest` further ones from the mean over squares."""
+
+    planes: int
+    rest: int
+
+    @nn.compact
+    def __call__(self, squares: Array) -> Array:
+        zeros, features = nn.initializers.zeros_init(), squares.shape[1]
+        kernel = self.param("kernel", orthogonal(_HEAD_SCALE), (features, self.planes))
+        logits = (squares @ kernel + self.param("bias", zeros, (self.planes,))[None]).reshape(-1)
+        if not self.rest:
+            return logits
+        kernel = self.param("rest", orthogonal(_HEAD_SCALE), (features, self.rest))
+        rest = jnp.mean(squares, axis=0) @ kernel + self.param("rest_bias", zeros, (self.rest,))
+        return jnp.concatenate([logits, rest])
+
+
+def _init_film(width: int) -> Film:
     return {"scale": jnp.zeros(width), "shift": jnp.zeros(width)}
-
-
-def _cooled(phi: PyTree, temperature: Array | float) -> PyTree:
-    return {**phi, "head": jax.tree.map(lambda weight: weight / temperature, phi["head"])}
 
 
 @dataclasses.dataclass(frozen=True)
 class FilmPolicy:
     """relu layers on the flattened observation, shared; their scales and shifts and a linear head, generated.
 
-    Numbers per code: 2 per hidden unit, and (last width + 1) times the outputs.
+    Generated numbers per code: 2 per hidden unit, and (last width + 1) times the outputs.
     """
 
     observation_size: int
@@ -61,34 +110,37 @@ class FilmPolicy:
     continuous: bool = False
 
     def init(self, key: Array) -> PyTree:
-        """key: consumed."""
+        """Initial phi. key: consumed."""
         key_head, *keys = jax.random.split(key, 1 + len(self.hidden))
         sizes = (self.observation_size, *self.hidden)
-        outputs = self.num_actions * (2 if self.continuous else 1)
         return {
-            "torso": Shared([_dense(k, a, b) for k, a, b in zip(keys, sizes[:-1], sizes[1:], strict=True)]),
-            "film": [_no_film(width) for width in self.hidden],
-            "head": {"kernel": _HEAD(key_head, (sizes[-1], outputs)), "bias": jnp.zeros(outputs)},
+            "torso": Shared([init_dense(k, a, b) for k, a, b in zip(keys, sizes[:-1], sizes[1:], strict=True)]),
+            "film": [_init_film(width) for width in self.hidden],
+            "head": init_dense(key_head, sizes[-1], self._num_outputs, _HEAD_SCALE),
         }
 
+    @property
+    def _num_outputs(self) -> int:
+        return self.num_actions * (2 if self.continuous else 1)
+
     def __call__(self, phi: PyTree, observation: Array, legal: Array) -> PolicyOutput:
-        x = observation.reshape(-1)
-        for layer, modulation in zip(phi["torso"].value, phi["film"], strict=True):
-            x = jax.nn.relu(_film(modulation, _run(layer, x)))
-        outputs = _run(phi["head"], x)
-        if self.continuous:
-            return gaussian(outputs)
-        return PolicyOutput(logits=mask_logits(outputs, legal))
+        return self.apply_torso(FilmTorso(self.hidden), phi, observation.reshape(-1), legal)
+
+    def apply_torso(self, torso: FilmTorso, phi: PyTree, x: Array, legal: Array) -> PolicyOutput:
+        """The head's action distribution on the features of `torso`."""
+        features = torso.apply({"params": name_layers(phi["torso"].value)}, x, phi["film"])
+        outputs: Array = nn.Dense(self._num_outputs).apply({"params": phi["head"]}, features)  # type: ignore
+        return make_output(outputs, legal, self.continuous)
 
     def temper(self, phi: PyTree, temperature: Array | float) -> PyTree:
-        return _cooled(phi, temperature)
+        return temper_head(phi, temperature)
 
 
 @dataclasses.dataclass(frozen=True)
 class ConvPolicy:
     """A convolution over a board [X, Y, planes], relu layers on all its features, shared; a linear head, generated.
 
-    Numbers per code: 2 per channel and hidden unit, and (last width + 1) times the actions.
+    Generated numbers per code: 2 per channel and hidden unit, and (last width + 1) times the actions.
     """
 
     observation_shape: tuple[int, int, int]
@@ -104,26 +156,23 @@ class ConvPolicy:
         return FilmPolicy(squares * self.channels, self.num_actions, self.hidden)
 
     def init(self, key: Array) -> PyTree:
-        """key: consumed."""
+        """Initial phi. key: consumed."""
         key_top, key_conv = jax.random.split(key)
         top = self._top.init(key_top)
-        conv = _dense(key_conv, self.kernel**2 * self.observation_shape[2], self.channels)
-        return {**top, "torso": Shared([conv, *top["torso"].value]), "film": [_no_film(self.channels), *top["film"]]}
+        conv = init_dense(key_conv, self.kernel**2 * self.observation_shape[2], self.channels)
+        return {**top, "torso": Shared([conv, *top["torso"].value]), "film": [_init_film(self.channels), *top["film"]]}
 
     def __call__(self, phi: PyTree, observation: Array, legal: Array) -> PolicyOutput:
         chex.assert_shape(observation, self.observation_shape)
-        (conv, *layers), (modulation, *films) = phi["torso"].value, phi["film"]
-        seen = patches(observation, self.kernel).reshape(-1, conv["kernel"].shape[0])
-        features = jax.nn.relu(_film(modulation, _run(conv, seen)))
-        return self._top({**phi, "torso": Shared(layers), "film": films}, features, legal)
+        return self._top.apply_torso(FilmTorso(self.hidden, self.channels, self.kernel), phi, observation, legal)
 
     def temper(self, phi: PyTree, temperature: Array | float) -> PyTree:
-        return _cooled(phi, temperature)
+        return temper_head(phi, temperature)
 
 
 @dataclasses.dataclass(frozen=True)
 class BoardPolicy:
-    """A board [X, Y, planes in]: embed each square, let all squares mix, and give each its logits.
+    """A board [X, Y, planes]: embed each square, let all squares mix, and give each its logits.
 
     Actions are counted square by square, `num_actions // (X Y)` planes each; what is left over (a pass) is read from
     the mean over squares. `turns` are the quarter turns that bring the squares of the observation into the order of
@@ -140,36 +189,28 @@ class BoardPolicy:
         return self.observation_shape[0] * self.observation_shape[1]
 
     def init(self, key: Array) -> PyTree:
-        """key: consumed."""
+        """Initial phi. key: consumed."""
         key_embed, key_mix, key_join, key_head, key_rest = jax.random.split(key, 5)
         planes, rest = divmod(self.num_actions, self._squares)
-        mix = {"kernel": _KERNEL(key_mix, (self._squares, self._squares)), "bias": jnp.zeros((self._squares, 1))}
-        head = {"kernel": _HEAD(key_head, (self.channels, planes)), "bias": jnp.zeros(planes)}
+        head = init_dense(key_head, self.channels, planes, _HEAD_SCALE)
         if rest:
-            head |= {"rest": _HEAD(key_rest, (self.channels, rest)), "rest_bias": jnp.zeros(rest)}
-        return {
-            "torso": Shared(
-                {
-                    "embed": _dense(key_embed, self.observation_shape[2], self.channels),
-                    "mix": mix,
-                    "join": _dense(key_join, 2 * self.channels, self.channels),
-                }
-            ),
-            "film": [_no_film(self.channels), _no_film(self.channels)],
-            "head": head,
+            extra = init_dense(key_rest, self.channels, rest, _HEAD_SCALE)
+            head |= {"rest": extra["kernel"], "rest_bias": extra["bias"]}
+        mix = init_dense(key_mix, self._squares, self._squares)
+        torso = {
+            "embed": init_dense(key_embed, self.observation_shape[2], self.channels),
+            "mix": {**mix, "bias": mix["bias"][:, None]},
+            "join": init_dense(key_join, 2 * self.channels, self.channels),
         }
+        return {"torso": Shared(torso), "film": [_init_film(self.channels), _init_film(self.channels)], "head": head}
 
     def __call__(self, phi: PyTree, observation: Array, legal: Array) -> PolicyOutput:
         chex.assert_shape(observation, self.observation_shape)
-        torso, films, head = phi["torso"].value, phi["film"], phi["head"]
         squares = jnp.rot90(observation, self.turns).reshape(self._squares, -1)
-        own = jax.nn.relu(_film(films[0], _run(torso["embed"], squares)))  # [squares, channels]
-        board = jax.nn.relu(torso["mix"]["kernel"] @ own + torso["mix"]["bias"])
-        joined = jax.nn.relu(_film(films[1], _run(torso["join"], jnp.concatenate([own, board], axis=1))))
-        logits = _run(head, joined).reshape(-1)
-        if "rest" in head:
-            logits = jnp.concatenate([logits, jnp.mean(joined, axis=0) @ head["rest"] + head["rest_bias"]])
-        return PolicyOutput(logits=mask_logits(logits, legal))
+        features = BoardTorso(self.channels).apply({"params": phi["torso"].value}, squares, phi["film"])
+        head = BoardHead(*divmod(self.num_actions, self._squares))
+        outputs: Array = head.apply({"params": phi["head"]}, features)  # type: ignore[assignment]
+        return make_output(outputs, legal)
 
     def temper(self, phi: PyTree, temperature: Array | float) -> PyTree:
-        return _cooled(phi, temperature)
+        return temper_head(phi, temperature)

@@ -10,7 +10,7 @@ import chex
 import jax
 import jax.numpy as jnp
 
-from gems_jax.policies.networks import Generator
+from gems_jax.policies.generator import Generator
 from gems_jax.types import Apply, Array, Population, PyTree, Struct, stack_policies, static_field, take_slot
 
 

@@ -1,16 +1,20 @@
-"""Policies that are tables: one row of logits per information set, looked up by what is seen."""
+"""Policies that are tables: one row of logits per information set, looked up by the observation."""
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 
 import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gems_jax.policies.distributions import cumulative, mask_logits, relative_masses
-from gems_jax.types import Apply, Array, PolicyOutput, PyTree
+from gems_jax.accelerator.cpu import materialize
+from gems_jax.policies.distributions import mask_logits, relative_masses, sum_cumulatively
+from gems_jax.types import Array, GameState, Policy, PolicyOutput
+
+Tables = tuple[Array, Array]  # logits [n, I, A] and their CDFs [n, I, A - 1]
 
 
 class TabularPolicy:
@@ -26,7 +30,7 @@ class TabularPolicy:
         self.legal = np.asarray(legal, bool)  # [I, A]
         self.distinct = len(np.unique(self.observations, axis=0)) == len(self.observations)
         self._weights, self._prints = _fingerprints(self.observations)
-        self.row_of_infoset = None if infosets is None else _inverse(infosets)  # [the highest number + 1] int32
+        self.row_of_infoset = None if infosets is None else _invert(infosets)  # [the highest number + 1] int32
         numbers = b"" if self.row_of_infoset is None else self.row_of_infoset.tobytes()
         self._key = (self.observations.shape, self.observations.tobytes(), self.legal.tobytes(), numbers)
 
@@ -41,68 +45,95 @@ class TabularPolicy:
         del key
         return jnp.zeros(self.legal.shape)
 
-    def row(self, observation: Array) -> Array:
-        """Mask [I] of an observation's row: by its fingerprint, or entry by entry where there is none."""
+    def match_rows(self, observation: Array) -> Array:
+        """Returns the mask [I] of an observation's row: by its fingerprint, or entry by entry where there is none."""
         seen = observation.reshape(-1)
         if self._weights is None:
             return jnp.all(jnp.asarray(self.observations) == seen[None, :], axis=1)
         return jnp.asarray(self._prints) == jnp.sum(seen * jnp.asarray(self._weights))
 
-    def place(self, observation: Array) -> Array:
-        """The number [] of an observation's row, 0 for one that the table does not have."""
-        return jnp.sum(jnp.where(self.row(observation), jnp.arange(len(self.legal)), 0))
+    def find_row(self, observation: Array) -> Array:
+        """Returns the index [] of an observation's row, 0 for one that the table does not have."""
+        return jnp.sum(jnp.where(self.match_rows(observation), jnp.arange(len(self.legal)), 0))
 
     def __call__(self, phi: Array, observation: Array, legal: Array) -> PolicyOutput:
         chex.assert_shape(phi, self.legal.shape)
         # A masked sum, not a gather: it fuses with what is around it.
-        logits = jnp.sum(jnp.where(self.row(observation)[:, None], phi, 0.0), axis=0)
+        logits = jnp.sum(jnp.where(self.match_rows(observation)[:, None], phi, 0.0), axis=0)
         return PolicyOutput(logits=mask_logits(logits, legal))
 
     def temper(self, phi: Array, temperature: Array | float) -> Array:
         return phi / temperature
 
     def cdf(self, phi: Array) -> Array:
-        """The CDF of every row, [I, A]."""
+        """Returns the CDF of every row, [I, A]."""
         masses = jax.vmap(relative_masses)(mask_logits(phi, jnp.asarray(self.legal)))
-        cdf = jax.vmap(cumulative)(masses)
+        cdf = jax.vmap(sum_cumulatively)(masses)
         # What has no probability adds exactly nothing: divided by the last entry, trailing ones are exactly 1.
         return cdf / cdf[:, -1:]
 
+    @property
+    def indexed(self) -> IndexedTable:
+        return IndexedTable(self)
+
+    def prepare_stack(self, params: Array) -> Tables:
+        """Tables [n, I, A] with their CDFs, rows in the order of `IndexedTable.find_row`."""
+        tables = params, jax.vmap(self.cdf)(params)[..., :-1]  # the last entry is 1, which no draw reaches
+        rows = self.row_of_infoset
+        return tables if rows is None else jax.tree.map(lambda leaf: leaf[:, rows], tables)
+
 
 @dataclasses.dataclass(frozen=True)
-class ReadyTable:
-    """A table of logits together with its CDF, for play: many draws are made from a policy that stays as it is."""
+class IndexedTable:
+    """One of many tables: phi is its index, and all of them with their CDFs.
+
+    Where the game numbers its information sets, that number replaces the observation, which then need not be made and
+    found among the table's rows.
+    """
 
     table: TabularPolicy
 
-    def __call__(self, phi: tuple[Array, Array], observation: Array, legal: Array) -> PolicyOutput:
-        logits, cdf = phi
-        known = jnp.sum(jnp.where(self.table.row(observation)[:, None], cdf, 0.0), axis=0)
-        output = self.table(logits, observation, legal)
-        return dataclasses.replace(output, cdf=known, row=self.table.place(observation))
+    def read(self, state: GameState) -> Array:
+        if self.table.row_of_infoset is None:
+            return state.observation
+        assert state.infoset is not None  # the table has these numbers from the game
+        return state.infoset
+
+    def find_row(self, seen: Array) -> Array:
+        """Returns the row of the prepared tables for what was read."""
+        return seen if self.table.row_of_infoset is not None else self.table.find_row(seen)
+
+    def __call__(self, phi: tuple[Array, Tables], seen: Array, legal: Array) -> PolicyOutput:
+        index, (logits, cdfs) = phi
+        place, rows = self.find_row(seen), self.table.row_of_infoset
+        row = place if rows is None else jnp.asarray(rows)[place]
+        return PolicyOutput(mask_logits(logits[index, place], legal), cdf=cdfs[index, place], row=row)
+
+    def sample_mover(self, policies: tuple[Policy, ...], state: GameState, noise: Array) -> Array:
+        def of_mover(of_seats: Sequence[Array] | Array) -> Array:
+            found = of_seats[0]
+            for seat in range(1, len(policies)):
+                found = jnp.where(state.to_move[seat], of_seats[seat], found)
+            return found
+
+        _, (_, cdfs) = policies[0].params
+        index = of_mover([policy.params[0] for policy in policies])
+        cdf = cdfs[index, self.find_row(of_mover(self.read(state)))]
+        return jnp.sum(materialize(cdf <= of_mover(noise)), dtype=jnp.int32)  # the rest of the episode depends on it
 
 
-def ready(params: PyTree, apply: Apply) -> tuple[PyTree, Apply]:
-    """Policies [..., ] as they are best played from: tables with their CDFs, all others as they are."""
-    if not isinstance(apply, TabularPolicy):
-        return params, apply
-    rows = params.reshape(-1, *params.shape[-2:])
-    cdf = jax.vmap(apply.cdf)(rows)[..., :-1]  # the last entry is 1, which no draw reaches
-    return (params, cdf.reshape(*params.shape[:-1], -1)), ReadyTable(apply)
-
-
-def _inverse(numbers: np.ndarray) -> np.ndarray:
-    """The place of every number, 0 for one that is not there."""
-    places = np.zeros(numbers.max() + 1, np.int32)
-    places[numbers] = np.arange(len(numbers))
-    return places
+def _invert(numbers: np.ndarray) -> np.ndarray:
+    """The position of every number, 0 for one that is not there."""
+    positions = np.zeros(numbers.max() + 1, np.int32)
+    positions[numbers] = np.arange(len(numbers))
+    return positions
 
 
 def _fingerprints(table: np.ndarray) -> tuple[np.ndarray | None, np.ndarray | None]:
     """Weights w [obs] and table @ w [I], exact in float32 and different for every row; None where there are none.
 
-    One product tells a row then, instead of a comparison with every entry of the table. Observations of small whole
-    numbers have such weights: float32 is exact for whole numbers up to 2^24.
+    One product identifies a row, in place of a comparison with every entry of the table. Observations of small integers
+    have such weights: float32 is exact for integers up to 2^24.
     """
     if not np.array_equal(table, np.round(table)):
         return None, None

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from gems_jax.accelerator.compile import program
+from gems_jax.accelerator.prng import fused_key
 from gems_jax.config import GemsConfig
 from gems_jax.gems.meta_game import update_meta_strategy
 from gems_jax.gems.oracle import expand
@@ -83,7 +84,7 @@ def measure_phases(game: Game, config: GemsConfig, state: GemsState, key: Array,
         inputs[name] = before
         compiled[name] = program(phase).lower(state, own_key, before).compile()
         before = jax.block_until_ready(compiled[name](state, own_key, before))
-    step = program(lambda state, key: gems_step(state, key, game, config)).lower(state, first[-1]).compile()
+    step = program(lambda state, key: gems_step(state, fused_key(key), game, config)).lower(state, first[-1]).compile()
     compiling = time.perf_counter() - begin
     seconds: dict[str, list[float]] = {name: [] for name in compiled}
     whole, found = [], {}

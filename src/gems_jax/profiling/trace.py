@@ -11,6 +11,7 @@ import jax
 import numpy as np
 
 from gems_jax.accelerator.compile import program
+from gems_jax.accelerator.prng import fused_key
 from gems_jax.config import GemsConfig
 from gems_jax.gems.state import GemsState
 from gems_jax.gems.step import gems_step
@@ -26,7 +27,9 @@ def profile(game: Game, config: GemsConfig, state: GemsState, folder: Path, repe
     table = phase_table(times)
     folder.mkdir(parents=True, exist_ok=True)
     replace_text(folder / "phases.txt", table + "\n")
-    step: Any = program(lambda state, key: gems_step(state, key, game, config)).lower(state, key_step).compile()
+    step: Any = (
+        program(lambda state, key: gems_step(state, fused_key(key), game, config)).lower(state, key_step).compile()
+    )
     with contextlib.redirect_stderr(io.StringIO()), jax.profiler.trace(str(folder)):
         jax.block_until_ready(step(state, key_step))
     return table

@@ -12,14 +12,15 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from gems_jax.accelerator.prng import stream
+from gems_jax.accelerator.prng import fused_key
 from gems_jax.estimation.monte_carlo import draw_opponents
 from gems_jax.host.stages import compiled
 from gems_jax.learning.batches import Experience, Learner
 from gems_jax.learning.collection import collect_against
 from gems_jax.learning.networks import critic_network, policy_network, without_sharing
 from gems_jax.learning.ppo import TrainMetrics, fresh_optimizers
-from gems_jax.policies.networks import Critic, Hypernetwork
+from gems_jax.policies.critic import Critic
+from gems_jax.policies.generator import Hypernetwork
 from gems_jax.policies.population import StackedPolicies
 from gems_jax.psro.ppo import Student, play_settings, train_student
 from gems_jax.psro.settings import Learning
@@ -180,7 +181,8 @@ def train_rows(
     if learning.policy == "tabular":  # tables have no features in common: a shared part would only drag rows along
         rate = {"layers": rate, "output": rate, "base": jnp.zeros_like(rate)}
     student, metrics = train_student(
-        stream(key), views[0], learning, learner.student, networks, experience, rounds, (learner.mean, learner.rounds),
-        momentum=nets.momentum, learning_rate={"policy": rate, "critic": learning.critic_learning_rate},
+        fused_key(key), views[0], learning, learner.student, networks, experience, rounds,
+        (learner.mean, learner.rounds), momentum=nets.momentum,
+        learning_rate={"policy": rate, "critic": learning.critic_learning_rate},
     )  # fmt: skip
     return RowStudent(student, *metrics.carry), metrics._replace(carry=())

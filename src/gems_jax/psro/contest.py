@@ -23,7 +23,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from gems_jax.accelerator.prng import stream
+from gems_jax.accelerator.prng import fused_key
 from gems_jax.config import ABOVE_ZERO, NON_NEGATIVE, SHARE, choice, real
 from gems_jax.host.stages import compiled
 from gems_jax.learning.batches import Experience
@@ -186,6 +186,6 @@ def contest(
         trained, metrics = train_student(own_key, views[0], learning, own, learner, experience, rounds, faced)
         return trained, metrics.carry, metrics._replace(carry=())
 
-    keys = jax.random.split(stream(key), num_populations(game))
+    keys = jax.random.split(fused_key(key), num_populations(game))
     students, faced, metrics = each_population(game, one, keys)
     return students, faced if shared else jax.tree.map(lambda leaf: leaf[::-1], faced), metrics

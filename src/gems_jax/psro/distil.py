@@ -15,14 +15,14 @@ import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
-from gems_jax.accelerator.prng import stream
+from gems_jax.accelerator.prng import fused_key
 from gems_jax.host.stages import compiled
 from gems_jax.learning.batches import Batch, Experience, Learner, masked_mean, over_rows
 from gems_jax.learning.collection import collect_episodes
 from gems_jax.learning.networks import without_sharing
 from gems_jax.learning.ppo import Penalty, TrainMetrics, fresh_optimizers
 from gems_jax.policies import distributions
-from gems_jax.policies.networks import Hypernetwork
+from gems_jax.policies.generator import Hypernetwork
 from gems_jax.policies.population import StackedPolicies
 from gems_jax.psro.base import Cost
 from gems_jax.psro.ppo import Student, make_loss, play_settings, train_student, training_cost
@@ -59,7 +59,7 @@ def divergence(teacher: Learner, pupil: Learner) -> Penalty:
         for batch in batches:
             assert isinstance(batch, Experience)
             wanted, found = batch.behaviour(teacher, ()), batch.behaviour(pupil, params)
-            rows.append(masked_mean(over_rows(distributions.kl)(wanted, found), batch.acted))
+            rows.append(masked_mean(over_rows(distributions.action_kl)(wanted, found), batch.acted))
         return jnp.mean(jnp.stack(rows))
 
     return penalty
@@ -148,4 +148,4 @@ def distil(
             learning_rate={"policy": rate}, summarize=False,
         )  # fmt: skip
 
-    return each_population(game, one, jax.random.split(stream(key), num_populations(game)))
+    return each_population(game, one, jax.random.split(fused_key(key), num_populations(game)))

@@ -38,7 +38,7 @@ from gems_jax.learning.networks import policy_network
 from gems_jax.meta.cce import cce_gap, marginals_of, regret_matching_joint
 from gems_jax.meta.max_gini import max_gini_cce
 from gems_jax.meta.simplex import masked_uniform
-from gems_jax.policies.networks import Hypernetwork
+from gems_jax.policies.generator import Hypernetwork
 from gems_jax.policies.population import StackedPolicies
 from gems_jax.psro.base import (
     Cost,

@@ -22,7 +22,8 @@ from gems_jax.meta import META_SOLVERS, NASH_TOLERANCE, duality_gap, regret_matc
 from gems_jax.policies.population import StackedPolicies
 from gems_jax.psro.base import Cost, pad_slots
 from gems_jax.psro.settings import ExplicitSettings
-from gems_jax.rollout.episode import play_episode, play_joint
+from gems_jax.rollout.episode import play_episode
+from gems_jax.rollout.groups import play_joint
 from gems_jax.types import Array, Game, Struct, num_players, num_populations
 
 _BATCH = 16  # profiles that are played at once: one compilation per capacity, whatever their number

@@ -24,7 +24,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
-from gems_jax.accelerator.prng import stream
+from gems_jax.accelerator.prng import fused_key
 from gems_jax.estimation.monte_carlo import return_scale
 from gems_jax.host.stages import compiled
 from gems_jax.learning.batches import Batch, Experience, Learner, Surrogate, masked_mean, over_rows
@@ -43,7 +43,8 @@ from gems_jax.learning.ppo import (
     train_learner,
 )
 from gems_jax.policies import distributions
-from gems_jax.policies.networks import Critic, PolicyNetwork
+from gems_jax.policies.critic import Critic
+from gems_jax.policies.networks import PolicyNetwork
 from gems_jax.policies.population import StackedPolicies
 from gems_jax.psro.base import Cost
 from gems_jax.psro.responses import Mixture, Oracle, Respond, Response, exact_oracle, tabular_oracle
@@ -161,7 +162,7 @@ def source_of(
 
 def difference(left: distributions.PolicyOutput, right: distributions.PolicyOutput) -> Array:
     """1 - exp(-KL(left || right)), [], of two action distributions."""
-    return 1.0 - jnp.exp(-distributions.kl(left, right))
+    return 1.0 - jnp.exp(-distributions.action_kl(left, right))
 
 
 def sameness(learner: Learner, held: StackedPolicies, sigma: Array, weight: ArrayLike) -> Penalty:
@@ -209,7 +210,7 @@ def study(
         )  # fmt: skip
         return trained, metrics._replace(carry=())
 
-    return each_population(game, one, jax.random.split(stream(key), num_populations(game)))
+    return each_population(game, one, jax.random.split(fused_key(key), num_populations(game)))
 
 
 def training_cost(learning: Learning, metrics: TrainMetrics, rounds: int) -> Cost:

@@ -35,7 +35,7 @@ from typing import Literal, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from gems_jax.accelerator.prng import stream
+from gems_jax.accelerator.prng import fused_key
 from gems_jax.config import NON_NEGATIVE, SHARE, Settings, choice, real, size
 from gems_jax.evaluate.sampled import random_profile
 from gems_jax.host.stages import on_host, staged
@@ -210,7 +210,7 @@ def practise(
         after = Trainee(student, magnet, past, now.updates + 1)
         return (after, metrics.carry), metrics._replace(carry=())
 
-    key_train, key_games = jax.random.split(stream(key))
+    key_train, key_games = jax.random.split(fused_key(key))
     keys = jax.random.split(key_games, len(populations))
     games = [source(trainee.student.params, p).start_games(keys[p], 1) for p in populations]
     (trainee, _), metrics = repeat_training(update, (trainee, games), key_train, rounds)

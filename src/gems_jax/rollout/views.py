@@ -1,8 +1,8 @@
-"""A game seen from one player: the same game with its seats turned round, so that this player comes first.
+"""A game seen from one player: the same game with its seats permuted, so that this player comes first.
 
-Estimators and learners are written for player 0. Where all players are alike in shape (one seat each, a population
-each), the turn is a traced number and one vmapped program serves every player; elsewhere (teams, shared populations)
-the same function is called once per population.
+Estimators and learners are written for player 0. Where every player has one seat and a population of its own, the
+permutation is a traced rotation and one vmapped program serves every player. Elsewhere (teams, shared populations) the
+same function is called once per population.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ R = TypeVar("R")
 
 
 class View(Struct):
-    """`base` from the place of one player. Populations are counted from that player's: its own is population 0."""
+    """`base` from the position of one player. Populations are counted from that player's: its own is population 0."""
 
     base: Game
     seats: Array  # [S] int32, the seat of `base` behind each seat of the view
     player_of_seat: tuple[int, ...] = static_field()
     population_of_player: tuple[int, ...] = static_field()
-    wanted: Array | None = None  # [] bool, of games that the host plays: episodes that are not are over when they begin
+    wanted: Array | None = None  # [] bool, of games that Python plays: unwanted episodes are over when they begin
 
     def __getattr__(self, name: str) -> Any:  # name, num_seats, observation_shape, max_steps, ... are those of the base
         if name.startswith("__") or name in ("base", "seats", "wanted"):
@@ -36,27 +36,26 @@ class View(Struct):
 
     def init(self, key: Array) -> GameState:
         if self.wanted is not None:
-            return self._turned(self.base.begin(key, self.wanted))  # type: ignore[attr-defined]
-        return self._turned(self.base.init(key))
+            return permute_seats(self.base.begin(key, self.wanted), self.seats)  # type: ignore[attr-defined]
+        return permute_seats(self.base.init(key), self.seats)
 
     def step(self, state: GameState, actions: Array, key: Array) -> GameState:
-        return self._turned(self.base.step(_turned(state, self._back), _take(actions, self._back), key))
+        inner = permute_seats(state, self._inverse)
+        return permute_seats(self.base.step(inner, _take(actions, self._inverse), key), self.seats)
 
     def renew(self, state: GameState, key: Array) -> GameState:
-        """Of games that have it (see `rollout.go_on`)."""
-        return self._turned(self.base.renew(_turned(state, self._back), key))  # type: ignore[attr-defined]
+        """Restarts finished episodes, of games that Python plays."""
+        inner = permute_seats(state, self._inverse)
+        return permute_seats(self.base.renew(inner, key), self.seats)  # type: ignore[attr-defined]
 
     @property
-    def _back(self) -> Array:
+    def _inverse(self) -> Array:
         """[S], the seat of the view behind each seat of `base`."""
         return jnp.zeros_like(self.seats).at[self.seats].set(jnp.arange(len(self.seats), dtype=self.seats.dtype))
 
-    def _turned(self, state: GameState) -> GameState:
-        return _turned(state, self.seats)
 
-
-def _turned(state: GameState, seats: Array) -> GameState:
-    """The same position with its seats in another order; turned back, what is not looked at is not computed."""
+def permute_seats(state: GameState, seats: Array) -> GameState:
+    """Reorders everything in a position that has an axis of seats: seat i becomes `seats[i]`."""
     return dataclasses.replace(
         state,
         observation=_take(state.observation, seats),
@@ -74,23 +73,23 @@ def _take(rows: Array, order: Array) -> Array:
     return rows[order]
 
 
-def at(tree: Any, population: int) -> Any:
-    """One population of a tree whose arrays have a leading axis P."""
+def take_population(tree: Any, population: int) -> Any:
+    """Returns one population of a tree whose arrays have a leading axis P."""
     return jax.tree.map(lambda leaf: leaf[population], tree)
 
 
-def stack(trees: list[PyTree]) -> PyTree:
-    """The inverse of `at`: equal trees, one per population, stacked along a new leading axis P."""
+def stack_populations(trees: list[PyTree]) -> PyTree:
+    """Stacks equal trees, one per population, along a new leading axis P."""
     return jax.tree.map(lambda *leaves: jnp.stack(leaves), *trees)
 
 
 def players_of(game: Game, population: int) -> tuple[int, ...]:
-    """The players that are drawn from `population`."""
+    """Returns the players that are drawn from `population`."""
     return tuple(player for player, owner in enumerate(game.population_of_player) if owner == population)
 
 
 def view(game: Game, player: int) -> View:
-    """The game from the place of `player`; the others follow in turn."""
+    """Makes the view of `player`; the others follow in turn."""
     players = [(player + turn) % num_players(game) for turn in range(num_players(game))]
     seats = [seat for one in players for seat, owner in enumerate(game.player_of_seat) if owner == one]
     own, count = game.population_of_player[player], num_populations(game)
@@ -102,14 +101,14 @@ def view(game: Game, player: int) -> View:
     )
 
 
-def alike(game: Game) -> bool:
-    """Whether every player has one seat and a population of its own, so that turning the seats is all there is."""
+def is_rotational(game: Game) -> bool:
+    """Returns whether every player has one seat and its own population, so that views differ by a rotation."""
     own = tuple(range(game.num_seats))
     return game.player_of_seat == own and game.population_of_player == own
 
 
 def rotate(tree: PyTree, population: Array | int) -> PyTree:
-    """A tree with axis P in the order that a view of `population` counts in: its own population first."""
+    """Reorders the axis P of a tree as a view of `population` counts: its own population first."""
 
     def turn(leaf: Array) -> Array:
         if leaf.shape[0] == 2:
@@ -120,24 +119,24 @@ def rotate(tree: PyTree, population: Array | int) -> PyTree:
 
 
 def each_view(views: tuple[View, ...], function: Callable[..., R], keys: Array, *each: list[PyTree]) -> list[R]:
-    """[function(view, key, what belongs to it)] for every view. keys: [V].
+    """Calls function(view, key, *own) for every view. keys: [V].
 
-    Where views differ in their seats alone, as those of players that share a population do, they are one vmapped
-    program: half of the code to compile, and half of the kernels to start. Games that Python plays go one by one.
+    Views that differ in their seats alone, as those of players that share a population do, are one vmapped program:
+    half of the code to compile, and half of the kernels to start. Games that Python plays go one by one.
     """
     first = views[0]
     kinds = {(one.player_of_seat, one.population_of_player) for one in views}
     if len(views) == 1 or len(kinds) > 1 or on_host(first):
         return [function(one, *own) for one, *own in zip(views, keys, *each, strict=True)]
     seats = jnp.stack([one.seats for one in views])
-    turned = lambda seats, *own: function(dataclasses.replace(first, seats=seats), *own)  # noqa: E731
-    results = jax.vmap(turned)(seats, keys, *map(stack, each))
-    return [at(results, number) for number in range(len(views))]
+    permuted = lambda seats, *own: function(dataclasses.replace(first, seats=seats), *own)  # noqa: E731
+    results = jax.vmap(permuted)(seats, keys, *map(stack_populations, each))
+    return [take_population(results, number) for number in range(len(views))]
 
 
 def each_population(game: Game, function: Callable[[tuple[View, ...], Array | int, Array], R], keys: Array) -> R:
-    """function(views of the players of p, p, key) for every population p, results stacked along axis P. keys: [P]."""
-    if alike(game) and game.num_seats > 1:
+    """Calls function(views of p's players, p, key) for every population p and stacks the results. keys: [P]."""
+    if is_rotational(game) and game.num_seats > 1:
         template = view(game, 0)
 
         def one(population: Array, key: Array) -> R:
@@ -145,7 +144,7 @@ def each_population(game: Game, function: Callable[[tuple[View, ...], Array | in
             return function((dataclasses.replace(template, seats=seats),), population, key)
 
         return jax.vmap(one)(jnp.arange(game.num_seats, dtype=jnp.int32), keys)
-    return stack(
+    return stack_populations(
         [
             function(tuple(view(game, player) for player in players_of(game, population)), population, keys[population])
             for population in range(num_populations(game))

@@ -19,7 +19,7 @@ import numpy as np
 from jax.sharding import Mesh, PartitionSpec
 
 from gems_jax.accelerator.compile import program
-from gems_jax.accelerator.sharding import SEEDS, gather, placed, play_mesh, replicated
+from gems_jax.accelerator.sharding import SEEDS, gather, play_mesh, replicate, replicated
 from gems_jax.runner.options import RunOptions
 from gems_jax.types import Array, PyTree, Solver
 
@@ -131,7 +131,7 @@ def _compiled_engine(family: Family, seeds: Sequence[int], options: RunOptions) 
     mesh = play_mesh(seeds=math.gcd(batch, devices)) if options.mesh else None
     words = jnp.stack([jax.random.key_data(jax.random.key(seed)) for seed in seeds])
     here = (words, family.values)
-    words, values = placed(here, mesh)
+    words, values = replicate(here, mesh)
 
     def over_runs(together: Callable[..., PyTree], words: Array, *arguments: PyTree) -> PyTree:
         return _map_in_batches(together, (jax.random.wrap_key_data(words), *arguments), len(seeds), batch)
@@ -185,14 +185,14 @@ def _compiled_engine(family: Family, seeds: Sequence[int], options: RunOptions) 
 
     def compile(carry: PyTree) -> tuple[Callable[[PyTree, int, int], Chunk], float]:
         begin = time.perf_counter()
-        zero = placed(jnp.int32(0), mesh)
-        arguments = (words, values, placed(carry, mesh), zero, zero)
+        zero = replicate(jnp.int32(0), mesh)
+        arguments = (words, values, replicate(carry, mesh), zero, zero)
         program = remembered("advance", lambda: compile_program(advance_all, mesh, *arguments, donate_argnums=2))
         seconds = time.perf_counter() - begin
 
         def advance(carry: PyTree, done: int, count: int) -> Chunk:
-            counts = placed((jnp.int32(done), jnp.int32(count)), mesh)
-            carry, rows, nan = program(words, values, placed(carry, mesh), *counts)
+            counts = replicate((jnp.int32(done), jnp.int32(count)), mesh)
+            carry, rows, nan = program(words, values, replicate(carry, mesh), *counts)
             host = {name: np.asarray(column)[:, :count] for name, column in rows.items()}
             return Chunk(jax.block_until_ready(carry), host, nan_leaves(nan, len(seeds)))
 

@@ -24,7 +24,7 @@ import numpy as np
 from gems_jax.extensive.tables import mixture_to_behaviour, policy_tables
 from gems_jax.extensive.tree import GameTree, build_tree
 from gems_jax.policies import distributions
-from gems_jax.rollout.views import at
+from gems_jax.rollout.views import take_population
 from gems_jax.runner import checkpoint
 from gems_jax.runner.directory import identity, open_run, read_config
 from gems_jax.runner.engine import make_engine
@@ -71,7 +71,7 @@ class LoadedPolicy:
         players are drawn from one population.
         """
         noise = distributions.draw_noise(key, (), self.game.num_actions, self.game.continuous)
-        return distributions.sample(self.output(observation, legal, seat), noise)
+        return distributions.sample_action(self.output(observation, legal, seat), noise)
 
     def probabilities(self, observation: Array, legal: Array, seat: int | None = None) -> Array:
         """The probabilities [A] that `act` plays with, of a game with discrete actions."""
@@ -89,7 +89,9 @@ class LoadedPolicy:
             logits = _look_up(tree, table, observation, legal, jnp.int32(-1 if seat is None else seat))
             return PolicyOutput(logits=logits)
         owner = self._population_of(seat)
-        return _of_slot(at(self.profile.population, owner), jnp.int32(self.slots[owner]), observation, legal)
+        return _of_slot(
+            take_population(self.profile.population, owner), jnp.int32(self.slots[owner]), observation, legal
+        )
 
     def episode(self, key: Array) -> LoadedPolicy:
         """The same mixture with freshly drawn `slots`, for one episode. key: consumed."""

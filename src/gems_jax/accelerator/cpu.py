@@ -1,0 +1,84 @@
+"""Workarounds for XLA's CPU back end, behind one switch.
+
+XLA:CPU recomputes cheap operations in every kernel that needs their result. Here are the identities that stop it. Where
+`cpu_workarounds()` is False they add no operation. Results do not depend on the switch.
+"""
+
+from __future__ import annotations
+
+import os
+
+import jax
+import jax.numpy as jnp
+
+VARIABLE = "GEMS_JAX_WORKAROUNDS"  # environment variable: "off" compiles for the CPU as for any other back end
+
+
+def cpu_workarounds() -> bool:
+    """Returns whether programs are traced with the workarounds: on a CPU, unless GEMS_JAX_WORKAROUNDS=off."""
+    return os.environ.get(VARIABLE, "on") != "off" and jax.default_backend() == "cpu"
+
+
+def materialize(x: jax.Array) -> jax.Array:
+    """Returns x, computed once and stored. Gain: see `docs/`.
+
+    A reduction and a square root end a kernel: numbers are summed with zeros, flags take the root of 0 or 1.
+    """
+    if not cpu_workarounds():
+        return x
+    if x.dtype == bool:
+        return jnp.sqrt(x.astype(jnp.float32)) > 0.0
+    first = (jnp.arange(2) == 0).reshape(2, *(1,) * x.ndim)
+    return jnp.sum(jnp.where(first, x[None], jnp.zeros((), x.dtype)), axis=0, dtype=x.dtype)
+
+
+def materialize_gradient(x: jax.Array) -> jax.Array:
+    """Returns x, whose gradient is computed once and stored."""
+    return _materialize_tangent(x) if cpu_workarounds() else x
+
+
+@jax.custom_jvp
+def _materialize_tangent(x: jax.Array) -> jax.Array:
+    return x
+
+
+@_materialize_tangent.defjvp
+def _tangent(primals: tuple[jax.Array], tangents: tuple[jax.Array]) -> tuple[jax.Array, jax.Array]:
+    return _materialize_tangent(primals[0]), materialize(tangents[0])  # linear, and its own transpose
+
+
+def multiply_row(row: jax.Array, matrix: jax.Array) -> jax.Array:
+    """Computes row [k] @ matrix [k, n], whose gradients are sums for small matrices; callers vmap over rows.
+
+    XLA:CPU hands products of many small matrices, one for each seed and population, to a library one after the other:
+    16 of 16 x 24 take 11 to 23 us, and 4.5 as sums of products, which XLA compiles itself. The product itself stays
+    one: XLA merges equal products, as those of play and of the loss after it are, but not equal sums.
+    """
+    small = matrix.size <= _SMALL and min(matrix.shape) >= _NARROW
+    if small and cpu_workarounds() and row.dtype == matrix.dtype == jnp.float32:
+        return _sum_backwards(row, matrix)
+    return row @ matrix
+
+
+_SMALL = 1024  # entries of a matrix; measured
+_NARROW = 8  # columns that a vector register holds: with fewer a sum of products is not vectorized
+
+
+@jax.custom_jvp
+def _sum_backwards(row: jax.Array, matrix: jax.Array) -> jax.Array:
+    return row @ matrix
+
+
+@_sum_backwards.defjvp
+def _sum_tangent(
+    primals: tuple[jax.Array, jax.Array], tangents: tuple[jax.Array, jax.Array]
+) -> tuple[jax.Array, jax.Array]:
+    """d(row @ matrix) as sums of products, whose transposes are the sums that a gradient takes.
+
+    A rule for forward mode serves every composition of derivatives, the Jacobian norm inside a gradient among them; a
+    rule for reverse mode alone (`custom_vjp`) refuses forward mode.
+    """
+    (row, matrix), (row_dot, matrix_dot) = primals, tangents
+    by_row = jnp.sum(row_dot[None, :] * materialize(matrix.T), axis=1)
+    by_matrix = jnp.sum(row[:, None] * matrix_dot, axis=0)
+    return _sum_backwards(row, matrix), materialize(by_row + by_matrix)  # `materialize` is linear

@@ -1,0 +1,180 @@
+"""Generators G_theta: a latent code z becomes the parameters phi of a policy network.
+
+A *generator* is a static callable `generator(theta, z) -> phi` with `init(key, scale) -> theta`, frozen and hashed by
+value.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable
+from typing import Protocol
+
+import chex
+import jax
+import jax.numpy as jnp
+from jax.flatten_util import ravel_pytree
+
+from gems_jax.accelerator.cpu import multiply_row
+from gems_jax.policies.mlp import MlpPolicy
+from gems_jax.policies.networks import PolicyNetwork, TanhLayers, init_dense, name_layers
+from gems_jax.types import Array, PyTree, Shared
+
+
+class Generator(Protocol):
+    """G_theta: latent code -> policy parameters phi."""
+
+    @property
+    def policy(self) -> PolicyNetwork: ...
+    @property
+    def latent_dim(self) -> int: ...
+    def init(self, key: Array, scale: Array | float) -> PyTree: ...
+    def __call__(self, theta: PyTree, z: Array) -> PyTree: ...
+    def rates(self, rate: Array | float, output_rate: Array | float) -> PyTree: ...
+    def gram_norm(self, theta: PyTree, z: Array) -> Array: ...
+
+
+@dataclasses.dataclass(frozen=True)
+class Hypernetwork:
+    """phi = base + W f(z): an MLP f, one linear output layer, and a learned base that all codes share.
+
+    The base starts as an ordinary initialization of the policy network, so that the first policies are ordinary ones;
+    `scale` sets how far codes differ at the start. What the policy network marks as `Shared` is not generated: there
+    phi is the base, for every code, and the Jacobian is zero.
+    """
+
+    policy: PolicyNetwork
+    latent_dim: int
+    widths: tuple[int, ...] = (64,)
+
+    def features(self, theta: PyTree, z: Array) -> Array:
+        """f(z) [F], the input of the output layer."""
+        return TanhLayers(self.widths).apply({"params": name_layers(theta["layers"])}, z)  # type: ignore[return-value]
+
+    def init(self, key: Array, scale: Array | float = 1.0) -> PyTree:
+        """theta. The output layer is scaled so that W f(z) has standard deviation `scale`. key: consumed."""
+        key_base, key_output, *keys = jax.random.split(key, 2 + len(self.widths))
+        base = self.policy.init(key_base)
+        size = ravel_pytree(_split_shared(base)[1])[0].shape[0]
+        sizes = (self.latent_dim, *self.widths)
+        layers = [init_dense(k, a, b) for k, a, b in zip(keys, sizes[:-1], sizes[1:], strict=True)]
+        output = jax.random.normal(key_output, (sizes[-1], size)) * scale / math.sqrt(sizes[-1])
+        return {"layers": layers, "output": output, "base": base}
+
+    def __call__(self, theta: PyTree, z: Array) -> PyTree:
+        chex.assert_shape(z, (self.latent_dim,))
+        shared, own = _split_shared(theta["base"])
+        base, unravel = ravel_pytree(own)
+        generated = unravel(base + multiply_row(self.features(theta, z), theta["output"]))
+        return {**shared, **generated} if shared else generated
+
+    def rates(self, rate: Array | float, output_rate: Array | float) -> PyTree:
+        """Step sizes of theta's parts, `output_rate` of W relative to the rest."""
+        return {"layers": rate, "output": rate * output_rate, "base": rate}
+
+    def gram_norm(self, theta: PyTree, z: Array) -> Array:
+        """||J G(z)||_F^2 = tr(J_f^T W W^T J_f), which never forms J = W^T J_f.
+
+        With one hidden layer f(z) = tanh(V^T z + b), so J_f = diag(d) V^T with d = 1 - f^2, and the norm is
+        d^T (V^T V * W W^T) d, whose matrix, an entrywise product, is the same for all codes.
+        """
+        with jax.default_matmul_precision("highest"):
+            if len(self.widths) == 1:
+                slope = 1.0 - self.features(theta, z) ** 2
+                pairs = _gram(theta["layers"][0]["kernel"].T) * _gram(theta["output"])
+                return _symmetric_form(lambda left, right: jnp.sum(left * multiply_row(right, pairs)), slope)
+            jacobian = jax.jacfwd(lambda code: self.features(theta, code))(z)  # [F, D]
+            return jnp.sum(jacobian * (theta["output"] @ theta["output"].T @ jacobian))
+
+
+def _gram(rows: Array) -> Array:
+    """rows rows^T, for use where only its symmetric part counts."""
+    return _symmetric_form(lambda left, right: jax.vmap(multiply_row, in_axes=(0, None))(left, right.T), rows)
+
+
+def _symmetric_form(form: Callable[[Array, Array], Array], x: Array) -> Array:
+    """form(x, x) of a symmetric bilinear form, whose gradient is twice that of one argument: one product, not two."""
+    fixed = jax.lax.stop_gradient(x)
+    return 2.0 * form(x, fixed) - form(fixed, fixed)
+
+
+def _split_shared(phi: PyTree) -> tuple[dict[str, Shared], PyTree]:
+    """What all codes share, by name, and what a code generates."""
+    if not isinstance(phi, dict):
+        return {}, phi
+    shared = {name: part for name, part in phi.items() if isinstance(part, Shared)}
+    return shared, {name: part for name, part in phi.items() if name not in shared}
+
+
+@dataclasses.dataclass(frozen=True)
+class Concatenated:
+    """The code concatenated to the observation of one shared network, written as a generator.
+
+    A first layer on (observation, z) is W_o o + (b + W_z z): so phi is the shared network with its first bias moved
+    by W_z z, the same `apply` runs it, and ||J G(z)||_F = ||W_z||_F.
+    """
+
+    policy: MlpPolicy
+    latent_dim: int
+
+    def init(self, key: Array, scale: Array | float = 1.0) -> PyTree:
+        """theta. key: consumed."""
+        if not self.policy.hidden:
+            raise ValueError(
+                "the latent-concatenated generator needs a hidden layer in the policy: got policy_hidden=(), "
+                "set for example policy_hidden=(64,), or generator='hypernetwork'"
+            )
+        key_network, key_code = jax.random.split(key)
+        shift = jax.random.normal(key_code, (self.latent_dim, self.policy.hidden[0])) * scale
+        return {"network": self.policy.init(key_network), "code": shift / math.sqrt(self.latent_dim)}
+
+    def __call__(self, theta: PyTree, z: Array) -> PyTree:
+        chex.assert_shape(z, (self.latent_dim,))
+        first = theta["network"]["layer_0"]
+        return {**theta["network"], "layer_0": {**first, "bias": first["bias"] + z @ theta["code"]}}
+
+    def rates(self, rate: Array | float, output_rate: Array | float) -> PyTree:
+        """Step sizes of theta's parts, `output_rate` of W_z relative to the rest."""
+        return {"network": rate, "code": rate * output_rate}
+
+    def gram_norm(self, theta: PyTree, z: Array) -> Array:
+        """||J G(z)||_F^2, in forward mode."""
+        return _exact_norm(self, theta, z)
+
+
+def jacobian_norm(generator: Generator, theta: PyTree, z: Array, method: str, key: Array | None = None) -> Array:
+    """Computes ||J G_theta(z)||_F^2, the smoothness penalty of eq:ucb-jac and eq:abr-tr_revised.
+
+    Args:
+      generator: G.
+      theta: its parameters.
+      z: latent code [D].
+      method: `exact`, D products in forward mode; `gram`, the same number by the generator's own form, which for a
+        Hypernetwork never forms J; `hutchinson`, the unbiased ||J v||^2 of one random v with E[v v^T] = I.
+      key: typed PRNG key, of `hutchinson` alone; consumed.
+
+    Returns:
+      The squared norm [].
+
+    Raises:
+      ValueError: for another method, and without a key for `hutchinson`.
+    """
+    if method == "gram":
+        return generator.gram_norm(theta, z)
+    if method == "exact":
+        return _exact_norm(generator, theta, z)
+    if method != "hutchinson":
+        raise ValueError(f"unknown Jacobian method {method!r}; known: 'exact', 'gram', 'hutchinson'")
+    if key is None:
+        raise ValueError("jacobian_norm(method='hutchinson') needs a key: got None, pass key=jax.random.key(...)")
+    direction = jax.random.rademacher(key, z.shape, z.dtype)
+    return jnp.sum(jax.jvp(_flat_output(generator, theta), (z,), (direction,))[1] ** 2)
+
+
+def _flat_output(generator: Generator, theta: PyTree) -> Callable[[Array], Array]:
+    return lambda code: ravel_pytree(generator(theta, code))[0]
+
+
+def _exact_norm(generator: Generator, theta: PyTree, z: Array) -> Array:
+    return jnp.sum(jax.jacfwd(_flat_output(generator, theta))(z) ** 2)

@@ -1,0 +1,127 @@
+"""Many episodes at once: policies against drawn opponents, and joint draws of all players.
+
+Episodes are laid out as (policy, opponent, episode), so that the weights of each policy meet all its episodes in one
+matrix product.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+
+import chex
+import jax
+import jax.numpy as jnp
+
+from gems_jax.accelerator.sharding import on_mesh, spread
+from gems_jax.host.stages import on_host
+from gems_jax.policies.networks import IndexedNetwork
+from gems_jax.policies.population import StackedPolicies
+from gems_jax.rollout.episode import Policies
+from gems_jax.rollout.tabular import play_indexed
+from gems_jax.rollout.views import take_population
+from gems_jax.types import Array, Game, Policy, PyTree, num_slots, slot_axes
+
+
+def play_groups(
+    play: Callable[..., PyTree],
+    key: Array,
+    game: Game,
+    policies: StackedPolicies,
+    opponents: StackedPolicies,
+    indices: Array,
+    episodes: int,
+    common: bool = False,
+    lanes: tuple[PyTree, ...] = (),
+    wanted: Array | None = None,
+) -> PyTree:
+    """Plays C policies of player 0, each against N draws of the other players, M times.
+
+    Args:
+      play: play(key, game, policies, *lanes), which plays one episode or a part of one.
+      key: typed PRNG key; consumed.
+      game: the game, from the position of player 0.
+      policies: the policies of player 0, [C, ...] as `stack_policies` makes them.
+      opponents: materialized populations, [P, K, ...].
+      indices: slots of the opponents, [C, N, players], whose column 0 is ignored; with `common` [N, players].
+      episodes: M.
+      common: whether all C policies face the same opponents with the same deals and the same sampling noise (common
+        random numbers).
+      lanes: further arguments of `play`, leaves [C, N, M, ...].
+      wanted: [C] bool, False where nobody reads the episodes: games that Python plays do not play them.
+
+    Returns:
+      What `play` returns, leaves [C, N, M, ...].
+    """
+    chex.assert_rank(indices, 2 if common else 3)
+    keys = jax.random.split(key, (*indices.shape[:-1], episodes))
+    groups = num_slots(policies.params)
+    if _can_index(game, policies, opponents):
+        keys, indices = (jnp.broadcast_to(one, (groups, *one.shape[-2:])) if common else one for one in (keys, indices))
+        return play_indexed(play, keys, game, policies, opponents, indices, lanes)
+
+    def against(own: PyTree, indices: Array, keys: Array, lanes: tuple[PyTree, ...], wanted: PyTree) -> PyTree:
+        seen = game if wanted is None else dataclasses.replace(game, wanted=wanted)  # type: ignore[type-var]
+
+        def one_draw(index: Array, keys: Array, lanes: tuple[PyTree, ...]) -> PyTree:
+            players = (Policy(own, policies.apply), *_select(seen, opponents, index, 1))
+            return jax.vmap(lambda k, lane: play(k, seen, players, *lane))(keys, lanes)
+
+        return jax.vmap(one_draw)(indices, keys, lanes)
+
+    keys = _lay_out_keys(keys, groups, game)
+    in_axes = (slot_axes(policies.params), None if common else 0, 0 if keys.ndim == 3 else None, 0, 0)
+    wanted = wanted if on_host(game) else None
+    played = jax.vmap(against, in_axes=in_axes)(policies.params, indices, keys, spread(lanes, 3), wanted)
+    return spread(played, 3) if common else played
+
+
+def _can_index(game: Game, policies: StackedPolicies, opponents: StackedPolicies) -> bool:
+    """Whether all players can be called by index: on one device, and from JAX."""
+    same = isinstance(policies.apply, IndexedNetwork) and opponents.apply == policies.apply
+    return same and not on_host(game) and not on_mesh()
+
+
+def _lay_out_keys(keys: Array, groups: int, game: Game) -> Array:
+    """Keys [C, N, M], or [N, M] where all policies play with the same ones."""
+    if keys.ndim == 3:
+        return spread(keys, 3)
+    return jnp.broadcast_to(keys, (groups, *keys.shape)) if on_host(game) else keys  # an environment for each episode
+
+
+def _select(game: Game, populations: StackedPolicies, index: Array, first: int = 0) -> Policies:
+    """The policies in the slots `index` [players], one per player from player `first` on."""
+    owners = game.population_of_player
+    return tuple(
+        Policy(take_population(populations, owners[player]).select(index[player]), populations.apply)
+        for player in range(first, len(owners))
+    )
+
+
+def play_joint(
+    play: Callable[[Array, Game, Policies], PyTree],
+    key: Array,
+    game: Game,
+    opponents: StackedPolicies,
+    indices: Array,
+    episodes: int,
+) -> PyTree:
+    """Plays joint draws of all players' policies, M times each.
+
+    Args:
+      play: play(key, game, policies), which plays one episode.
+      key: typed PRNG key; consumed.
+      game: the game.
+      opponents: materialized populations, [P, K, ...].
+      indices: slots, [B, players].
+      episodes: M.
+
+    Returns:
+      What `play` returns, leaves [B, M, ...].
+    """
+
+    def together(index: Array, keys: Array) -> PyTree:
+        players = _select(game, opponents, index)
+        return jax.vmap(lambda k: play(k, game, players))(keys)
+
+    return jax.vmap(together)(indices, spread(jax.random.split(key, (indices.shape[0], episodes)), 2))
