@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 
 from gems_jax.estimation.monte_carlo import draw_opponents, player_return
-from gems_jax.host.stages import playing
+from gems_jax.host.stages import stage_play
 from gems_jax.policies.population import materialise
 from gems_jax.rollout.episode import play_episode
 from gems_jax.rollout.views import at
@@ -38,7 +38,7 @@ def half_interval(returns: Array) -> Array:
     return 1.96 * jnp.std(returns) / jnp.sqrt(returns.size)
 
 
-@playing(static_argnames=("game", "player", "episodes"))
+@stage_play(static_argnames=("game", "player", "episodes"))
 def head_to_head(key: Array, game: Game, profile: Profile, opponent: Policy, player: int, episodes: int) -> Results:
     """`player` drawn from the profile's sigma, everybody else `opponent`, for at least `episodes`. key: consumed."""
     draws = min(DRAWS, episodes)
@@ -63,7 +63,7 @@ def head_to_head(key: Array, game: Game, profile: Profile, opponent: Policy, pla
     return Results(*own, *theirs, won, drawn, lengths.mean(), returns.size)
 
 
-@playing(static_argnames=("game", "episodes"))
+@stage_play(static_argnames=("game", "episodes"))
 def against(key: Array, game: Game, profile: Profile, opponent: Policy, episodes: int) -> Results:
     """`head_to_head` in every player's place, the episodes shared out evenly, pooled. key: consumed."""
     places = range(num_players(game))
