@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from gems_jax.estimation.monte_carlo import draw_opponents
-from gems_jax.host.stages import compiled
+from gems_jax.host.stages import compile_play
 from gems_jax.policies.population import materialise
 from gems_jax.rollout.episode import unroll
 from gems_jax.rollout.groups import play_joint
@@ -51,7 +51,7 @@ def _probe_games(game: Game) -> int:
     return int(np.clip(PROBE_FLOATS // seen, 1, PROBE_GAMES))
 
 
-@compiled(static_argnames=("game",))
+@compile_play(static_argnames=("game",))
 def _gathered(key: Array, game: Game, profile: Profile) -> tuple[Array, Array, Array]:
     """Observations, legal actions and who acted in games of the mixture, [games, 1, T, S, ...]."""
     key_draw, key_play = jax.random.split(key)

@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 
 from gems_jax.evaluate.joint_play import (
-    Play,
+    MeanPlay,
     add_joint,
     add_play,
     anchor_regrets,
     can_hold,
-    cce_gap,
     play_of_joint,
     regrets,
     restricted_gains,
+    sum_positive_regrets,
 )
 from gems_jax.extensive.values import build_tree, player_gains_of_mixture
 from gems_jax.games import make_game
@@ -28,7 +28,7 @@ HEADS, TAILS = jnp.array([1.0, 0.0]), jnp.array([0.0, 1.0])
 
 
 def played(tree, tables, *sigmas):
-    play = Play.none(tree)
+    play = MeanPlay.none(tree)
     for sigma in sigmas:
         play = add_play(tree, play, tables, sigma)
     return play
@@ -47,7 +47,7 @@ def test_pennies_that_always_match_are_no_equilibrium():
     play = played(PENNIES, PURE, jnp.stack([HEADS, HEADS]), jnp.stack([TAILS, TAILS]))
     np.testing.assert_allclose(play.values, [1.0, -1.0], atol=1e-6)
     np.testing.assert_allclose(regrets(PENNIES, play), [-1.0, 1.0], atol=1e-6)
-    np.testing.assert_allclose(cce_gap(regrets(PENNIES, play)), 1.0, atol=1e-6)
+    np.testing.assert_allclose(sum_positive_regrets(regrets(PENNIES, play)), 1.0, atol=1e-6)
     # ... though both play one half each on average, which is the equilibrium
     average = jnp.full((2, 2), 0.5)
     np.testing.assert_allclose(player_gains_of_mixture(PENNIES, PURE, average), 0.0, atol=1e-6)
@@ -62,7 +62,7 @@ def test_a_traffic_light_is_a_coarse_correlated_equilibrium():
     play = played(tree, PURE, jnp.stack([HEADS, TAILS]), jnp.stack([TAILS, HEADS]))
     # each earns (7 + 2) / 2; daring throughout 7/2, giving way throughout (6 + 2) / 2
     np.testing.assert_allclose(regrets(tree, play), [-0.5, -0.5], atol=1e-6)
-    assert float(cce_gap(regrets(tree, play))) == 0.0
+    assert float(sum_positive_regrets(regrets(tree, play))) == 0.0
     # the halves earn 15/4 each, and giving way would earn 4
     np.testing.assert_allclose(player_gains_of_mixture(tree, PURE, jnp.full((2, 2), 0.5)), 0.25, atol=1e-6)
 
@@ -96,9 +96,9 @@ def test_by_id_is_the_gap_of_the_payoff_tensor(shared):
     play = play_of_joint(tree, tables, joint)
     expected = cce_gap_of_payoffs(jnp.asarray(payoffs, jnp.float32), joint, jnp.ones((3, 3), bool))
     assert float(expected) > 0.05
-    np.testing.assert_allclose(cce_gap(regrets(tree, play)), expected, atol=1e-5)
+    np.testing.assert_allclose(sum_positive_regrets(regrets(tree, play)), expected, atol=1e-5)
     np.testing.assert_allclose(
-        cce_gap(anchor_regrets(tree, play, tables, jnp.ones((populations, 3), bool))), expected, atol=1e-5
+        sum_positive_regrets(anchor_regrets(tree, play, tables, jnp.ones((populations, 3), bool))), expected, atol=1e-5
     )
     # the generator did not change, so play by id is play as it was played
     as_played = played(tree, tables, *sigmas)

@@ -22,9 +22,9 @@ from gems_jax.extensive.values import (
     best_response_policy,
     best_response_values,
     build_tree,
+    exact_mixture_returns,
     expected_returns,
     infoset_index,
-    mixture_returns,
     mixture_to_behaviour,
     player_gains_of_tables,
     population_mean,
@@ -271,7 +271,7 @@ def test_three_seat_mixtures_against_a_plain_recursion():
         returns += chance.prod() * outcome
         for player, i in enumerate(drawn):
             values[player, i] += np.delete(chance, player).prod() * outcome[player]
-    np.testing.assert_allclose(mixture_returns(tree, tables, sigma), returns, atol=1e-6)
+    np.testing.assert_allclose(exact_mixture_returns(tree, tables, sigma), returns, atol=1e-6)
     np.testing.assert_allclose(anchor_values(tree, tables, sigma), values, atol=1e-6)
     behaviours = jax.vmap(mixture_to_behaviour, in_axes=(None, 0, 0))(tree, tables, sigma)
     np.testing.assert_allclose(expected_returns(tree, behaviours), returns, atol=1e-6)
@@ -287,7 +287,7 @@ def test_teams_have_values_but_no_exact_best_response():
         profile = jnp.stack([tables[0, i], tables[1, j], tables[0, i]])
         outcome = relay_returns(strategy_of(tree, profile))
         expected += float(sigma[0, i] * sigma[1, j]) * np.array([(outcome[0] + outcome[2]) / 2, outcome[1]])
-    np.testing.assert_allclose(mixture_returns(tree, tables, sigma), expected, atol=1e-6)
+    np.testing.assert_allclose(exact_mixture_returns(tree, tables, sigma), expected, atol=1e-6)
     values = anchor_values(tree, tables, sigma)
     np.testing.assert_allclose((values * sigma).sum(axis=1), expected, atol=1e-6)
     with pytest.raises(NotEnumerableError, match="teams"):

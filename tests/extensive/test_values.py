@@ -17,9 +17,9 @@ from gems_jax.extensive.values import (
     best_response_policy,
     best_response_values,
     build_tree,
+    exact_mixture_returns,
     expected_returns,
     exploitability,
-    mixture_returns,
     mixture_to_behaviour,
     nash_conv,
     nash_conv_of_tables,
@@ -244,7 +244,7 @@ def test_three_player_matrix_game_by_hand():
         np.einsum("abc,a,c->b", payoffs[1], mixed[0], mixed[2]),
         np.einsum("abc,a,b->c", payoffs[2], mixed[0], mixed[1]),
     ]
-    np.testing.assert_allclose(mixture_returns(tree, tables, sigma), returns, atol=TOLERANCE)
+    np.testing.assert_allclose(exact_mixture_returns(tree, tables, sigma), returns, atol=TOLERANCE)
     best = np.array([reply.max() for reply in replies])
     np.testing.assert_allclose(best_response_values(tree, tables, sigma), best, atol=TOLERANCE)
     np.testing.assert_allclose(player_gains_of_mixture(tree, tables, sigma), best - returns, atol=TOLERANCE)
@@ -354,7 +354,7 @@ def test_wrong_arguments_are_told(kuhn):
 def test_jit_equals_eager_and_vmap_equals_loop(kuhn):
     tables = random_tables(kuhn, jax.random.key(5), (4, 2, 3))
     sigma = jax.random.dirichlet(jax.random.key(6), jnp.ones(3), (4, 2))
-    for function in (player_gains_of_mixture, anchor_values, best_response_values, mixture_returns):
+    for function in (player_gains_of_mixture, anchor_values, best_response_values, exact_mixture_returns):
         loop = jnp.stack([function(kuhn, *arguments) for arguments in zip(tables, sigma, strict=True)])
         np.testing.assert_allclose(jax.vmap(function, in_axes=(None, 0, 0))(kuhn, tables, sigma), loop, atol=1e-6)
         with jax.disable_jit():
@@ -370,7 +370,7 @@ def test_gradients_of_returns_are_the_anchor_values(kuhn):
     """u_p is linear in p's own sigma, and its gradient there is v^p."""
     tables = random_tables(kuhn, jax.random.key(5), (2, 3))
     sigma = jnp.array([[0.2, 0.3, 0.5], [0.6, 0.3, 0.1]])
-    slope = jax.jacobian(lambda sigma: mixture_returns(kuhn, tables, sigma))(sigma)  # [players, P, K]
+    slope = jax.jacobian(lambda sigma: exact_mixture_returns(kuhn, tables, sigma))(sigma)  # [players, P, K]
     np.testing.assert_allclose(jnp.stack([slope[0, 0], slope[1, 1]]), anchor_values(kuhn, tables, sigma), atol=1e-6)
 
 

@@ -1,105 +1,110 @@
-"""Host calls: the same numbers as without them, in the order of the program, never inside a compiled one."""
+"""A traced program cut at its host calls: loops, branches and batches give what `jax.jit` gives."""
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from gems_jax.host.stages import NotStagedError, call_host, compiled, on_host, session, staged
+from gems_jax.host.call import NotStagedError, call_host
+from gems_jax.host.program import ById, calls_host, program_of
 
 NUMBER = jax.ShapeDtypeStruct((), jnp.float32)
 
 
-class Doubling:
-    """2 x + y on the host; remembers the shapes that it was called with."""
-
-    def __init__(self):
-        self.shapes = []
-
-    def __call__(self, x, y):
-        self.shapes.append(x.shape)
-        return [np.float32(2) * x + y]
+def on_host(x):
+    """sin(x) + 1 by NumPy."""
+    return call_host(lambda value: [np.sin(value) + np.float32(1)], [NUMBER], x)[0]
 
 
-def program(double, xs, key):
-    """Loops of every kind around a function: while with a condition per lane, scan, fori, cond."""
-
-    def lane(x, lane_key):
-        def grow(carry):
-            value, turns = carry
-            return double(value, jax.random.uniform(jax.random.fold_in(lane_key, turns))), turns + 1
-
-        grown, turns = jax.lax.while_loop(lambda carry: carry[0] < 20.0, grow, (x, jnp.int32(0)))
-        last, rows = jax.lax.scan(lambda c, t: (double(c, t), (c, t)), grown, jnp.arange(3.0), reverse=True)
-        return grown, turns, last, rows
-
-    def twice(n, value):
-        return jax.lax.cond(n == 1, lambda v: double(v, 1.0 + v), lambda v: v - 1.0, value)
-
-    lanes = jax.vmap(lane)(xs, jax.random.split(key, len(xs)))
-    return lanes, jax.lax.fori_loop(0, jnp.int32(len(xs)), twice, lanes[2].sum())
+def on_device(x):
+    return jnp.sin(x) + 1.0
 
 
-def test_stages_compute_what_a_compiled_program_does():
-    host, xs = Doubling(), jnp.asarray([1.0, 3.0, 30.0])
-    plain = jax.jit(lambda xs, key: program(lambda x, y: 2.0 * x + y, xs, key))(xs, jax.random.key(0))
-    on_stages = staged(lambda xs, key: program(lambda x, y: call_host(host, [NUMBER], x, jnp.asarray(y))[0], xs, key))
-    for _ in range(2):  # the second time nothing is traced
-        found = on_stages(xs, jax.random.key(0))
-        jax.tree.map(np.testing.assert_allclose, found, plain)
-    turns = int(plain[0][1].max())
-    assert host.shapes == 2 * ([(3,)] * (turns + 3) + [()])  # lanes together, and the branch that was taken alone
+def repeat(f, x):
+    return jax.lax.fori_loop(0, 4, lambda i, c: f(c) * i, x)
 
 
-def test_stages_are_traced_once_per_shape():
-    traces = []
-
-    @staged
-    def shifted(x, by=1.0):
-        traces.append(1)
-        return call_host(Doubling(), [NUMBER], x, by * jnp.ones(()))[0] + 1.0
-
-    assert [float(shifted(jnp.float32(x))) for x in (1.0, 2.0)] == [4.0, 6.0] and len(traces) == 1
-    assert float(shifted(jnp.float32(1.0), by=jnp.float32(3.0))) == 6.0 and len(traces) == 2
+def repeat_while(f, x):
+    return jax.lax.while_loop(lambda c: c[0] < 5.0, lambda c: (c[0] + f(c[1]), c[1] * 0.5), (x, x))
 
 
-def test_a_host_call_cannot_be_compiled():
-    with pytest.raises(NotStagedError, match="runs in Python.*make_solver.*staged"):
-        jax.jit(lambda x: call_host(Doubling(), [NUMBER], x, x))(jnp.float32(1.0))
+def scan(f, x):
+    return jax.lax.scan(lambda c, t: (f(c + t), (c, t * f(c - t))), x, jnp.linspace(0.0, 1.0, 5), reverse=True)
 
 
-def test_what_is_owned_cannot_go_two_ways():
-    change = lambda y: call_host(Doubling(), [NUMBER], jnp.float32(1.0), y, owned=0)  # noqa: E731
-    with pytest.raises(NotStagedError, match="has no copies"):
-        jax.vmap(change)(jnp.ones(3))
+def scan_nothing(f, x):
+    return jax.lax.scan(lambda c, t: (f(c + t), c), x, jnp.zeros(0))
 
 
-def test_errors_of_the_host_come_out_as_they_are():
-    def broken(x):
-        raise KeyError("my own")
-
-    with pytest.raises(KeyError, match="my own"):
-        staged(lambda x: call_host(broken, [NUMBER], x + 1.0))(jnp.float32(0.0))
+def branch(f, x):
+    return jax.lax.switch((x > 1.0).astype(jnp.int32) + (x > 2.0), [f, lambda v: -v, lambda v: f(f(v))], x)
 
 
-def test_compiled_chooses_by_the_game():
-    class Hosted:
-        on_host = True
-
-    @compiled(static_argnames=("game",))
-    def played(game, x):
-        return call_host(Doubling(), [NUMBER], x, x)[0]
-
-    assert on_host(Hosted()) and not on_host(object()) and not on_host(3)
-    assert float(played(Hosted(), jnp.float32(2.0))) == 6.0
-    with pytest.raises(NotStagedError):
-        played("a JAX game", jnp.float32(2.0))
+def nested(f, x):
+    inner = jax.jit(lambda v: jax.lax.cond(v > 1.0, lambda w: repeat(f, w), lambda w: w, v))
+    return jax.lax.scan(lambda c, t: (inner(c) + t, c), x, jnp.arange(3.0))
 
 
-def test_sessions_end_once(monkeypatch):
-    ended = []
-    monkeypatch.setattr("gems_jax.host.stages._AT_END", [lambda: ended.append(1)])
-    with session():
-        staged(lambda x: call_host(Doubling(), [NUMBER], x, x))(jnp.float32(1.0))
-        assert not ended
-    assert ended == [1]
+def straight(f, x):
+    unused = f(x) * 0.0
+    return 3.0, x, f(2.0 * f(x + 1.0)) - 1.0, unused
+
+
+@pytest.mark.parametrize("function", [repeat, repeat_while, scan, scan_nothing, branch, nested, straight])
+@pytest.mark.parametrize("x", [0.3, 1.7, 2.5])
+def test_stages_agree_with_one_compiled_program(function, x):
+    traced = jax.make_jaxpr(lambda v: function(on_host, v))(jnp.float32(x))
+    assert calls_host(traced.jaxpr)
+    found = program_of(ById(traced))(jnp.float32(x))
+    expected = jax.tree.leaves(jax.jit(lambda v: function(on_device, v))(jnp.float32(x)))
+    assert len(found) == len(expected)
+    for ours, theirs in zip(found, expected, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-6)
+
+
+@pytest.mark.parametrize("function", [repeat, repeat_while, scan, straight])
+def test_batched_calls_reach_the_host_once_for_all_rows(function):
+    xs, sizes = jnp.asarray([0.3, 1.7, 9.0]), []
+
+    def count(x):
+        return call_host(lambda v: [sizes.append(v.shape) or np.sin(v) + np.float32(1)], [NUMBER], x)[0]
+
+    traced = jax.make_jaxpr(jax.vmap(lambda v: function(count, v)))(xs)
+    found = program_of(ById(traced))(xs)
+    expected = jax.tree.leaves(jax.jit(jax.vmap(lambda v: function(on_device, v)))(xs))
+    for ours, theirs in zip(found, expected, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-6)
+    assert sizes and set(sizes) == {(3,)}
+
+
+def test_a_program_is_made_once_per_trace_and_knows_what_it_contains():
+    traced = jax.make_jaxpr(lambda v: scan(on_host, v))(jnp.float32(1.0))
+    assert program_of(ById(traced)) is program_of(ById(traced)) and ById(traced) != ById(jax.make_jaxpr(jnp.sin)(1.0))
+    assert not calls_host(jax.make_jaxpr(lambda v: scan(on_device, v))(jnp.float32(1.0)).jaxpr)
+
+
+def test_keys_may_be_stacked_by_a_loop():
+    def split(f, key):
+        def turn(k, _):
+            k, used = jax.random.split(k)
+            return k, (used, f(jax.random.uniform(used)))
+
+        return jax.lax.scan(turn, key, length=3)[1]
+
+    traced = jax.make_jaxpr(lambda k: split(on_host, k))(jax.random.key(0))
+    with jax.debug_key_reuse(False):
+        keys, numbers = program_of(ById(traced))(jax.random.key(0))
+        theirs = jax.jit(lambda k: split(on_device, k))(jax.random.key(0))
+    np.testing.assert_array_equal(jax.random.key_data(keys), jax.random.key_data(theirs[0]))
+    np.testing.assert_allclose(numbers, theirs[1], rtol=1e-6)
+
+
+def test_what_cannot_be_cut_is_refused():
+    @jax.custom_jvp
+    def rule(x):
+        return on_host(x)
+
+    rule.defjvp(lambda primals, tangents: (rule(*primals), tangents[0]))
+    traced = jax.make_jaxpr(rule)(jnp.float32(1.0))
+    with pytest.raises(NotStagedError, match="cannot be played inside custom_jvp_call"):
+        program_of(ById(traced))

@@ -6,7 +6,13 @@ import numpy as np
 import pytest
 
 from gems_jax.meta import simplex
-from gems_jax.meta.simplex import masked_log_softmax, masked_normalise, masked_uniform, sample, stratified
+from gems_jax.meta.simplex import (
+    masked_log_softmax,
+    masked_normalise,
+    masked_uniform,
+    sample_slots,
+    stratify_slots,
+)
 
 ACTIVE = jnp.array([True, False, True, True])
 NONE = jnp.zeros(4, dtype=bool)
@@ -57,9 +63,9 @@ with np.errstate(divide="ignore"):
 
 
 def test_sample_follows_sigma():
-    draws = sample(jax.random.key(0), LOG_SIGMA, (200, 500))
+    draws = sample_slots(jax.random.key(0), LOG_SIGMA, (200, 500))
     assert draws.shape == (200, 500) and draws.dtype == jnp.int32
-    assert sample(jax.random.key(0), LOG_SIGMA).shape == ()
+    assert sample_slots(jax.random.key(0), LOG_SIGMA).shape == ()
     counts = np.bincount(draws.reshape(-1), minlength=7)
     np.testing.assert_array_equal(counts[SIGMA == 0], 0)
     # 5 standard deviations on 4 binomial counts: fails by chance less than once in 400,000 seeds
@@ -69,7 +75,7 @@ def test_sample_follows_sigma():
 @pytest.mark.parametrize("n", [1, 3, 8, 64])
 def test_stratified_counts_are_within_one_and_unbiased(n):
     repeats = 4000
-    draws = jax.vmap(lambda k: stratified(k, LOG_SIGMA, n))(jax.random.split(jax.random.key(n), repeats))
+    draws = jax.vmap(lambda k: stratify_slots(k, LOG_SIGMA, n))(jax.random.split(jax.random.key(n), repeats))
     counts = np.asarray(jax.vmap(lambda d: jnp.bincount(d, length=7))(draws))
     expected = n * SIGMA
     assert (np.abs(counts - expected) < 1 + 1e-4).all()
@@ -81,7 +87,7 @@ def test_stratified_counts_are_within_one_and_unbiased(n):
 
 
 def test_every_position_of_a_stratified_draw_follows_sigma():
-    draws = np.asarray(jax.vmap(lambda k: stratified(k, LOG_SIGMA, 4))(jax.random.split(jax.random.key(9), 20_000)))
+    draws = np.asarray(jax.vmap(lambda k: stratify_slots(k, LOG_SIGMA, 4))(jax.random.split(jax.random.key(9), 20_000)))
     shares = np.stack([np.bincount(draws[:, s], minlength=7) for s in range(4)]) / 20_000
     # 5.5 standard deviations on 16 shares: fails by chance less than once in a million seeds
     assert (np.abs(shares - SIGMA) <= 5.5 * np.sqrt(SIGMA * (1 - SIGMA) / 20_000)).all()
@@ -91,7 +97,7 @@ def test_pairs_of_stratified_draws_follow_the_product():
     """Two players' draws, paired position by position: without the permutation both would be sorted alike."""
     keys = jax.random.split(jax.random.key(2), (2, 5000))
     sigma = jnp.array([0.25, 0.75])
-    first, second = (jax.vmap(lambda k: stratified(k, jnp.log(sigma), 8))(k) for k in keys)
+    first, second = (jax.vmap(lambda k: stratify_slots(k, jnp.log(sigma), 8))(k) for k in keys)
     share = float(jnp.mean((first == 0) & (second == 0)))
     # Given the counts (exactly 2 of 8 each), the matches of one pair are hypergeometric: mean 0.5, variance 9/28.
     # 5 standard deviations: fails by chance less than once in a million seeds; sorted draws would give 0.25.
@@ -100,8 +106,8 @@ def test_pairs_of_stratified_draws_follow_the_product():
 
 def test_slots_of_mass_zero_are_never_drawn():
     one = jnp.array([-jnp.inf, 0.0, -jnp.inf])
-    np.testing.assert_array_equal(stratified(jax.random.key(6), one, 1000), 1)
-    np.testing.assert_array_equal(sample(jax.random.key(7), one, (1000,)), 1)
+    np.testing.assert_array_equal(stratify_slots(jax.random.key(6), one, 1000), 1)
+    np.testing.assert_array_equal(sample_slots(jax.random.key(7), one, (1000,)), 1)
 
 
 def test_rounding_of_a_parallel_sum_gives_no_mass_to_an_empty_slot(monkeypatch):
@@ -121,7 +127,7 @@ def test_points_on_the_edges_of_the_cdf(monkeypatch):
     """The largest offset a float can hold, and exactly zero: still a slot with mass."""
     for offset in (0.0, float(np.nextafter(np.float32(1.0), np.float32(0.0))), 1.0):
         monkeypatch.setattr(jax.random, "uniform", lambda key, shape=(), offset=offset: jnp.full(shape, offset))
-        draws = stratified(jax.random.key(0), LOG_SIGMA, 100)
+        draws = stratify_slots(jax.random.key(0), LOG_SIGMA, 100)
         assert (SIGMA[np.asarray(draws)] > 0).all()
 
 
@@ -143,7 +149,7 @@ def test_jit_equals_eager_and_vmap_equals_loop():
         return jax.random.split(jax.random.key(8), 3)
 
     logs = jnp.stack([LOG_SIGMA, LOG_SIGMA[::-1], jnp.zeros(7)])
-    for draw in (lambda k, s: stratified(k, s, 5), lambda k, s: sample(k, s, (5,))):
+    for draw in (lambda k, s: stratify_slots(k, s, 5), lambda k, s: sample_slots(k, s, (5,))):
         batched = jax.jit(jax.vmap(draw))(keys(), logs)
         for row in range(3):
             np.testing.assert_array_equal(batched[row], draw(keys()[row], logs[row]))
@@ -151,6 +157,6 @@ def test_jit_equals_eager_and_vmap_equals_loop():
 
 def test_bad_arguments():
     with pytest.raises(ValueError, match="num_draws=0"):
-        stratified(jax.random.key(0), LOG_SIGMA, 0)
+        stratify_slots(jax.random.key(0), LOG_SIGMA, 0)
     with pytest.raises(AssertionError):
         masked_normalise(jnp.ones(3), ACTIVE)

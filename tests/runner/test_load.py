@@ -12,7 +12,7 @@ import pytest
 
 import gems_jax
 from cli import bits
-from gems_jax.extensive.values import build_tree, expected_returns, mixture_returns, policy_tables
+from gems_jax.extensive.values import build_tree, exact_mixture_returns, expected_returns, policy_tables
 from gems_jax.runner.directory import RunDirectory, read_config
 from gems_jax.runner.engine import make_engine
 from gems_jax.runner.errors import ConfigMismatchError, RunError
@@ -52,7 +52,7 @@ def test_act_plays_exactly_what_the_mixture_plays(kuhn: LoadedPolicy) -> None:
     chex.assert_trees_all_close(table.sum(axis=1), jnp.ones(12), atol=1e-6)
     tables = policy_tables(tree, policy.profile.population, 3)
     naive = jnp.einsum("pk,pkia->pia", sigma, tables)
-    exact = mixture_returns(tree, tables, sigma)
+    exact = exact_mixture_returns(tree, tables, sigma)
     np.testing.assert_allclose(expected_returns(tree, jnp.stack([table, table])), exact, atol=1e-5)
     assert np.abs(expected_returns(tree, naive) - exact).max() > 1e-3
 

@@ -20,7 +20,7 @@ from gems_jax.evaluate.certificates import Bounds, Certificate, interval, lower_
 from gems_jax.evaluate.sampled_budget import SampledBudget, sampled_budget
 from gems_jax.gems.candidates import propose
 from gems_jax.gems.meta_game import estimate_values
-from gems_jax.host.stages import compiled
+from gems_jax.host.stages import compile_play
 from gems_jax.policies.population import Anchors, StackedPolicies, materialise
 from gems_jax.psro.exploiter import Exploiter, gain_bounds, train_exploiter
 from gems_jax.types import Array, Game, Profile, num_players, stack_policies
@@ -95,7 +95,7 @@ def _budget(
         jax.vmap(lambda own, codes: stack_policies(own.generate, codes))(frozen, pool), frozen.apply
     )
     # v-hat as a round of the run measures it, on episodes of its own
-    measure = compiled(static_argnames=("game",))(estimate_values)
+    measure = compile_play(static_argnames=("game",))(estimate_values)
     estimate = measure(key_values, game, mixture, jnp.log(sigma), active, config)
     return sampled_budget(
         key_measure, game, anchors=mixture, active=active, sigma=sigma, pool=candidates, chosen=chosen,

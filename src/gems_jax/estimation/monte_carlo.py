@@ -85,14 +85,14 @@ def draw_opponents(key: Array, game: Game, log_sigma: Array, shape: tuple[int, .
     within one, each draw keeps the marginal sigma, and a random order keeps the players' draws independent.
     """
     if log_sigma.ndim == 1:
-        return jnp.repeat(simplex.sample(key, log_sigma, shape)[..., None], num_players(game), axis=-1)
+        return jnp.repeat(simplex.sample_slots(key, log_sigma, shape)[..., None], num_players(game), axis=-1)
     columns = []
     for player_key, population in zip(random.split(key, num_players(game)), game.population_of_player, strict=True):
         if stratified:
-            draw = partial(simplex.stratified, log_sigma=log_sigma[population], num_draws=shape[-1])
+            draw = partial(simplex.stratify_slots, log_sigma=log_sigma[population], num_draws=shape[-1])
             columns.append(jnp.vectorize(draw, signature="()->(n)")(random.split(player_key, shape[:-1])))
         else:
-            columns.append(simplex.sample(player_key, log_sigma[population], shape))
+            columns.append(simplex.sample_slots(player_key, log_sigma[population], shape))
     return jnp.stack(columns, axis=-1)
 
 

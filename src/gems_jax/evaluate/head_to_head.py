@@ -12,7 +12,7 @@ import jax.numpy as jnp
 
 from gems_jax.estimation.monte_carlo import draw_opponents, player_return
 from gems_jax.evaluate.statistics import normal_half_width
-from gems_jax.host.stages import playing
+from gems_jax.host.stages import stage_play
 from gems_jax.policies.population import materialise
 from gems_jax.rollout.episode import play_episode
 from gems_jax.rollout.views import take_population
@@ -39,7 +39,7 @@ def half_interval(returns: Array) -> Array:
     return normal_half_width(jnp.std(returns), jnp.sqrt(returns.size))
 
 
-@playing(static_argnames=("game", "player", "episodes"))
+@stage_play(static_argnames=("game", "player", "episodes"))
 def head_to_head(key: Array, game: Game, profile: Profile, opponent: Policy, player: int, episodes: int) -> Results:
     """`player` drawn from the profile's sigma, everybody else `opponent`, for at least `episodes`. key: consumed."""
     draws = min(DRAWS, episodes)
@@ -66,7 +66,7 @@ def head_to_head(key: Array, game: Game, profile: Profile, opponent: Policy, pla
     return Results(*own, *theirs, won, drawn, lengths.mean(), returns.size)
 
 
-@playing(static_argnames=("game", "episodes"))
+@stage_play(static_argnames=("game", "episodes"))
 def against(key: Array, game: Game, profile: Profile, opponent: Policy, episodes: int) -> Results:
     """`head_to_head` in every player's place, the episodes shared out evenly, pooled. key: consumed."""
     places = range(num_players(game))

@@ -7,13 +7,13 @@ import jax.numpy as jnp
 
 from gems_jax.estimation.monte_carlo import mixture_returns, policy_returns
 from gems_jax.evaluate.certificates import Bounds, mean_bounds
-from gems_jax.host.stages import compiled
+from gems_jax.host.stages import compile_play
 from gems_jax.policies.population import StackedPolicies
 from gems_jax.rollout.views import View, each_population, players_of, rotate, take_population
 from gems_jax.types import Array, Game, num_populations
 
 
-@compiled(static_argnames=("game", "episodes"))
+@compile_play(static_argnames=("game", "episodes"))
 def measure_policies(
     key: Array,
     game: Game,
@@ -41,7 +41,7 @@ def measure_policies(
     return each_population(game, measure, jax.random.split(key, num_populations(game)))
 
 
-@compiled(static_argnames=("game", "episodes"))
+@compile_play(static_argnames=("game", "episodes"))
 def played_value(
     key: Array, game: Game, opponents: StackedPolicies, sigma: Array, *, delta: float | Array, episodes: int
 ) -> Bounds:

@@ -8,7 +8,7 @@ which is correlated by time. A player's *regret* is what one policy of its own, 
 than what it earned, and the CCE gap is the sum over players of the regrets that are positive. Two readings, because
 the generator changes while the anchors' names stay:
 
-    as played    the policies as they were in their iteration. `Play` keeps the mean over time of what multiplies a
+    as played    the policies as they were in their iteration. `MeanPlay` keeps the mean over time of what multiplies a
                  player's own reach at every leaf, [players, L]: all that regrets need, whatever the number of players
     by id        mu over anchor ids, [K, ..., K], with the policies that the generator of today makes of them
 
@@ -23,14 +23,14 @@ import jax.numpy as jnp
 
 from gems_jax.extensive.sequence_form import leaf_reach
 from gems_jax.extensive.tree import GameTree
-from gems_jax.extensive.values import all_reaches, anchor_values, best_values, mixture_gains, mixture_returns
+from gems_jax.extensive.values import all_reaches, anchor_values, best_values, exact_mixture_returns, mixture_gains
 from gems_jax.meta.cce import joint_of
 from gems_jax.types import Array, Struct
 
 MAX_JOINT = 2**20  # entries of a joint distribution over anchors that is kept
 
 
-class Play(Struct):
+class MeanPlay(Struct):
     """The time average of play so far: enough to say what any deviation would have earned."""
 
     gains: Array  # [players, L], chance times the others' reach times the player's payoff
@@ -38,28 +38,28 @@ class Play(Struct):
     count: Array  # [] int32, iterations
 
     @classmethod
-    def none(cls, tree: GameTree) -> Play:
+    def none(cls, tree: GameTree) -> MeanPlay:
         players = tree.num_players
         return cls(jnp.zeros((players, tree.num_leaves)), jnp.zeros(players), jnp.int32(0))
 
 
 @jax.jit
-def add_play(tree: GameTree, play: Play, tables: Array, sigma: Array) -> Play:
+def add_play(tree: GameTree, play: MeanPlay, tables: Array, sigma: Array) -> MeanPlay:
     """One iteration more, in which everybody drew from sigma [P, K] over tables [P, K, I, A]."""
     count = play.count + 1
     gains = play.gains + (mixture_gains(tree, tables, sigma) - play.gains) / count
-    values = play.values + (mixture_returns(tree, tables, sigma) - play.values) / count
-    return Play(gains, values, count)
+    values = play.values + (exact_mixture_returns(tree, tables, sigma) - play.values) / count
+    return MeanPlay(gains, values, count)
 
 
 @jax.jit
-def regrets(tree: GameTree, play: Play) -> Array:
+def regrets(tree: GameTree, play: MeanPlay) -> Array:
     """[players]: the best policy of the game, kept throughout, against what the player earned."""
     return best_values(tree, play.gains) - play.values
 
 
 @jax.jit
-def anchor_regrets(tree: GameTree, play: Play, tables: Array, active: Array) -> Array:
+def anchor_regrets(tree: GameTree, play: MeanPlay, tables: Array, active: Array) -> Array:
     """[players]: the same for the best of the active anchors, tables [P, K, I, A]."""
     chex.assert_shape(tables, (*active.shape, *tree.legal.shape))
     weights = _reaches(tree, tables)
@@ -78,7 +78,7 @@ def restricted_gains(tree: GameTree, tables: Array, sigma: Array, active: Array)
     return jnp.maximum(best - (sigma[owner] * values).sum(axis=1), 0.0)
 
 
-def cce_gap(regret: Array) -> Array:
+def sum_positive_regrets(regret: Array) -> Array:
     """sum_p max(0, regret_p), []."""
     return jnp.maximum(regret, 0.0).sum()
 
@@ -109,7 +109,7 @@ def add_joint(tree: GameTree, joint: Array, count: Array, sigma: Array, fresh: A
 
 
 @jax.jit
-def play_of_joint(tree: GameTree, tables: Array, joint: Array) -> Play:
+def play_of_joint(tree: GameTree, tables: Array, joint: Array) -> MeanPlay:
     """What `add_play` gives, of mu [K, ..., K] over tables [P, K, I, A]: the policies of today under the old ids."""
     weights = _reaches(tree, tables)  # [players][K, L]
 
@@ -128,7 +128,7 @@ def play_of_joint(tree: GameTree, tables: Array, joint: Array) -> Play:
         tree.chance * tree.payoff[:, player] * reached(joint.sum(axis=player), [p for p in everyone if p != player])
         for player in everyone
     ]
-    return Play(jnp.stack(gains), _sum("l,lp->p", everywhere, tree.payoff), jnp.int32(1))
+    return MeanPlay(jnp.stack(gains), _sum("l,lp->p", everywhere, tree.payoff), jnp.int32(1))
 
 
 def _reaches(tree: GameTree, tables: Array) -> list[Array]:

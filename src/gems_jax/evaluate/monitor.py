@@ -61,15 +61,15 @@ import jax.numpy as jnp
 from gems_jax.evaluate.error_budget import ErrorBudget, error_budget
 from gems_jax.evaluate.forgetting import effective_policies, infoset_choices, policy_drift, value_drift
 from gems_jax.evaluate.joint_play import (
-    Play,
+    MeanPlay,
     add_joint,
     add_play,
     anchor_regrets,
     can_hold,
-    cce_gap,
     play_of_joint,
     regrets,
     restricted_gains,
+    sum_positive_regrets,
 )
 from gems_jax.evaluate.outcomes import outcome_columns
 from gems_jax.extensive.tree import GameTree, build_tree
@@ -139,7 +139,7 @@ def exact_monitor(game: Game, solver: Solver) -> tuple[InitMonitor, Measure]:
 
     def init_monitor(state: PyTree) -> PyTree:
         has_anchors = hasattr(state, "anchor_id")
-        monitor: dict[str, Any] = {"play": Play.none(tree)}
+        monitor: dict[str, Any] = {"play": MeanPlay.none(tree)}
         if not (has_anchors or areas):
             return monitor
         profile = solver.profile(state)
@@ -165,13 +165,13 @@ def exact_monitor(game: Game, solver: Solver) -> tuple[InitMonitor, Measure]:
         row |= outcomes(tables, profile.sigma)
         if hasattr(after, "active"):
             row["exploit_restricted"] = restricted_gains(tree, tables, profile.sigma, after.active).mean()
-            row["cce_gap_anchors"] = cce_gap(anchor_regrets(tree, play, tables, after.active))
+            row["cce_gap_anchors"] = sum_positive_regrets(anchor_regrets(tree, play, tables, after.active))
         if "joint" in monitor:
             fresh = after.anchor_id != before.anchor_id
             joint = add_joint(tree, monitor["joint"], monitor["play"].count, profile.sigma, fresh)
             by_id = play_of_joint(tree, tables, joint)
-            row["cce_gap_ids"] = cce_gap(regrets(tree, by_id))
-            row["cce_gap_ids_anchors"] = cce_gap(anchor_regrets(tree, by_id, tables, after.active))
+            row["cce_gap_ids"] = sum_positive_regrets(regrets(tree, by_id))
+            row["cce_gap_ids_anchors"] = sum_positive_regrets(anchor_regrets(tree, by_id, tables, after.active))
             monitor = monitor | {"joint": joint}
         monitor = monitor | {"play": play}
         if areas:
@@ -214,9 +214,10 @@ def _distance_columns(tree: GameTree, tables: Array, sigma: Array, average: Arra
     return {"exploitability": played / 2, "nash_conv": played, "exploitability_average": averaged / 2}
 
 
-def _regret_columns(tree: GameTree, play: Play, names: tuple[str, ...]) -> Row:
+def _regret_columns(tree: GameTree, play: MeanPlay, names: tuple[str, ...]) -> Row:
     found = regrets(tree, play)
-    return {f"regret_{name}": found[player] for player, name in enumerate(names)} | {"cce_gap": cce_gap(found)}
+    row = {f"regret_{name}": found[player] for player, name in enumerate(names)}
+    return row | {"cce_gap": sum_positive_regrets(found)}
 
 
 def _budget_columns(tree: GameTree, tables: Array, proposed: Array, before: PyTree, metrics: PyTree) -> Row:

@@ -15,7 +15,7 @@ import numpy as np
 
 from gems_jax.extensive.tables import mixture_to_behaviour, policy_tables
 from gems_jax.extensive.tree import GameTree, build_tree
-from gems_jax.extensive.values import mixture_returns, player_values
+from gems_jax.extensive.values import exact_mixture_returns, player_values
 from gems_jax.types import Array, Game, Profile, Watched, num_players, player_names, supports
 
 Row = dict[str, Array]
@@ -64,7 +64,7 @@ def outcome_columns(game: Game) -> Callable[[Array, Array], Row]:
     def columns(tables: Array, sigma: Array) -> Row:
         row: Row = {}
         if names:
-            values = mixture_returns(tree, tables, sigma)
+            values = exact_mixture_returns(tree, tables, sigma)
             row |= {f"value_{name}": values[player] for player, name in enumerate(names)}
             row["welfare"] = values.sum()
         return row | _rates(tree, tables, sigma, lookups)

@@ -46,7 +46,7 @@ from gems_jax.evaluate.head_to_head import DRAWS, Results, against, half_interva
 from gems_jax.evaluate.monitor import InitMonitor, Measure, Row, training_columns
 from gems_jax.evaluate.opponents import opponents_of, random_policy
 from gems_jax.evaluate.statistics import normal_half_width
-from gems_jax.host.stages import playing
+from gems_jax.host.stages import stage_play
 from gems_jax.policies.population import StackedPolicies, materialise
 from gems_jax.rollout.episode import watch_episode
 from gems_jax.rollout.groups import play_joint
@@ -97,7 +97,7 @@ def sampled_monitor(
     return init_monitor, measure
 
 
-@playing(static_argnames=("game", "episodes"))
+@stage_play(static_argnames=("game", "episodes"))
 def sampled_row(key: Array, game: Game, profile: Profile, episodes: int) -> Row:
     """All columns of one profile, [] each. key: consumed."""
     names = player_labels(game)

@@ -20,7 +20,7 @@ import jax.numpy as jnp
 from gems_jax.estimation.monte_carlo import return_scale
 from gems_jax.evaluate.certificates import Bounds
 from gems_jax.evaluate.held_out import measure_policies, played_value
-from gems_jax.host.stages import compiled
+from gems_jax.host.stages import compile_play
 from gems_jax.policies.population import StackedPolicies
 from gems_jax.rollout.views import take_population
 from gems_jax.types import Array, Game, Struct, num_players, num_populations, num_slots
@@ -38,7 +38,7 @@ class SampledBudget(Struct):
     episodes: Array  # [] int32, what was played for it
 
 
-@compiled(static_argnames=("game", "episodes"))
+@compile_play(static_argnames=("game", "episodes"))
 def sampled_budget(
     key: Array,
     game: Game,

@@ -53,11 +53,11 @@ __all__ = [
     "best_response_values",
     "best_values",
     "build_tree",
+    "exact_mixture_returns",
     "expected_returns",
     "exploitability",
     "infoset_index",
     "mixture_gains",
-    "mixture_returns",
     "mixture_to_behaviour",
     "nash_conv",
     "nash_conv_of_tables",
@@ -115,7 +115,7 @@ def mixture_gains(tree: GameTree, tables: Array, sigma: Array) -> Array:
 
 
 @jax.jit
-def mixture_returns(tree: GameTree, tables: Array, sigma: Array) -> Array:
+def exact_mixture_returns(tree: GameTree, tables: Array, sigma: Array) -> Array:
     """u_p(sigma), [players]: every player draws a policy from its population's sigma [P, K]."""
     _check(tree, tables, sigma)
     return _returns(tree, _mixture_reach(tree, all_reaches(tree, tables), sigma, tree.population_of_player))
@@ -300,7 +300,7 @@ def _checked_tree(game: Game, profile: Profile) -> GameTree:
 
 def player_values(game: Game, profile: Profile) -> Array:
     """u_p of the profile, [players], exact. Raises NotEnumerableError for games that are too large."""
-    return _of_profile(mixture_returns, _checked_tree(game, profile), profile)
+    return _of_profile(exact_mixture_returns, _checked_tree(game, profile), profile)
 
 
 def player_gains(game: Game, profile: Profile) -> Array:

@@ -239,7 +239,7 @@ def play_anchor_batch(
     """
     config = task.config
     key_code, key_play = jax.random.split(key)
-    drawn = simplex.sample(key_code, task.log_codes, (config.abr_anchors,))
+    drawn = simplex.sample_slots(key_code, task.log_codes, (config.abr_anchors,))
     if config.q_new_applies == "anchors":
         is_new = (jnp.arange(config.abr_anchors) + 0.5) / config.abr_anchors < config.q_new
         drawn = jnp.where(is_new, task.newest, drawn)

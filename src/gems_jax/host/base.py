@@ -57,7 +57,7 @@ _KINDS = {"pettingzoo": "gems_jax.host.pettingzoo", "openspiel": "gems_jax.host.
 def make_environment(recipe: Mapping[str, Any]) -> Environment:
     """The environment of a recipe."""
     module = importlib.import_module(_KINDS[recipe["kind"]])
-    return module.make(recipe["id"], **recipe["options"])
+    return getattr(module, f"make_{recipe['kind']}")(recipe["id"], **recipe["options"])
 
 
 def with_seats(parts: list[np.ndarray], shape: tuple[int, ...]) -> np.ndarray:

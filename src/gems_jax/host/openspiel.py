@@ -15,7 +15,7 @@ from gems_jax.host.base import Facts, Seen, seen_shape, with_seats
 NEEDS = 'needs the extra "openspiel": pip install "gems_jax[openspiel]"'
 
 
-def load(name: str) -> Any:
+def load_pyspiel(name: str) -> Any:
     """The pyspiel game. ImportError or ValueError that say what is missing."""
     try:
         import pyspiel
@@ -33,7 +33,7 @@ def load(name: str) -> Any:
         raise ValueError(f"OpenSpiel cannot load {name!r}: {str(error).splitlines()[0][:300]}") from error
 
 
-def make(name: str) -> OpenSpiel:
+def make_openspiel(name: str) -> OpenSpiel:
     return OpenSpiel(name)
 
 
@@ -56,7 +56,7 @@ class OpenSpiel:
     """One state of a pyspiel game, and the dice."""
 
     def __init__(self, name: str):
-        self.game = load(name)
+        self.game = load_pyspiel(name)
         kind, self.players = self.game.get_type(), self.game.num_players()
         if kind.dynamics not in (type(kind.dynamics).SEQUENTIAL, type(kind.dynamics).SIMULTANEOUS):
             raise ValueError(

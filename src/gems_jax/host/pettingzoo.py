@@ -50,7 +50,7 @@ def find_module(name: str) -> Any:
     raise ValueError(f"PettingZoo has no environment {name!r}; {hint}known: {', '.join(sorted(known))}")
 
 
-def make(name: str, **options: Any) -> Environment:
+def make_pettingzoo(name: str, **options: Any) -> Environment:
     """The environment called `name`, `package.module:MyClass` of a user's own included."""
     if ":" in name:
         own = import_own(name)

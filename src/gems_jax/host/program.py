@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -42,44 +42,59 @@ class ById:
         return isinstance(other, ById) and self.closed is other.closed
 
 
-Step = Callable[[list[Any]], Sequence[Any]]  # values in, values out
+class _Stage(NamedTuple):
+    """One step of a program: a call of the host, or compiled equations between two of them."""
+
+    run: Callable[[list[Any]], Sequence[Any]]  # values of `reads` in, values of `writes` out
+    reads: list[Any]
+    writes: list[Any]
+    drops: set[Any]  # variables that no later stage reads
+
+    def update(self, values: dict[Any, Any]) -> None:
+        values |= zip(self.writes, self.run([values[var] for var in self.reads]), strict=True)
+        for var in self.drops:
+            values.pop(var, None)
 
 
 class _Program:
-    """A trace as steps: each reads some variables and writes others. Values are dropped after their last use."""
+    """A trace as stages: each reads some variables and writes others. Values are dropped after their last use."""
 
     def __init__(self, closed: Any):
-        self.closed, jaxpr = closed, closed.jaxpr
-        self.steps: list[tuple[Step, list[Any], list[Any], list[Any]]] = []  # run, reads, writes, drops
-        parts = _parts(jaxpr.eqns)
-        wanted = {var for var in jaxpr.outvars if not isinstance(var, core.Literal)}
-        needed_after = []  # by whom comes after a part
-        for eqns in reversed(parts):
-            needed_after.append(set(wanted))
-            wanted |= {var for eqn in eqns for var in eqn.invars if not isinstance(var, core.Literal)}
-        for eqns, after in zip(parts, reversed(needed_after), strict=True):
-            made = [var for eqn in eqns for var in eqn.outvars]
-            reads = list(dict.fromkeys(v for e in eqns for v in e.invars if not isinstance(v, core.Literal)))
-            if len(eqns) == 1 and _is_host(eqns[0]):
-                writes = list(eqns[0].outvars)
-                run = _host_step(eqns[0], reads)
-            else:
-                inside = set(made)
-                reads = [var for var in reads if var not in inside]
-                writes = [var for var in made if var in after]
-                run = _compiled_stage(jaxpr, eqns, reads, writes)
-            drops = [var for var in {*reads, *writes} if var not in after]
-            self.steps.append((run, reads, writes, drops))
+        self.closed = closed
+        self.stages: list[_Stage] = []
+        wanted = set(_variables(closed.jaxpr.outvars))  # by the stages that follow
+        for eqns in reversed(_parts(closed.jaxpr.eqns)):
+            self.stages.insert(0, _make_stage(closed.jaxpr, eqns, wanted))
+            wanted |= set(_reads(eqns))
 
     def __call__(self, *arguments: Any) -> list[Any]:
         jaxpr = self.closed.jaxpr
         values = dict(zip(jaxpr.constvars, self.closed.consts, strict=True))
         values |= dict(zip(jaxpr.invars, arguments, strict=True))
-        for run, reads, writes, drops in self.steps:
-            values |= zip(writes, run([values[var] for var in reads]), strict=True)
-            for var in drops:
-                values.pop(var, None)
+        for stage in self.stages:
+            stage.update(values)
         return [var.val if isinstance(var, core.Literal) else values[var] for var in jaxpr.outvars]
+
+
+def _variables(atoms: Sequence[Any]) -> list[Any]:
+    return [atom for atom in atoms if not isinstance(atom, core.Literal)]
+
+
+def _reads(eqns: Sequence[Any]) -> list[Any]:
+    """All variables that go into equations, each once."""
+    return list(dict.fromkeys(var for eqn in eqns for var in _variables(eqn.invars)))
+
+
+def _make_stage(jaxpr: Any, eqns: Sequence[Any], wanted: set[Any]) -> _Stage:
+    """wanted: the variables that later stages read."""
+    reads, writes = _reads(eqns), [var for eqn in eqns for var in eqn.outvars]
+    if _is_host(eqns[0]):
+        run = _host_stage(eqns[0], reads)
+    else:
+        inside = set(writes)
+        reads, writes = [var for var in reads if var not in inside], [var for var in writes if var in wanted]
+        run = _compiled_stage(jaxpr, eqns, reads, writes)
+    return _Stage(run, reads, writes, {*reads, *writes} - wanted)
 
 
 @functools.lru_cache(maxsize=256)
@@ -102,13 +117,15 @@ def _parts(eqns: Sequence[Any]) -> list[list[Any]]:
     return [part for part in parts if part]
 
 
-def _compiled_stage(jaxpr: Any, eqns: Sequence[Any], reads: Sequence[Any], writes: Sequence[Any]) -> Step:
+def _compiled_stage(
+    jaxpr: Any, eqns: Sequence[Any], reads: Sequence[Any], writes: Sequence[Any]
+) -> Callable[[list[Any]], Sequence[Any]]:
     part = jaxpr.replace(constvars=[], invars=list(reads), outvars=list(writes), eqns=list(eqns))
     run = jax.jit(core.jaxpr_as_fun(core.ClosedJaxpr(part, [])))
     return lambda given: run(*given)
 
 
-def _host_step(eqn: Any, reads: Sequence[Any]) -> Step:
+def _host_stage(eqn: Any, reads: Sequence[Any]) -> Callable[[list[Any]], Sequence[Any]]:
     """One equation that calls the host, or that has such equations inside."""
     kinds: dict[Any, Callable[..., Callable[..., Sequence[Any]]]] = {
         host_call_p: _call,
@@ -120,10 +137,12 @@ def _host_step(eqn: Any, reads: Sequence[Any]) -> Step:
     if eqn.primitive not in kinds:
         raise NotStagedError(f"a Python environment cannot be played inside {eqn.primitive}")
     run = kinds[eqn.primitive](**eqn.params)
-    place = {var: number for number, var in enumerate(reads)}
-    order = [var.val if isinstance(var, core.Literal) else place[var] for var in eqn.invars]
-    literal = [isinstance(var, core.Literal) for var in eqn.invars]
-    return lambda given: run(*(v if fixed else given[v] for v, fixed in zip(order, literal, strict=True)))
+
+    def with_literals(given: list[Any]) -> Sequence[Any]:
+        values = dict(zip(reads, given, strict=True))
+        return run(*(var.val if isinstance(var, core.Literal) else values[var] for var in eqn.invars))
+
+    return with_literals
 
 
 def _call(function: HostFunction, **_: Any) -> Callable[..., Sequence[Any]]:
@@ -188,7 +207,7 @@ def _scan(jaxpr: Any, length: int, reverse: bool, num_consts: int, num_carry: in
 
     kinds = [jax.ShapeDtypeStruct(aval.shape, aval.dtype) for aval in jaxpr.in_avals]
     ends = num_consts + num_carry
-    rows = [jax.ShapeDtypeStruct((length, *kind.shape), kind.dtype) for kind in kinds[ends:]]
+    rows = [jax.ShapeDtypeStruct((max(length, 1), *kind.shape), kind.dtype) for kind in kinds[ends:]]
     number = jax.ShapeDtypeStruct((), jnp.int32)
     once = _Program(jax.make_jaxpr(turn)(number, kinds[:num_consts], kinds[num_consts:ends], rows))
 

@@ -26,10 +26,10 @@ __all__ = [
     "NotStagedError",
     "at_session_end",
     "call_host",
-    "compiled",
+    "compile_play",
     "on_host",
-    "playing",
     "session",
+    "stage_play",
     "staged",
     "staging",
 ]
@@ -76,12 +76,12 @@ def staged(function: Callable[..., Any], static_argnames: Sequence[str] = ()) ->
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def compiled(static_argnames: Sequence[str] = ()) -> Callable[[F], F]:
+def compile_play(static_argnames: Sequence[str] = ()) -> Callable[[F], F]:
     """A decorator: `jax.jit`, but `staged` where an argument is a game that is played on the host."""
     return lambda function: _by_game(function, static_argnames, jax.jit(function, static_argnames=static_argnames))
 
 
-def playing(static_argnames: Sequence[str] = ()) -> Callable[[F], F]:
+def stage_play(static_argnames: Sequence[str] = ()) -> Callable[[F], F]:
     """A decorator for what plays a game and is called as it is, not compiled: `staged` where the host plays it."""
     return lambda function: _by_game(function, static_argnames, function)
 

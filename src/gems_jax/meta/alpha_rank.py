@@ -23,7 +23,7 @@ from collections.abc import Callable
 import chex
 import numpy as np
 
-from gems_jax.meta.host import on_host
+from gems_jax.meta.host import solve_on_host
 
 Transition = Callable[[np.ndarray], np.ndarray]  # Delta -> rho, entry by entry
 _TIE = 1e-6  # Delta below this share of the largest payoff is a tie: payoffs come in float32
@@ -153,13 +153,13 @@ def marginals(profiles: np.ndarray) -> list[np.ndarray]:
     return [profiles.sum(axis=tuple(other for other in axes if other != player)) for player in axes]
 
 
-@on_host
+@solve_on_host
 def solve_alpha_rank(payoffs: np.ndarray) -> list[np.ndarray]:
     """Marginals of the multi-population alpha-Rank by the eps-sweep. They are not an equilibrium, and need not be."""
     return marginals(alpha_rank(payoffs))
 
 
-@on_host
+@solve_on_host
 def solve_alpha_rank_single(payoffs: np.ndarray) -> list[np.ndarray]:
     """Single-population alpha-Rank of a symmetric two-player game, the same mixture for both players."""
     if payoffs.shape[0] != 2 or payoffs.shape[1] != payoffs.shape[2]:

@@ -15,7 +15,7 @@ from gems_jax.types import Array
 HostSolver = Callable[[np.ndarray], list[np.ndarray]]
 
 
-def on_host(function: HostSolver) -> Callable[[Array, Array], Array]:
+def solve_on_host(function: HostSolver) -> Callable[[Array, Array], Array]:
     """A masked solver from one of whole games: `function(payoffs [players, k_0, ..., k_{n-1}])` -> [k_p] per player.
 
     `function` sees float64 numpy and active slots only. The result takes (payoffs [players, K, ..., K], active

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gems_jax.meta.host import on_host
+from gems_jax.meta.host import solve_on_host
 from gems_jax.meta.matrix import assert_game, duality_gap, largest_payoff, mask_payoffs, values_of_player
 from gems_jax.meta.simplex import masked_normalise, masked_uniform
 from gems_jax.types import Array
@@ -142,7 +142,7 @@ def _simplex(masses: np.ndarray) -> np.ndarray:
     return masses / masses.sum()
 
 
-@on_host
+@solve_on_host
 def solve_nash_lp(payoffs: np.ndarray) -> list[np.ndarray]:
     """Nash equilibrium of a two-player zero-sum game, exact up to rounding: a linear program on the host."""
     if payoffs.shape[0] != 2 or np.abs(payoffs.sum(axis=0)).max() > _ZERO_SUM * max(np.abs(payoffs).max(), 1e-30):

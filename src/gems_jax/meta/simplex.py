@@ -72,7 +72,7 @@ def _inverse_cdf(log_sigma: Array, points: Array) -> Array:
     return jnp.minimum(passed, last).astype(jnp.int32)
 
 
-def sample(key: Array, log_sigma: Array, shape: tuple[int, ...] = ()) -> Array:
+def sample_slots(key: Array, log_sigma: Array, shape: tuple[int, ...] = ()) -> Array:
     """Independent slots from sigma. log_sigma [K] -> `shape` int32. key: consumed.
 
     By inverse CDF, one uniform number per draw. log_sigma need not be normalised, but some slot must have mass.
@@ -82,7 +82,7 @@ def sample(key: Array, log_sigma: Array, shape: tuple[int, ...] = ()) -> Array:
     return _inverse_cdf(log_sigma, points.reshape(-1)).reshape(shape)
 
 
-def stratified(key: Array, log_sigma: Array, num_draws: int) -> Array:
+def stratify_slots(key: Array, log_sigma: Array, num_draws: int) -> Array:
     """Systematic sample of slots: unbiased, with counts within one of num_draws * sigma. [K] -> [num_draws] int32.
 
     One uniform offset, `num_draws` equally spaced points through the inverse CDF, then a random permutation. Each
@@ -92,7 +92,7 @@ def stratified(key: Array, log_sigma: Array, num_draws: int) -> Array:
     """
     chex.assert_rank(log_sigma, 1)
     if num_draws < 1:
-        raise ValueError(f"stratified got num_draws={num_draws}, expected at least 1; ask for one draw or more.")
+        raise ValueError(f"stratify_slots got num_draws={num_draws}, expected at least 1.")
     key_offset, key_order = jax.random.split(key)
     points = (jnp.arange(num_draws) + jax.random.uniform(key_offset)) / num_draws
     return jax.random.permutation(key_order, _inverse_cdf(log_sigma, points))

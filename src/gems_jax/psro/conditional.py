@@ -14,7 +14,7 @@ import jax.numpy as jnp
 
 from gems_jax.accelerator.prng import fused_key
 from gems_jax.estimation.monte_carlo import draw_opponents
-from gems_jax.host.stages import compiled
+from gems_jax.host.stages import compile_play
 from gems_jax.learning.batches import Experience, Learner
 from gems_jax.learning.collection import collect_against
 from gems_jax.learning.networks import critic_network, policy_network, without_sharing
@@ -141,7 +141,7 @@ def randomize_rows(key: Array, rows: Array, basis: Array, share: Array | float) 
     )
 
 
-@compiled(static_argnames=("symmetric", "nets", "count"))
+@compile_play(static_argnames=("symmetric", "nets", "count"))
 def train_rows(
     key: Array,
     symmetric: Game,

@@ -25,7 +25,7 @@ import jax.numpy as jnp
 
 from gems_jax.accelerator.prng import fused_key
 from gems_jax.config import ABOVE_ZERO, NON_NEGATIVE, SHARE, choice, real
-from gems_jax.host.stages import compiled
+from gems_jax.host.stages import compile_play
 from gems_jax.learning.batches import Experience
 from gems_jax.learning.ppo import TrainMetrics
 from gems_jax.meta import simplex
@@ -147,7 +147,7 @@ def continue_contest(
     )
 
 
-@compiled(static_argnames=("game",))
+@compile_play(static_argnames=("game",))
 def contest(
     key: Array,
     game: Game,

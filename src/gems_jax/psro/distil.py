@@ -16,7 +16,7 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 
 from gems_jax.accelerator.prng import fused_key
-from gems_jax.host.stages import compiled
+from gems_jax.host.stages import compile_play
 from gems_jax.learning.batches import Batch, Experience, Learner, masked_mean, over_rows
 from gems_jax.learning.collection import collect_episodes
 from gems_jax.learning.networks import without_sharing
@@ -81,7 +81,7 @@ def distil_cost(learning: Learning, metrics: TrainMetrics, rounds: int) -> Cost:
     return training_cost(learning.replace(epochs=_EPOCHS), metrics, rounds)
 
 
-@compiled(static_argnames=("game", "generator", "groups"))
+@compile_play(static_argnames=("game", "generator", "groups"))
 def distil(
     key: Array,
     game: Game,

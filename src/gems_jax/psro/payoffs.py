@@ -17,7 +17,7 @@ from gems_jax.estimation.monte_carlo import player_return
 from gems_jax.extensive.infosets import tables_of
 from gems_jax.extensive.sequence_form import leaf_reach
 from gems_jax.extensive.values import GameTree, build_tree, reach
-from gems_jax.host.stages import compiled
+from gems_jax.host.stages import compile_play
 from gems_jax.meta import META_SOLVERS, NASH_TOLERANCE, duality_gap, regret_matching_plus
 from gems_jax.policies.population import StackedPolicies
 from gems_jax.psro.base import Cost, pad_slots
@@ -105,7 +105,7 @@ def fill_exact(
     return PayoffTable(values, table.episodes), Cost(tree_walks=len(new_profiles(game, active, fresh)))
 
 
-@compiled(static_argnames=("game", "episodes"))
+@compile_play(static_argnames=("game", "episodes"))
 def _play(key: Array, game: Game, policies: StackedPolicies, profiles: Array, episodes: int) -> tuple[Array, Array]:
     """Mean returns [B, players] and env steps [B] of profiles [B, players]."""
     outcome = play_joint(play_episode, key, game, policies, profiles, episodes)

@@ -26,7 +26,7 @@ from jax.typing import ArrayLike
 
 from gems_jax.accelerator.prng import fused_key
 from gems_jax.estimation.monte_carlo import return_scale
-from gems_jax.host.stages import compiled
+from gems_jax.host.stages import compile_play
 from gems_jax.learning.batches import Batch, Experience, Learner, Surrogate, masked_mean, over_rows
 from gems_jax.learning.collection import PlaySettings, Source, decision_fraction
 from gems_jax.learning.networks import critic_network, policy_network, unshared
@@ -186,7 +186,7 @@ def sameness(learner: Learner, held: StackedPolicies, sigma: Array, weight: Arra
     return penalty
 
 
-@compiled(static_argnames=("game",))
+@compile_play(static_argnames=("game",))
 def study(
     key: Array, game: Game, learning: Learning, rounds: Array, mixture: StackedPolicies, sigma: Array, student: Student
 ) -> tuple[Student, TrainMetrics]:

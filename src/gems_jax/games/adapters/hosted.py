@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import atexit
 import dataclasses
-import functools
 import heapq
 from abc import ABC, abstractmethod
 from typing import Any
@@ -113,7 +112,7 @@ def _seed(key: Array) -> Array:
     return jax.random.bits(key, (), jnp.uint32) >> 1
 
 
-class Lanes:
+class EpisodeLanes:
     """The lanes of one game's pool: which are free, and which episode each is in."""
 
     def __init__(self, game: PythonGame):
@@ -169,16 +168,16 @@ class Lanes:
         return [handles, *(np.ascontiguousarray(rows[field]) for field in _FIELDS)]
 
 
-_LANES: dict[PythonGame, Lanes] = {}
+_LANES: dict[PythonGame, EpisodeLanes] = {}
 
 
-def lanes_of(game: PythonGame) -> Lanes:
+def lanes_of(game: PythonGame) -> EpisodeLanes:
     """The lanes of a game, whose processes start at the first use and live on."""
     found = _LANES.get(game)
     if found is None or not found.usable:
         if found is not None:
             found.pool.close()
-        found = _LANES[game] = Lanes(game)
+        found = _LANES[game] = EpisodeLanes(game)
     return found
 
 
@@ -234,9 +233,3 @@ class Advance(_HostCall):
             return self.rows(wanted, None)
         own = actions.reshape(flat.size, *actions.shape[wanted.ndim :])[flat]
         return self.rows(wanted, lanes_of(self.game).advance(handles.reshape(-1, 3)[flat], own))
-
-
-@functools.cache
-def probe(make: Any) -> Facts:
-    """Facts of the environment that `make` gives, a hashable function."""
-    return make().facts

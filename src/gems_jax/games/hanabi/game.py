@@ -22,16 +22,16 @@ import jax.numpy as jnp
 import numpy as np
 
 from gems_jax.games.hanabi.table import (
+    HanabiSizes,
     HanabiTable,
     LastMove,
-    Sizes,
     hint_of,
     matches,
     observe,
+    replace_card,
     row_of,
     shuffled,
     with_row,
-    without,
 )
 from gems_jax.games.sides import Sided, check_sides
 from gems_jax.types import Array, GameState
@@ -89,8 +89,9 @@ class Hanabi(Sided):
         return (("player", "team"),)
 
     @property
-    def sizes(self) -> Sizes:
-        return Sizes(self.players, self.hand_size, self.colors, self.ranks, self.information_tokens, self.life_tokens)
+    def sizes(self) -> HanabiSizes:
+        cards = self.hand_size, self.colors, self.ranks
+        return HanabiSizes(self.players, *cards, self.information_tokens, self.life_tokens)
 
     @property
     def deck_size(self) -> int:
@@ -179,7 +180,7 @@ class Hanabi(Sided):
         new_card = jnp.where(table.drawn < self.deck_size, row_of(table.deck, table.drawn), -1)
 
         def draw(rows: Array, new: Array) -> Array:
-            return with_row(rows, mover, without(row_of(rows, mover), slot, new))
+            return with_row(rows, mover, replace_card(row_of(rows, mover), slot, new))
 
         return dataclasses.replace(
             table,

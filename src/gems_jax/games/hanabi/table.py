@@ -14,7 +14,7 @@ import numpy as np
 from gems_jax.types import Array, Struct
 
 
-class Sizes(NamedTuple):
+class HanabiSizes(NamedTuple):
     """The numbers that shape the arrays: S players, H cards in a hand, C colors, R ranks, and the tokens."""
 
     players: int
@@ -87,14 +87,14 @@ def shuffled(key: Array, cards: np.ndarray) -> Array:
     return jnp.sum(jnp.where(place[None, :] == index[:, None], cards[None, :], 0), axis=1)
 
 
-def without(cards: Array, slot: Array, new: Array) -> Array:
+def replace_card(cards: Array, slot: Array, new: Array) -> Array:
     """A hand [H, ...] without the card in `slot`: later ones move up and `new` comes last."""
     moved = jnp.concatenate([cards[1:], new[None]])
     stays = (jnp.arange(cards.shape[0]) < slot).reshape(-1, *(1,) * (cards.ndim - 1))
     return jnp.where(stays, cards, moved)
 
 
-def hint_of(sizes: Sizes, actor: Array, action: Array) -> tuple[Array, Array, Array]:
+def hint_of(sizes: HanabiSizes, actor: Array, action: Array) -> tuple[Array, Array, Array]:
     """(seat that is told, color or -1, rank or -1) of an action; means nothing when it is no hint."""
     code, others = action - 2 * sizes.hand_size, sizes.players - 1
     is_color = code < others * sizes.colors
@@ -105,14 +105,14 @@ def hint_of(sizes: Sizes, actor: Array, action: Array) -> tuple[Array, Array, Ar
     return target, jnp.where(is_color, value, -1), jnp.where(is_color, -1, value)
 
 
-def matches(sizes: Sizes, table: HanabiTable, target: Array, color: Array, rank: Array) -> tuple[Array, Array]:
+def matches(sizes: HanabiSizes, table: HanabiTable, target: Array, color: Array, rank: Array) -> tuple[Array, Array]:
     """[H] each: cards of the target's hand that have the color, or the rank, that was named."""
     hand = row_of(table.hands, target)
     held = hand >= 0
     return held & (hand // sizes.ranks == color), held & (hand % sizes.ranks == rank)
 
 
-def observe(sizes: Sizes, table: HanabiTable) -> Array:
+def observe(sizes: HanabiSizes, table: HanabiTable) -> Array:
     """[S, obs]"""
     seats = sizes.players
     order = np.asarray([[(seat + distance) % seats for distance in range(seats)] for seat in range(seats)])
@@ -147,7 +147,7 @@ def observe(sizes: Sizes, table: HanabiTable) -> Array:
     return jnp.stack(rows)
 
 
-def _board(sizes: Sizes, table: HanabiTable) -> list[Array]:
+def _board(sizes: HanabiSizes, table: HanabiTable) -> list[Array]:
     """Cards left, fireworks, tokens and discards: the same for everybody."""
     left = jnp.arange(sizes.deck_size - sizes.players * sizes.hand_size) < sizes.deck_size - table.drawn
     tops = table.fireworks[:, None] == jnp.arange(1, sizes.ranks + 1)[None, :]
@@ -163,7 +163,7 @@ def _board(sizes: Sizes, table: HanabiTable) -> list[Array]:
 
 
 def _last_move(
-    sizes: Sizes, table: HanabiTable, target: Array, color: Array, rank: Array, is_hint: Array
+    sizes: HanabiSizes, table: HanabiTable, target: Array, color: Array, rank: Array, is_hint: Array
 ) -> list[Array]:
     """Kind of move [4]; color and rank named, cards meant, place and card used, point scored, token gained."""
     last, hand = table.last, sizes.hand_size
@@ -184,7 +184,7 @@ def _last_move(
     ]
 
 
-def _knowledge(sizes: Sizes, table: HanabiTable, held: Array) -> Array:
+def _knowledge(sizes: HanabiSizes, table: HanabiTable, held: Array) -> Array:
     """[S, H, C R + C + R]: how likely a card is each kind, by hints and the cards in sight of all; colors and ranks
     that it was told."""
     seats, hand = sizes.players, sizes.hand_size
