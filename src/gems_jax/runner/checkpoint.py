@@ -51,38 +51,38 @@ def write_checkpoint(
     metric: float | None = None,
     keep: int = 3,
 ) -> Path:
-    """Write `tree` as checkpoint `iteration` of `folder`; the last `keep` and the one of lowest `metric` stay."""
+    """Writes `tree` as checkpoint `iteration` of `folder`; the last `keep` and the one of lowest `metric` stay."""
     if keep < 1:
         raise ValueError(f"keep must be at least 1, got {keep}")
     good = [step for step in iterations(folder) if step != iteration]
     note = f"; the last good checkpoint is iteration {good[-1]}" if good else "; there is no earlier checkpoint"
-    temporary = folder / f"tmp-{iteration:08d}-{os.getpid()}"
+    temporary, final = folder / f"tmp-{iteration:08d}-{os.getpid()}", folder / f"{iteration:08d}"
+    manifest = {
+        "format": FORMAT,
+        "iteration": iteration,
+        "metric": metric if metric is not None and math.isfinite(metric) else None,
+        "identity": dict(identity),
+        "extra": dict(extra or {}),
+    }
     with writing(folder, note):
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            records = leaves.describe_leaves(tree)
-            _check_room(folder, records)
-            temporary.mkdir()
-            leaves.write_leaves(temporary / "state", tree)
-            manifest = {
-                "format": FORMAT,
-                "iteration": iteration,
-                "metric": metric if metric is not None and math.isfinite(metric) else None,
-                "identity": dict(identity),
-                "extra": dict(extra or {}),
-                "leaves": records,
-                "files": _checksums(temporary / "state"),
-            }
-            write_json(temporary / "manifest.json", manifest)
-            final = folder / f"{iteration:08d}"
-            if final.exists():  # left by an earlier attempt at the same iteration
-                shutil.rmtree(final)
+            _write_files(temporary, manifest, tree)
+            shutil.rmtree(final, ignore_errors=True)  # left by an earlier attempt at the same iteration
             os.rename(temporary, final)
             _sync_folder(folder)
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
         _prune(folder, keep)
     return final
+
+
+def _write_files(path: Path, manifest: dict[str, Any], tree: PyTree) -> None:
+    records = leaves.describe_leaves(tree)
+    _check_room(path.parent, records)
+    path.mkdir()
+    leaves.write_leaves(path / "state", tree)
+    write_json(path / "manifest.json", {**manifest, "leaves": records, "files": _checksums(path / "state")})
 
 
 def restore_checkpoint(
@@ -95,14 +95,14 @@ def restore_checkpoint(
     among: Collection[int] | None = None,
     say: Callable[[str], None] = lambda text: None,
 ) -> Checkpoint | None:
-    """The newest good checkpoint of `folder`, or None when there is none at all.
+    """Restores the newest good checkpoint of `folder`, or None when there is none at all.
 
     `template` gives the structure (arrays or ShapeDtypeStructs); it may hold fewer top-level entries than were saved.
-    `same_shapes=False` accepts leaves that grew since `init`. A damaged checkpoint is told through `say` and the one
-    before it is used; when all are damaged, CheckpointError. `set_aside` renames damaged ones, so that they do not
+    `same_shapes=False` accepts leaves that grew since `init`. A damaged checkpoint is reported through `say`, and the
+    one before it is used; when all are damaged, CheckpointError. `set_aside` renames damaged ones, so that they do not
     count as the latest any more: for the process that holds the run. `among` limits it to some iterations.
     """
-    found = [step for step in iterations(folder) if among is None or step in among]
+    found = iterations(folder) if among is None else [step for step in iterations(folder) if step in among]
     for step in reversed(found):
         path = folder / f"{step:08d}"
         try:
@@ -126,10 +126,21 @@ def iterations(folder: Path) -> list[int]:
 
 
 def verify_checkpoint(path: Path) -> dict[str, Any]:
-    """The manifest of one checkpoint, after its files were found to be exactly those that were written."""
+    """Reads the manifest of one checkpoint, after its files were found to be exactly those that were written."""
+    manifest = _read_manifest(path)
+    files, present = manifest["files"], _checksums(path / "state")
+    wrong = [name for name in sorted(files.keys() | present.keys()) if files.get(name) != present.get(name)]
+    if wrong:
+        name = wrong[0]
+        word = "missing" if name not in present else "unexpected" if name not in files else "damaged"
+        raise CheckpointError(f"file {name} is {word}")
+    return manifest
+
+
+def _read_manifest(path: Path) -> dict[str, Any]:
     try:
         manifest = json.loads((path / "manifest.json").read_text())
-        files, version = manifest["files"], manifest["format"]
+        _, version = manifest["files"], manifest["format"]
     except FileNotFoundError:
         raise CheckpointError(f"{path} is not a gems_jax checkpoint: it has no manifest.json") from None
     except (OSError, ValueError, KeyError, TypeError) as error:
@@ -138,11 +149,6 @@ def verify_checkpoint(path: Path) -> dict[str, Any]:
         raise ConfigMismatchError(
             f"{path} has format {version} of another version of gems_jax, this one reads format {FORMAT}"
         )
-    present = _checksums(path / "state")
-    for name in sorted(files.keys() | present.keys()):
-        if files.get(name) != present.get(name):
-            word = "missing" if name not in present else "unexpected" if name not in files else "damaged"
-            raise CheckpointError(f"file {name} is {word}")
     return manifest
 
 
@@ -156,22 +162,26 @@ def remove_leftovers(folder: Path) -> None:
 def _load(path: Path, manifest: dict[str, Any], template: PyTree, same_shapes: bool) -> PyTree:
     """Leaves of `manifest` put into the structure of `template`, after both were found to fit."""
     described = {record["name"]: record for record in manifest["leaves"]}
-    wanted, structure = jax.tree_util.tree_flatten_with_path(template)
-    names = [jax.tree_util.keystr(name) for name, _ in wanted]
-    tops = {_top(name) for name in names}
-    surplus = [name for name in described if _top(name) in tops and name not in set(names)]
-    lacking = [name for name in names if name not in described]
+    flat, structure = jax.tree_util.tree_flatten_with_path(template)
+    wanted = {jax.tree_util.keystr(name): leaf for name, leaf in flat}
+    _check_names(described, wanted)
+    for name, leaf in wanted.items() if same_shapes else ():
+        there, here = tuple(described[name]["shape"]), leaves.stored_shape(leaf)
+        if there != here:
+            raise ConfigMismatchError(f"state differs from checkpoint: {name} has shape {there} there, {here} here")
+    loaded = dict(zip(described, leaves.read_leaves(path / "state", manifest["leaves"]), strict=True))
+    return jax.tree_util.tree_unflatten(structure, [loaded[name] for name in wanted])
+
+
+def _check_names(described: Collection[str], wanted: Collection[str]) -> None:
+    tops = {_top(name) for name in wanted}
+    lacking = [name for name in wanted if name not in described]
+    surplus = [name for name in described if _top(name) in tops and name not in wanted]
     if surplus or lacking:
         raise ConfigMismatchError(
             f"state differs from checkpoint: {(lacking or surplus)[0]} is only in the "
             f"{'state' if lacking else 'checkpoint'} (another version of the code, or other options)"
         )
-    for (_, leaf), name in zip(wanted, names, strict=True):
-        there, here = tuple(described[name]["shape"]), leaves.stored_shape(leaf)
-        if same_shapes and there != here:
-            raise ConfigMismatchError(f"state differs from checkpoint: {name} has shape {there} there, {here} here")
-    loaded = dict(zip(described, leaves.read_leaves(path / "state", manifest["leaves"]), strict=True))
-    return jax.tree_util.tree_unflatten(structure, [loaded[name] for name in names])
 
 
 def _check_identity(there: Mapping[str, Any], here: Mapping[str, Any] | None) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import IO, Any, NamedTuple
 
 import numpy as np
@@ -64,11 +64,14 @@ class Console:
         if self._live is not None:
             self._live.update(self._task, completed=progress.iteration, line=progress_line(progress))
         elif not self.quiet:
-            # A log file wants a line per tenth of the way, and a sign of life every half minute.
-            share, now = progress.iteration / max(progress.iterations, 1), time.monotonic()
-            if share >= 1 or share >= self._last_line[0] + 0.1 or now >= self._last_line[1] + 30:
-                self._last_line = (share, now)
-                self.say(f"iteration {progress_line(progress)}")
+            self._log(progress)
+
+    def _log(self, progress: Progress) -> None:
+        """A log file wants a line per tenth of the way, and a sign of life every half minute."""
+        share, now = progress.iteration / max(progress.iterations, 1), time.monotonic()
+        if share >= min(1.0, self._last_line[0] + 0.1) or now >= self._last_line[1] + 30:
+            self._last_line = (share, now)
+            self.say(f"iteration {progress_line(progress)}")
 
     def say(self, text: str) -> None:
         if not self.quiet:
@@ -120,6 +123,13 @@ def format_mean(values: np.ndarray) -> str:
     return f"{interval.mean:.4g}" if np.isnan(interval.low) else f"{interval.mean:.4g} ± {interval.half_width:.2g}"
 
 
+_COSTS: dict[str, Callable[[np.ndarray], str]] = {
+    "total_episodes": lambda values: short_number(values.mean()),
+    "total_env_steps": lambda values: short_number(values.mean()),
+    "seconds": lambda values: f"{values.max():.1f}",  # one clock for all seeds of a batch
+}
+
+
 def summary_table(
     title: str,
     rows: Mapping[str, np.ndarray],
@@ -128,7 +138,7 @@ def summary_table(
     compile_seconds: float,
     marks: Sequence[int] | None = None,
 ) -> Any:
-    """The final table: each metric at a few iterations (mean over seeds, 95 % interval), and what it cost.
+    """Builds the final table: each metric at a few iterations (mean over seeds, 95 % interval), and what it cost.
 
     rows: {column: [seeds, iterations]}. marks: iterations to show, by default the first, quarter, half and last.
     """
@@ -140,19 +150,13 @@ def summary_table(
     table.add_column("iteration")
     for mark in shown:
         table.add_column(str(mark), justify="right")
-    for name in (*metrics, "total_episodes", "total_env_steps", "seconds"):
+    for name in (*metrics, *_COSTS):
         if name in rows and rows[name].any():
-            at = [rows[name][:, mark - 1] for mark in shown]
-            exact = name.startswith("total_")
-            cells = [short_number(values.mean()) if exact else format_mean(values) for values in at]
-            if name == "seconds":  # one clock for all seeds of a batch
-                cells = [f"{values.max():.1f}" for values in at]
-            label = (
-                f"{name.removeprefix('total_')} per seed" if exact and num_seeds > 1 else name.removeprefix("total_")
-            )
-            table.add_row(readable(label), *cells)
+            text = _COSTS.get(name, format_mean)
+            label = name.removeprefix("total_") + " per seed" * (name.startswith("total_") and num_seeds > 1)
+            table.add_row(readable(label), *(text(rows[name][:, mark - 1]) for mark in shown))
     seeds = f"{num_seeds} seed{'s' * (num_seeds > 1)}"
-    interval = ", mean ± half of the 95 % interval" if num_seeds > 1 else ""
+    interval = ", mean ± half of the 95 % interval" * (num_seeds > 1)
     # rich breaks a caption at the table's width: two lines that fit read better than one broken anywhere
     table.caption = f"{seeds}{interval}\ncompilation took {compile_seconds:.1f} s, not counted"
     return table

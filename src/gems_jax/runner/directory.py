@@ -18,7 +18,7 @@ import datetime
 import json
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -61,7 +61,7 @@ def create_run(
     path: Path | str | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> RunDirectory:
-    """Make the folders of a new run and write their config.json. Nothing that exists is ever written over.
+    """Makes the folders of a new run and writes their config.json. Nothing that exists is ever written over.
 
     `path` names the folder instead of `<root>/<game>/<method>/<time>-s<seed>`; a batch then has its seeds in
     `<path>/s<seed>`. `options` is kept in config.json beside `config` without being part of the run's identity.
@@ -82,41 +82,44 @@ def create_run(
     }
     where = Path(path) if path is not None else Path(root) / slug(game) / slug(method)
     with writing(where):
-        if path is not None:
-            run = _claim_path(Path(path), seeds)
-        else:
-            run = _claim_timestamp(where, seeds)
-        for folder in run.folders:
-            for name in ("figures", "replays"):
-                (folder / name).mkdir()
-        # The shared record is written last: a run whose creation was cut short is not offered for resume.
-        for folder, own in [*zip(run.members, seeds, strict=True), (run.shared, None)]:
-            seed = own if own is not None else (seeds[0] if len(seeds) == 1 else None)
-            write_json(folder / "config.json", {**record, "seed": seed, **_relatives(run, folder)})
+        run = (_claim_timestamp if path is None else _claim_path)(where, seeds)
+        _write_configs(run, record)
     write_status(run, "running", iteration=0, iterations=iterations)
     return run
 
 
+def _write_configs(run: RunDirectory, record: dict[str, Any]) -> None:
+    """Writes the shared record last: a run whose creation was cut short is not offered for resume."""
+    own = dict(zip(run.members, run.seeds, strict=True))
+    for folder in dict.fromkeys((*run.members, run.shared)):
+        for name in ("figures", "replays"):
+            (folder / name).mkdir()
+        write_json(folder / "config.json", {**record, "seed": own.get(folder), **_relatives(run, folder)})
+
+
 def open_run(path: Path | str) -> RunDirectory:
-    """The run that `path` (a seed's folder, or the shared one) belongs to."""
+    """Opens the run that `path` (a seed's folder, or the shared one) belongs to."""
     folder = Path(path)
     if folder.name == "config.json":
         folder = folder.parent
     if not folder.is_dir():
         raise RunError(f"no run at {folder}: the folder does not exist")
     record = read_config(folder)
-    shared = _join(folder, record["shared"])
-    members = tuple(_join(folder, name) for name in record["members"])
+    shared, *members = (_join(folder, name) for name in (record["shared"], *record["members"]))
     for other in (shared, *members):
-        if not Path(os.path.abspath(other)).is_relative_to(Path(os.path.abspath(folder)).parent):
-            raise RunError(f"{folder} names {other}, outside of the folder that it lies in: a batch is in one place")
-        if not (other / "config.json").is_file():
-            raise RunError(f"{folder} belongs to a batch of seeds, but {other} is missing: move a batch as a whole")
-    return RunDirectory(shared=shared, members=members, seeds=tuple(record["seeds"]))
+        _check_beside(folder, other)
+    return RunDirectory(shared=shared, members=tuple(members), seeds=tuple(record["seeds"]))
+
+
+def _check_beside(folder: Path, other: Path) -> None:
+    if not Path(os.path.abspath(other)).is_relative_to(Path(os.path.abspath(folder)).parent):
+        raise RunError(f"{folder} names {other}, outside of the folder that it lies in: a batch is in one place")
+    if not (other / "config.json").is_file():
+        raise RunError(f"{folder} belongs to a batch of seeds, but {other} is missing: move a batch as a whole")
 
 
 def read_config(folder: Path | str) -> dict[str, Any]:
-    """config.json of a run folder, checked for its schema version."""
+    """Reads config.json of a run folder, checked for its schema version."""
     path = Path(folder) / "config.json"
     try:
         record = json.loads(path.read_text())
@@ -124,6 +127,11 @@ def read_config(folder: Path | str) -> dict[str, Any]:
         raise RunError(f"{folder} is not a run directory: it has no config.json") from None
     except (OSError, ValueError) as error:
         raise RunError(f"cannot read {path}: {error}") from error
+    _check_record(path, record)
+    return record
+
+
+def _check_record(path: Path, record: Any) -> None:
     if not isinstance(record, dict) or "schema" not in record:
         raise RunError(f"{path} was not written by gems_jax: it has no schema version")
     if record["schema"] != SCHEMA:
@@ -131,7 +139,6 @@ def read_config(folder: Path | str) -> dict[str, Any]:
     missing = {"game", "method", "seeds", "config", "iterations", "shared", "members"} - record.keys()
     if missing:
         raise RunError(f"{path} lacks {', '.join(sorted(missing))}")
-    return record
 
 
 def identity(run: RunDirectory) -> dict[str, Any]:
@@ -188,37 +195,38 @@ def slug(name: str) -> str:
 
 def claim_folder(where: Path) -> Path:
     """Makes a folder below `where` that is named by the time."""
-    stamp = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
     with writing(where):
         where.mkdir(parents=True, exist_ok=True)
-        for attempt in range(1, 1000):
-            folder = where / (stamp if attempt == 1 else f"{stamp}.{attempt}")
-            try:
-                folder.mkdir()  # the claim: of two processes one succeeds
-            except FileExistsError:
-                continue
-            return folder
-    raise RunExistsError(f"no free name in {where} at {stamp}")
+        for folder in _timestamps(where):
+            if _claimed(folder):
+                return folder
+    raise RunExistsError(f"no free name in {where}")
+
+
+def _timestamps(where: Path) -> Iterator[Path]:
+    """Names by the time: a second one within the same second gets a number behind the time."""
+    stamp = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
+    yield where / stamp
+    yield from (where / f"{stamp}.{attempt}" for attempt in range(2, 1000))
+
+
+def _claimed(folder: Path) -> bool:
+    """Makes the folder: of two processes one succeeds."""
+    try:
+        folder.mkdir()
+    except FileExistsError:
+        return False
+    return True
 
 
 def _claim_timestamp(where: Path, seeds: tuple[int, ...]) -> RunDirectory:
-    """Folders named by the time; a second run within the same second gets a number behind the time."""
     where.mkdir(parents=True, exist_ok=True)
-    stamp = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
-    for attempt in range(1, 1000):
-        name = stamp if attempt == 1 else f"{stamp}.{attempt}"
-        members = tuple(where / f"{name}-s{seed}" for seed in seeds)
-        shared = members[0] if len(seeds) == 1 else where / f"{name}-shared"
-        if any(folder.exists() for folder in (shared, *members)):
-            continue
-        try:
-            shared.mkdir()  # the claim: of two processes one succeeds
-        except FileExistsError:
-            continue
-        for member in members:
-            member.mkdir(exist_ok=member == shared)
-        return RunDirectory(shared=shared, members=members, seeds=seeds)
-    raise RunExistsError(f"no free name for a run in {where} at {stamp}")
+    for name in _timestamps(where):
+        members = tuple(Path(f"{name}-s{seed}") for seed in seeds)
+        shared = members[0] if len(seeds) == 1 else Path(f"{name}-shared")
+        if not any(folder.exists() for folder in (shared, *members)) and _claimed(shared):
+            return _with_members(shared, members, seeds)
+    raise RunExistsError(f"no free name for a run in {where}")
 
 
 def _claim_path(path: Path, seeds: tuple[int, ...]) -> RunDirectory:
@@ -228,10 +236,13 @@ def _claim_path(path: Path, seeds: tuple[int, ...]) -> RunDirectory:
             f"gems resume {path}"
         )
     path.mkdir(parents=True, exist_ok=True)
-    members = (path,) if len(seeds) == 1 else tuple(path / f"s{seed}" for seed in seeds)
+    return _with_members(path, (path,) if len(seeds) == 1 else tuple(path / f"s{seed}" for seed in seeds), seeds)
+
+
+def _with_members(shared: Path, members: tuple[Path, ...], seeds: tuple[int, ...]) -> RunDirectory:
     for member in members:
-        member.mkdir(exist_ok=member == path)
-    return RunDirectory(shared=path, members=members, seeds=seeds)
+        member.mkdir(exist_ok=member == shared)
+    return RunDirectory(shared=shared, members=members, seeds=seeds)
 
 
 def _relatives(run: RunDirectory, folder: Path) -> dict[str, Any]:

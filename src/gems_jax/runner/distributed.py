@@ -25,21 +25,19 @@ class ClusterError(RunError):
 
 
 def join() -> None:
-    """Join the other processes, before anything is computed.
+    """Joins the other processes, before anything is computed.
 
     By the variables JAX_COORDINATOR_ADDRESS (host:port), JAX_NUM_PROCESSES and JAX_PROCESS_ID where they are set;
     otherwise as JAX finds out itself under SLURM, Open MPI and Kubernetes, and on a TPU pod.
     """
     address, count, own = (os.environ.get(name) for name in _VARIABLES)
-    given = {name for name in _VARIABLES if os.environ.get(name)}
-    if given and len(given) < len(_VARIABLES) and given != {_VARIABLES[0]}:
-        lacking = ", ".join(name for name in _VARIABLES if name not in given)
-        raise ClusterError(f"--distributed needs all of {', '.join(_VARIABLES)}, or none: {lacking} is not set")
+    lacking = [name for name in _VARIABLES if not os.environ.get(name)]
+    if lacking not in ([], list(_VARIABLES), list(_VARIABLES[1:])):
+        raise ClusterError(
+            f"--distributed needs all of {', '.join(_VARIABLES)}, or none: {', '.join(lacking)} is not set"
+        )
     try:
-        if count and own:
-            jax.distributed.initialize(address, int(count), int(own))
-        else:
-            jax.distributed.initialize()
+        jax.distributed.initialize(*((address, int(count), int(own)) if count and own else ()))
     except (ValueError, RuntimeError) as error:
         told = " ".join(str(error).split())[:200]
         raise ClusterError(

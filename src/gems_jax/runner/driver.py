@@ -98,18 +98,11 @@ def run(
       ValueError: for options out of range.
       RunError: for anything that is wrong with the directory; NonFiniteError for NaN and infinity.
     """
-    seeds = tuple(int(seed) for seed in seeds)
-    options, monitor = (options or RunOptions()).validate(), monitor or Monitor()
-    _check_arguments(iterations, seeds, directory, repeated=family is not None)
-    enable_compilation_cache()
-    if not distributed.primary():  # it computes, and leaves no trace
-        directory, console = None, None
-    engine = make_engine(solver, seeds, options, monitor, family)
-    counters = Counters(0.0, 0.0, [0] * len(seeds), [0] * len(seeds))
-    session = Session(iterations, seeds, options, monitor, directory, console or Console(quiet=True), counters)
+    session = _open_session(iterations, seeds, options, monitor, directory, console, family is not None)
+    engine = make_engine(solver, session.seeds, session.options, session.monitor, family)
     with contextlib.ExitStack() as stack:
-        if directory is not None:
-            stack.enter_context(locked(directory.shared))
+        if session.directory is not None:
+            stack.enter_context(locked(session.directory.shared))
         stop = stack.enter_context(stop_request(session.console.say))
         with status_of_failures(session):
             carry = first_carry(session, engine)
@@ -122,6 +115,27 @@ def run(
             carry = _loop(session, engine, carry, stop)
             _end(session, carry, stop, how_to_resume)
     return _result(session, carry, stop, resumed_from)
+
+
+def _open_session(
+    iterations: int,
+    seeds: Sequence[int],
+    options: RunOptions | None,
+    monitor: Monitor | None,
+    directory: RunDirectory | None,
+    console: Console | None,
+    repeated: bool,
+) -> Session:
+    """Checks the arguments. A process that only helps to compute gets neither directory nor console."""
+    seeds = tuple(int(seed) for seed in seeds)
+    options = (options or RunOptions()).validate()
+    _check_arguments(iterations, seeds, directory, repeated)
+    enable_compilation_cache()
+    if not distributed.primary():
+        directory, console = None, None
+    counters = Counters(0.0, 0.0, [0] * len(seeds), [0] * len(seeds))
+    console = console or Console(quiet=True)
+    return Session(iterations, seeds, options, monitor or Monitor(), directory, console, counters)
 
 
 def _result(session: Session, carry: PyTree, stop: StopRequest, resumed_from: int | None) -> RunResult:
@@ -223,12 +237,12 @@ def _end(session: Session, carry: PyTree, stop: StopRequest, how_to_resume: str)
     if session.done >= session.iterations:
         write_state(session, "done")
         session.say(f"done: {session.iterations} iterations in {session.directory.shared}")
-    else:
-        write_state(session, "interrupted", stop.reason)
-        session.say(
-            f"stopped by {stop.reason} at iteration {session.done} of {session.iterations}; everything is saved. "
-            f"Continue with: {how_to_resume or f'gems resume {session.directory.shared}'}"
-        )
+        return
+    write_state(session, "interrupted", stop.reason)
+    session.say(
+        f"stopped by {stop.reason} at iteration {session.done} of {session.iterations}; everything is saved. "
+        f"Continue with: {how_to_resume or f'gems resume {session.directory.shared}'}"
+    )
 
 
 def _nonfinite_message(session: Session, bad: NonFinite) -> str:
@@ -243,18 +257,18 @@ def _nonfinite_message(session: Session, bad: NonFinite) -> str:
 
 
 def _show(session: Session, rows: Rows, took: float) -> None:
-    count = rows["iteration"].shape[1]
     steps = rows["env_steps"].sum() if "env_steps" in rows else 0
+    unit, count = ("steps", steps) if steps else ("iterations", rows["iteration"].size)
     session.console.update(
         Progress(
             iteration=session.done,
             iterations=session.iterations,
-            metric=None if session.last_metric is None else (str(session.best), session.last_metric),
-            steps_per_second=float(steps or rows["iteration"].size) / max(took, 1e-9),
-            seconds_left=took / count * (session.iterations - session.done),
+            metric=None if session.last_metric is None else (session.best, session.last_metric),
+            steps_per_second=float(count) / max(took, 1e-9),
+            seconds_left=took / rows["iteration"].shape[1] * (session.iterations - session.done),
             active_anchors=float(rows["active_anchors"][:, -1].mean()) if "active_anchors" in rows else None,
             memory_bytes=machine.memory_bytes(),
-            unit="steps" if steps else "iterations",
+            unit=unit,
         )
     )
 

@@ -93,36 +93,37 @@ def make_engine(
     called from Python as well, on the same carry as the compiled engine: for a step that looks at its values, and for
     going on with it where the compiled engine stopped.
     """
-    options, monitor = options or RunOptions(), monitor or Monitor()
+    options, parts = options or RunOptions(), Parts(solver, monitor or Monitor())
     if solver.jittable and not options.debug:
-        return _compiled_engine(family or Family(lambda own: Parts(solver, monitor), ()), seeds, options)
+        return _compiled_engine(family or Family(lambda own: parts, ()), seeds, options)
     if family is not None or options.mesh:
         raise ValueError("a family of runs, or a mesh, needs a compiled engine: the solver's step must be jittable")
-    from gems_jax.runner.python_engine import python_engine, stacked
+    from gems_jax.runner.python_engine import python_engine
 
-    engine = python_engine(solver, seeds, monitor)
-    return stacked(engine, len(seeds)) if solver.jittable else engine
+    return python_engine(solver, seeds, parts.monitor)
 
 
 def iteration_row(
     measure: Measure | None, monitor: PyTree, before: PyTree, metrics: PyTree, after: PyTree, iteration: Array
 ) -> Any:
     """(monitor, row): the scalars of the solver's metrics, and what `measure` adds to them or overrides."""
-    row: Row = {}
-    for path, leaf in jax.tree_util.tree_flatten_with_path(metrics)[0]:
-        if jnp.ndim(leaf) == 0:
-            row["_".join(_plain(entry) for entry in path)] = jnp.asarray(leaf)
+    named = jax.tree_util.tree_flatten_with_path(metrics)[0]
+    row: Row = {"_".join(map(_plain, path)): jnp.asarray(leaf) for path, leaf in named if jnp.ndim(leaf) == 0}
     if hasattr(metrics, "num_active"):
         row["active_anchors"] = jnp.sum(metrics.num_active)
     if measure is not None:
         monitor, measured = measure(monitor, before, metrics, after, iteration)
         row |= {name: jnp.asarray(value) for name, value in measured.items()}
     for name, value in row.items():
-        if jnp.ndim(value) != 0:
-            raise ValueError(f"measure must return scalars, but {name!r} has shape {jnp.shape(value)}: reduce it first")
-        if name in RESERVED:
-            raise ValueError(f"{name!r} is a column of the driver's own; give the measured quantity another name")
+        _check_column(name, value)
     return monitor, row
+
+
+def _check_column(name: str, value: Array) -> None:
+    if jnp.ndim(value) != 0:
+        raise ValueError(f"measure must return scalars, but {name!r} has shape {jnp.shape(value)}: reduce it first")
+    if name in RESERVED:
+        raise ValueError(f"{name!r} is a column of the driver's own; give the measured quantity another name")
 
 
 def _compiled_engine(family: Family, seeds: Sequence[int], options: RunOptions) -> Engine:
@@ -262,15 +263,10 @@ def has_nan(leaf: Any) -> Array:
 
 
 def nan_leaves(nan: PyTree, num_seeds: int) -> list[tuple[int, str]]:
-    """nan: a tree of [seeds] booleans."""
+    """Lists (index of a seed, name of a leaf that holds NaN). nan: a tree of [seeds] booleans."""
     named = jax.tree_util.tree_flatten_with_path(jax.device_get(nan))[0]
-    bad = [(path, np.broadcast_to(flags, (num_seeds,))) for path, flags in named if np.any(flags)]
-    return [
-        (seed, "".join(f".{_plain(entry)}" for entry in path).lstrip("."))
-        for seed in range(num_seeds)
-        for path, flags in bad
-        if flags[seed]
-    ]
+    bad = {".".join(map(_plain, path)): np.broadcast_to(flags, (num_seeds,)) for path, flags in named if np.any(flags)}
+    return [(seed, name) for seed in range(num_seeds) for name, flags in bad.items() if flags[seed]]
 
 
 def _plain(entry: Any) -> str:

@@ -18,21 +18,34 @@ from gems_jax.runner.errors import RunBusyError, writing
 
 
 def resolve(value: Any) -> Any:
-    """`value` as plain JSON data: configs become dicts, arrays lists, infinities the strings float() reads back."""
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {field.name: resolve(getattr(value, field.name)) for field in dataclasses.fields(value)}
-    if isinstance(value, tuple) and hasattr(value, "_asdict"):
-        return resolve(value._asdict())
-    if isinstance(value, Mapping):
-        return {str(key): resolve(item) for key, item in value.items()}
-    if isinstance(value, list | tuple | set | frozenset):
-        return [resolve(item) for item in (sorted(value) if isinstance(value, set | frozenset) else value)]
-    if hasattr(value, "dtype") and hasattr(value, "tolist"):
-        return resolve(np.asarray(value).tolist())
+    """Turns `value` into plain JSON data: configs become dicts, arrays lists, infinities strings that float() reads."""
     if isinstance(value, float) and not np.isfinite(value):
         return str(value)
     if value is None or isinstance(value, bool | int | float | str):
         return value
+    if isinstance(value, type) or not (parts := _parts(value)):
+        return _name(value)
+    kind, inner = parts
+    return {str(key): resolve(item) for key, item in inner} if kind is dict else [resolve(item) for item in inner]
+
+
+def _parts(value: Any) -> tuple[type, Any] | None:
+    """(dict, pairs) of a record, (list, items) of a sequence or array, None of what has no parts."""
+    if dataclasses.is_dataclass(value):
+        return dict, [(field.name, getattr(value, field.name)) for field in dataclasses.fields(value)]
+    if hasattr(value, "_asdict"):
+        return dict, value._asdict().items()
+    if isinstance(value, Mapping):
+        return dict, value.items()
+    if isinstance(value, set | frozenset):
+        return list, sorted(value)
+    return (list, value) if isinstance(value, list | tuple) else None
+
+
+def _name(value: Any) -> Any:
+    """Arrays as numbers or lists, paths and functions by name."""
+    if hasattr(value, "dtype") and hasattr(value, "tolist"):
+        return resolve(np.asarray(value).tolist())
     if isinstance(value, Path):
         return str(value)
     if callable(value):
@@ -41,14 +54,12 @@ def resolve(value: Any) -> Any:
 
 
 def differing_field(there: Any, here: Any, prefix: str = "") -> tuple[str, Any, Any] | None:
-    """The first field in which two resolved configs differ, as (dotted name, value there, value here), or None."""
-    if isinstance(there, Mapping) and isinstance(here, Mapping):
-        for name in [*there, *(n for n in here if n not in there)]:
-            found = differing_field(there.get(name), here.get(name), f"{prefix}.{name}" if prefix else str(name))
-            if found:
-                return found
-        return None
-    return None if there == here else (prefix, there, here)
+    """Finds the first field in which two resolved configs differ: (dotted name, value there, value here), or None."""
+    if not (isinstance(there, Mapping) and isinstance(here, Mapping)):
+        return None if there == here else (prefix, there, here)
+    dotted = f"{prefix}." if prefix else ""
+    found = (differing_field(there.get(name), here.get(name), f"{dotted}{name}") for name in {**there, **here})
+    return next(filter(None, found), None)
 
 
 def write_json(path: Path, record: Any) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 _NAMES = {
     "nash_conv": "NashConv",
+    "value_loss": "value loss",
     "nash_conv_average": "NashConv, run average",
     "exploitability_average": "exploitability, run average",
     "coop": "cooperation",
@@ -27,21 +28,27 @@ _NAMES = {
     "decisive": "decisive share of self-play",
     "centre": "share of central squares occupied",
 }
-_AGAINST = {"score": "score", "win": "wins", "draw": "draws"}
+_PREFIXES = {
+    "value": "{owner} value",
+    "return": "{owner} return",
+    "regret": "{owner} regret",
+    "score": "score against {rest}",
+    "win": "wins against {rest}",
+    "draw": "draws against {rest}",
+}
+_SUFFIXES = {"auc": "area", "interval": "±"}  # area: under the curve
 
 
 def readable(column: str) -> str:
     """`nash_conv` -> NashConv, `value_sender` -> sender's value, `win_random` -> wins against random."""
     if column in _NAMES:
         return _NAMES[column]
-    if column.endswith("_auc"):
-        return f"{readable(column.removesuffix('_auc'))}, area"  # under the curve
-    if column.endswith("_interval"):
-        return f"{readable(column.removesuffix('_interval'))}, ±"
+    stem, _, suffix = column.rpartition("_")
+    if stem and suffix in _SUFFIXES:
+        return f"{readable(stem)}, {_SUFFIXES[suffix]}"
     first, _, rest = column.partition("_")
-    if first in ("value", "return", "regret") and rest and column != "value_loss":
-        owner = rest.replace("_", " ")
-        return f"{owner}' {first}" if owner.endswith("s") else f"{owner}'s {first}"
-    if first in _AGAINST and rest:
-        return f"{_AGAINST[first]} against {rest.replace('_', ' ')}"
-    return column.replace("_vs_", " against ").replace("_", " ")
+    if not rest or first not in _PREFIXES:
+        return column.replace("_vs_", " against ").replace("_", " ")
+    rest = rest.replace("_", " ")
+    possessive = "'" if rest.endswith("s") else "'s"
+    return _PREFIXES[first].format(rest=rest, owner=f"{rest}{possessive}")

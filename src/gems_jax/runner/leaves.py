@@ -8,6 +8,7 @@ keys), and the Python numbers `bool`, `int`, `float`. Nothing here knows what a 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -44,30 +45,33 @@ def write_leaves(path: Path, tree: PyTree) -> None:
 
 
 def read_leaves(path: Path, records: list[dict[str, Any]]) -> list[Any]:
-    """The leaves that `describe_leaves` described, in the same order. CheckpointError when they cannot be read."""
-    import orbax.checkpoint as ocp
-
-    dtypes = {record["dtype"] for record in records if math.prod(record["shape"])}
-    arguments = {dtype: ocp.RestoreArgs(restore_type=np.ndarray) for dtype in dtypes}
-    arrays: dict[str, np.ndarray] = {}
-    if dtypes:
-        try:
-            arrays = _checkpointer().restore(path.absolute(), args=ocp.args.PyTreeRestore(restore_args=arguments))
-        except Exception as error:  # whatever orbax and tensorstore make of files they cannot read
-            first = (str(error).splitlines() or [""])[0]
-            raise CheckpointError(f"orbax cannot read it ({type(error).__name__}: {first})") from error
-    taken = dict.fromkeys(dtypes, 0)
+    """Reads the leaves that `describe_leaves` described, in the same order. CheckpointError if they cannot be read."""
+    arrays = _read_arrays(path, {record["dtype"] for record in records if math.prod(record["shape"])})
+    taken = dict.fromkeys(arrays, 0)
     leaves = []
     for record in records:
         size, dtype = math.prod(record["shape"]), record["dtype"]
-        flat = arrays[dtype][taken[dtype] : taken[dtype] + size] if size else np.zeros(0, jnp.dtype(dtype))
-        if size:
-            taken[dtype] += size
-        leaves.append(_rebuild(record, flat))
-    for dtype, size in taken.items():
-        if arrays[dtype].size != size:
-            raise CheckpointError(f"it holds {arrays[dtype].size} numbers of {dtype}, the manifest says {size}")
+        start = taken.get(dtype, 0)
+        taken[dtype] = start + size
+        leaves.append(_rebuild(record, arrays.get(dtype, np.zeros(0, jnp.dtype(dtype)))[start : start + size]))
+    for dtype, array in arrays.items():
+        if array.size != taken[dtype]:
+            raise CheckpointError(f"it holds {array.size} numbers of {dtype}, the manifest says {taken[dtype]}")
     return leaves
+
+
+def _read_arrays(path: Path, dtypes: set[str]) -> dict[str, np.ndarray]:
+    """All numbers of each dtype, end to end."""
+    import orbax.checkpoint as ocp
+
+    if not dtypes:
+        return {}
+    arguments = {dtype: ocp.RestoreArgs(restore_type=np.ndarray) for dtype in dtypes}
+    try:
+        return _checkpointer().restore(path.absolute(), args=ocp.args.PyTreeRestore(restore_args=arguments))
+    except Exception as error:  # whatever orbax and tensorstore make of files they cannot read
+        first = (str(error).splitlines() or [""])[0]
+        raise CheckpointError(f"orbax cannot read it ({type(error).__name__}: {first})") from error
 
 
 def stored_shape(leaf: Any) -> tuple[int, ...]:
@@ -99,18 +103,23 @@ def _kind(name: str, leaf: Any) -> str:
     raise CheckpointError(f"a state holds arrays and numbers only; {name} is a {type(leaf).__name__}")
 
 
+_REBUILD: dict[str, Callable[[np.ndarray], Any]] = {
+    "jax": jnp.asarray,
+    "numpy": np.copy,  # its own memory, not a window on all of its dtype
+    "bool": lambda value: bool(value.item()),
+    "int": lambda value: int(value.item()),
+    "float": lambda value: float(value.item()),
+}
+
+
 def _rebuild(record: dict[str, Any], flat: np.ndarray) -> Any:
     kind, dtype = record["kind"], jnp.dtype(record["dtype"])
     if flat.size != math.prod(record["shape"]) or flat.dtype != dtype:
         raise CheckpointError(f"leaf {record['name']} is {flat.size} of {flat.dtype}, the manifest says otherwise")
     value = flat.reshape(record["shape"])
-    if kind == "jax":
-        return jnp.asarray(value)
     if kind.startswith("key:"):
         return jax.random.wrap_key_data(jnp.asarray(value), impl=kind.removeprefix("key:"))
-    if kind in ("bool", "int", "float"):
-        return {"bool": bool, "int": int, "float": float}[kind](value.item())
-    return value.copy()  # its own memory, not a window on all of its dtype
+    return _REBUILD[kind](value)
 
 
 def _checkpointer() -> Any:

@@ -267,15 +267,16 @@ def _load_file(path: Path, seed: int | None, trust: bool) -> LoadedPolicy:
         raise RunError(f"{path} is of seed {record['seed']}, asked for seed {seed}")
     problem = rebuild(record, str(path), trust=trust)
     template = jax.eval_shape(lambda key: problem.solver.profile(problem.solver.init(key)), jax.random.key(0))
-    named, structure = jax.tree_util.tree_flatten_with_path(template)
     arrays = load_file(path)
-    for name, leaf in named:
+
+    def stored(name: Any, leaf: Any) -> Array:
         there = arrays.get(jax.tree_util.keystr(name))
         if there is None or there.shape != leaf.shape:
             found = "is missing" if there is None else f"has shape {there.shape}, expected {leaf.shape}"
             raise CheckpointError(f"{path} does not fit its own description: {jax.tree_util.keystr(name)} {found}")
-    leaves = [jnp.asarray(arrays[jax.tree_util.keystr(name)], leaf.dtype) for name, leaf in named]
-    profile = jax.tree_util.tree_unflatten(structure, leaves)
+        return jnp.asarray(there, leaf.dtype)
+
+    profile = jax.tree_util.tree_map_with_path(stored, template)
     return _policy(problem, profile, record["seed"], record["iteration"], str(path), record.get("last_row", {}))
 
 
@@ -298,10 +299,10 @@ def load_state(
     trust: bool = False,
     game: Game | None = None,
 ) -> RunState:
-    """A checkpoint of a run directory, as `load` finds it. trust, game: see `rebuild`."""
+    """Loads a checkpoint of a run directory, as `load` finds it. trust, game: see `rebuild`."""
     run = open_run(run_folder(path))
-    own = read_config(run_folder(path)).get("seed")
-    wanted = seed if seed is not None else own if own is not None else run.seeds[0]
+    given = (seed, read_config(run_folder(path)).get("seed"), run.seeds[0])
+    wanted = next(one for one in given if one is not None)
     if wanted not in run.seeds:
         raise RunError(f"{path} has the seeds {', '.join(map(str, run.seeds))}, asked for seed {wanted}")
     problem = rebuild(read_config(run.shared), str(run.shared), trust=trust, game=game)
@@ -317,8 +318,8 @@ def load_state(
         say=say,
     )
     assert found is not None
-    index = run.seeds.index(wanted)
-    state = _state_of(found.tree["state"], index, problem.solver.jittable)
+    index, states = run.seeds.index(wanted), found.tree["state"]
+    state = jax.tree.map(lambda leaf: leaf[index], states) if problem.solver.jittable else states[index]
     return RunState(problem, state, wanted, found.iteration, run.members[index])
 
 
@@ -334,11 +335,11 @@ def _wanted(folder: Path, at: str | int) -> tuple[int, ...] | None:
     if at == "last":
         return None
     there = checkpoint.iterations(folder)
-    step = checkpoint.best_iteration(folder) if at == "best" else int(at) if str(at).isdecimal() else None
-    if step is None or step not in there:
-        kept = ", ".join(map(str, there))
-        raise NoRunError(f"{folder} has no checkpoint {at!r}: there are 'last', 'best' and the iterations {kept}")
-    return (step,)
+    step = str(checkpoint.best_iteration(folder) if at == "best" else at)
+    if step.isdecimal() and int(step) in there:
+        return (int(step),)
+    kept = ", ".join(map(str, there))
+    raise NoRunError(f"{folder} has no checkpoint {at!r}: there are 'last', 'best' and the iterations {kept}")
 
 
 def _policy(
@@ -348,11 +349,6 @@ def _policy(
     return LoadedPolicy(
         problem.game, problem.config, profile, problem.method, seed, iteration, source, heaviest, dict(row)
     )
-
-
-def _state_of(state: PyTree, index: int, jittable: bool) -> PyTree:
-    """One seed's state out of a batch."""
-    return jax.tree.map(lambda leaf: leaf[index], state) if jittable else state[index]
 
 
 def _last_row(folder: Path, iteration: int) -> dict[str, float]:
@@ -365,10 +361,9 @@ def _last_row(folder: Path, iteration: int) -> dict[str, float]:
 
 
 def run_folder(path: Path) -> Path:
-    """`path`, or a RunError that points at a run inside when it is a folder of runs."""
+    """Returns `path`, or raises a RunError that points at a run inside when it is a folder of runs."""
     if path.name == "config.json" or (path / "config.json").exists() or not path.is_dir():
         return path
-    below = ["/".join(["*"] * depth) + "/config.json" for depth in (1, 2, 3)]  # runs/<game>/<method>/<time>, no deeper
-    runs = sorted(found.parent for pattern in below for found in path.glob(pattern))
-    hint = f"; the newest run in it is {runs[-1]}" if runs else ""
+    runs = [found for depth in (1, 2, 3) for found in path.glob("*/" * depth + "config.json")]  # no deeper
+    hint = f"; the newest run in it is {max(found.parent for found in runs)}" if runs else ""
     raise NoRunError(f"{path} is not a run directory: it has no config.json{hint}")

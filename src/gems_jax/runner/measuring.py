@@ -10,7 +10,7 @@ from gems_jax.evaluate.outcomes import outcome_names
 from gems_jax.evaluate.sampled import headlines, sampled_monitor
 from gems_jax.runner.engine import Monitor
 from gems_jax.runner.options import RunOptions
-from gems_jax.types import Game, NotEnumerableError, Solver
+from gems_jax.types import Game, NotEnumerableError, Solver, is_two_player_zero_sum
 
 OTHERWISE = ("objective", "entropy", "kl")  # rows of the final table of a run that was not measured
 
@@ -21,15 +21,17 @@ def make_monitor(game: Game, solver: Solver, options: RunOptions | None = None) 
     note = "no exact evaluation: switched off"
     if options.exact:
         try:
-            zero_sum = len(game.population_of_player) == 2 and game.zero_sum
-            gap = "exploitability" if zero_sum else "nash_conv"
-            return Monitor(*exact_monitor(game, solver), headlines=(gap, f"{gap}_average", *outcome_names(game)))
+            return _make_exact(game, solver)
         except NotEnumerableError as error:
             reason = re.sub(r"\[\[.*\]\]", "[...]", str(error))  # a whole board of numbers helps nobody here
             note = f"no exact evaluation: {textwrap.shorten(reason, 240, placeholder=' ...')}"
     episodes, every = options.evaluation_episodes, options.evaluation_every
-    if episodes:
-        note = f"measured by {episodes} episodes every {every} iterations ({note})"
-        found = sampled_monitor(game, solver, episodes, every)
-        return Monitor(*found, headlines=headlines(game), highest=True, note=note)
-    return Monitor(*plain_monitor(game, solver), note=note)
+    if not episodes:
+        return Monitor(*plain_monitor(game, solver), note=note)
+    note = f"measured by {episodes} episodes every {every} iterations ({note})"
+    return Monitor(*sampled_monitor(game, solver, episodes, every), headlines=headlines(game), highest=True, note=note)
+
+
+def _make_exact(game: Game, solver: Solver) -> Monitor:
+    gap = "exploitability" if is_two_player_zero_sum(game) else "nash_conv"
+    return Monitor(*exact_monitor(game, solver), headlines=(gap, f"{gap}_average", *outcome_names(game)))

@@ -19,7 +19,12 @@ from gems_jax.types import PyTree, Solver
 
 
 def python_engine(solver: Solver, seeds: Sequence[int], monitor: Monitor) -> Engine:
-    """Makes the engine that calls `solver.step` from Python, seed after seed."""
+    """Makes the engine that calls `solver.step` from Python, seed after seed; states are stacked if it is jittable."""
+    engine = _loop_engine(solver, seeds, monitor)
+    return _stacked_engine(engine, len(seeds)) if solver.jittable else engine
+
+
+def _loop_engine(solver: Solver, seeds: Sequence[int], monitor: Monitor) -> Engine:
     keys = [jax.random.key(seed) for seed in seeds]
     # anew whenever a state grows; staged, for it may play games of Python's
     compile_measure = jax.jit if solver.jittable else staged
@@ -57,7 +62,7 @@ def python_engine(solver: Solver, seeds: Sequence[int], monitor: Monitor) -> Eng
     return Engine(lambda: start()[0], start, lambda carry: (advance, 0.0), fixed_shapes=False)
 
 
-def stacked(engine: Engine, num_seeds: int) -> Engine:
+def _stacked_engine(engine: Engine, num_seeds: int) -> Engine:
     """The Python engine with the states of all seeds stacked, as the compiled engine carries them."""
 
     def join(carry: PyTree) -> PyTree:

@@ -41,15 +41,8 @@ def rebuild(
       UntrustedGameError: if the game is a user's own class without `trust`, or is not a game at all.
       RunError: if this installation cannot make the problem.
     """
-    from gems_jax.solvers import make_solver  # loads the networks: not for a command line that is about to be refused
-
-    options = record.get("options") or {}
     try:
-        if game is None:
-            game = make_stored_game(record["game"], options.get("game") or {}, where, trust=trust)
-        method, settings = record["method"], record["config"]
-        config = settings if settings is None else config_of(type(default_settings(method)), settings)
-        return Problem(game, method, config, make_solver(method, game, config))
+        return _rebuild(record, where, trust, game)
     except RunError:
         raise
     except (ValueError, TypeError, AttributeError, ImportError) as error:
@@ -58,6 +51,17 @@ def rebuild(
         if not trust:
             raise
         raise RunError(f"cannot rebuild {where}: {type(error).__name__}: {error}") from error  # in the user's code
+
+
+def _rebuild(record: Mapping[str, Any], where: str, trust: bool, game: Game | None) -> Problem:
+    from gems_jax.solvers import make_solver  # loads the networks: not for a command line that is about to be refused
+
+    if game is None:
+        options = record.get("options") or {}
+        game = make_stored_game(record["game"], options.get("game") or {}, where, trust=trust)
+    method, settings = record["method"], record["config"]
+    config = settings if settings is None else config_of(type(default_settings(method)), settings)
+    return Problem(game, method, config, make_solver(method, game, config))
 
 
 def make_stored_game(name: Any, options: Mapping[str, Any], where: str, *, trust: bool = False) -> Game:
@@ -77,17 +81,21 @@ def make_stored_game(name: Any, options: Mapping[str, Any], where: str, *, trust
       ValueError, TypeError, ImportError: if the game is unknown or cannot be made with these options.
     """
     if isinstance(name, str) and is_own(name) and not trust:
-        module, _, attribute = name.partition(":")
-        given = ", ".join(f"{key}={value!r}" for key, value in options.items())
-        raise UntrustedGameError(
-            f"{where} names the game {name!r}, which is not registered: loading it would import the Python module "
-            f"{module!r} and call {attribute}({given[:200]}), that is, run the code of whoever wrote it. If you trust "
-            "it, also when the run is your own, add --trust to the command (in Python: trust=True)"
-        )
+        raise UntrustedGameError(_warning(name, options, where))
     try:
-        return make_game(name, **{key: tuple(v) if isinstance(v, list) else v for key, v in options.items()})
+        return make_game(name, **{key: _frozen(value) for key, value in options.items()})
     except NotAGameError as error:
         raise UntrustedGameError(f"cannot make the game of {where}: {error}") from error
+
+
+def _warning(name: str, options: Mapping[str, Any], where: str) -> str:
+    module, _, attribute = name.partition(":")
+    given = ", ".join(f"{key}={value!r}" for key, value in options.items())
+    return (
+        f"{where} names the game {name!r}, which is not registered: loading it would import the Python module "
+        f"{module!r} and call {attribute}({given[:200]}), that is, run the code of whoever wrote it. If you trust "
+        "it, also when the run is your own, add --trust to the command (in Python: trust=True)"
+    )
 
 
 def default_settings(method: str) -> Any:
@@ -102,30 +110,33 @@ def default_settings(method: str) -> Any:
 
 
 def starting_settings(method: str, name: str, game: Game | None, preset: str) -> tuple[Any, str]:
-    """The settings that a user changes, and the preset they come from ("" for none).
+    """Returns the settings that a user changes, and the preset they come from ("" for none).
 
     Of GEMS the preset asked for, else the `tuned` or `paper` one of the game `name`, else the default ones, with a
-    network where the game (None: not known yet) cannot be walked. ValueError for presets that there are not.
+    network where the game (None: not known yet) is not enumerable. ValueError for presets that there are not.
     """
-    from gems_jax.extensive.tree import walkable
-    from gems_jax.presets import PRESETS
-    from gems_jax.presets import preset as named
-
     base = default_settings(method)
-    if not isinstance(base, GemsConfig):
-        if preset:
-            raise ValueError(f"the method {method} has no presets: got {preset!r}")
-        return base, ""
-    preset = preset or next((each for each in ("tuned", "paper") if each in PRESETS.get(name, {})), "")
+    if isinstance(base, GemsConfig):
+        return _gems_settings(base, name, game, preset)
     if preset:
-        return named(name, preset), preset
+        raise ValueError(f"the method {method} has no presets: got {preset!r}")
+    return base, ""
+
+
+def _gems_settings(base: GemsConfig, name: str, game: Game | None, which: str) -> tuple[GemsConfig, str]:
+    from gems_jax.extensive.tree import walkable
+    from gems_jax.presets import PRESETS, preset
+
+    which = which or next((each for each in ("tuned", "paper") if each in PRESETS.get(name, {})), "")
+    if which:
+        return preset(name, which), which
     if game is not None and not walkable(game):
         return base.replace(policy="mlp", policy_hidden=(64, 64)), ""
     return base, ""
 
 
 def config_of(kind: type, record: Mapping[str, Any]) -> Any:
-    """An instance of the config class `kind` from plain JSON data; fields that it lacks keep their defaults."""
+    """Makes an instance of the config class `kind` from plain JSON data; fields that it lacks keep their defaults."""
     hints = typing.get_type_hints(kind)
     known = {field.name for field in dataclasses.fields(kind)}
     unknown = sorted(record.keys() - known)
@@ -138,4 +149,8 @@ def _value(hint: Any, value: Any) -> Any:
     """JSON has no infinity, which is written as a string, and no tuples."""
     if is_real(hint):
         return tuple(float(one) for one in value) if isinstance(value, list) else float(value)
+    return _frozen(value)
+
+
+def _frozen(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value

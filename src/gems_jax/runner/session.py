@@ -62,7 +62,7 @@ class Session:
 
 
 def first_carry(session: Session, engine: Engine) -> PyTree:
-    """The carry to go on from: the newest good checkpoint's, or a fresh one. Says which."""
+    """Returns the carry to go on from: the newest good checkpoint's, or a fresh one. Says which."""
     try:
         found = _found(session, engine)
     except BaseException:
@@ -75,26 +75,27 @@ def first_carry(session: Session, engine: Engine) -> PyTree:
         return found.tree
     carry, seconds = engine.start()
     session.counters.compile_seconds += seconds
-    return distributed.from_primary(carry if found is None else found.tree) if session.done else carry
+    here = carry if found is None else found.tree
+    return distributed.from_primary(here) if session.done else carry
 
 
 def _found(session: Session, engine: Engine) -> checkpoint.Checkpoint | None:
     """The newest good checkpoint of the directory, whose files are made to agree with it."""
-    found = None
-    if session.directory is not None:
-        found = _newest_checkpoint(session, session.directory, engine)
-        if session.iterations != read_config(session.directory.shared)["iterations"]:
-            extend(session.directory, session.iterations)
-        for member in session.directory.members:
-            rows = truncate_csv(member / "metrics.csv", session.done)
-            if rows < session.done:
-                raise RunError(
-                    f"{member / 'metrics.csv'} has rows up to iteration {rows}, the checkpoint is of {session.done}; "
-                    f"to compute them again, remove the checkpoints after {rows} from {session.directory.checkpoints}"
-                )
-        write_state(session, "running")
-        if found is None:
-            session.say(f"fresh start: {session.iterations} iterations, seeds {_seed_list(session.seeds)}")
+    if session.directory is None:
+        return None
+    found = _newest_checkpoint(session, session.directory, engine)
+    if session.iterations != read_config(session.directory.shared)["iterations"]:
+        extend(session.directory, session.iterations)
+    for member in session.directory.members:
+        rows = truncate_csv(member / "metrics.csv", session.done)
+        if rows < session.done:
+            raise RunError(
+                f"{member / 'metrics.csv'} has rows up to iteration {rows}, the checkpoint is of {session.done}; "
+                f"to compute them again, remove the checkpoints after {rows} from {session.directory.checkpoints}"
+            )
+    write_state(session, "running")
+    if found is None:
+        session.say(f"fresh start: {session.iterations} iterations, seeds {_seed_list(session.seeds)}")
     return found
 
 
@@ -117,13 +118,15 @@ def _newest_checkpoint(session: Session, directory: RunDirectory, engine: Engine
     session.counters = Counters(**found.extra["counters"])
     session.last_metric = found.extra["metric"]
     session.say(f"resumed from the checkpoint of iteration {session.done}, {session.iterations} to reach")
-    before, now = found.extra["versions"], machine.versions()
-    changed = [
-        f"{name} {before[name]} -> {now[name]}" for name in before if now.get(name, before[name]) != before[name]
-    ]
+    _report_versions(session, found.extra["versions"])
+    return found
+
+
+def _report_versions(session: Session, before: dict[str, str]) -> None:
+    now = {**before, **machine.versions()}
+    changed = [f"{name} {before[name]} -> {now[name]}" for name in before if now[name] != before[name]]
     if changed:
         session.say(f"other versions than at the checkpoint, so the last bits may differ: {', '.join(changed)}")
-    return found
 
 
 def save_checkpoint(session: Session, carry: PyTree) -> None:
@@ -171,11 +174,13 @@ def write_state(session: Session, state: str, reason: str = "") -> None:
 
 
 def all_rows(session: Session) -> Rows:
-    if session.directory is not None:
-        columns = [read_metrics(member) for member in session.directory.members] if session.done else [{}]
-        return {name: np.stack([column[name] for column in columns]) for name in columns[0]}
-    names = session.history[0] if session.history else {}
-    return {name: np.concatenate([rows[name] for rows in session.history], axis=1) for name in names}
+    """Collects the rows of all iterations: {column: [seeds, iterations]}."""
+    if session.directory is None:
+        parts, axis = session.history, 1
+    else:
+        columns = [read_metrics(member) for member in session.directory.members] if session.done else []
+        parts, axis = [{name: values[None] for name, values in column.items()} for column in columns], 0
+    return {name: np.concatenate([part[name] for part in parts], axis) for name in (parts[0] if parts else {})}
 
 
 def _seed_list(seeds: Sequence[int]) -> str:
@@ -219,8 +224,12 @@ def first_nonfinite(chunk: Chunk, allowed: Collection[str] | None) -> NonFinite 
     found = []
     for name, values in chunk.rows.items():
         if values.dtype.kind == "f" and name not in allowed:
-            places = zip(*np.nonzero(~np.isfinite(values)), strict=True)
-            found += [NonFinite(int(n) + 1, name, int(seed), float(values[seed, n])) for seed, n in places]
+            found += _nonfinite_values(name, values)
     length = next(iter(chunk.rows.values())).shape[1]
     found += [NonFinite(length, name, seed, math.nan) for seed, name in chunk.nan_leaves]
-    return min(found, key=lambda item: item.iterations) if found else None
+    return min(found, key=lambda item: item.iterations, default=None)
+
+
+def _nonfinite_values(name: str, values: np.ndarray) -> list[NonFinite]:
+    places = np.argwhere(~np.isfinite(values))
+    return [NonFinite(int(n) + 1, name, int(seed), float(values[seed, n])) for seed, n in places]

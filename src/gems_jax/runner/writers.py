@@ -75,35 +75,27 @@ class CsvWriter:
 
 
 def truncate_csv(path: Path, iteration: int) -> int:
-    """Cut `path` back to the rows up to `iteration`, torn lines dropped; returns the last iteration that is there."""
+    """Cuts `path` back to the rows up to `iteration`, torn lines dropped; returns the last iteration that is there."""
     if not path.exists():
         return 0
     with open(path, newline="", encoding="utf-8") as file:
-        lines = file.read().split("\n")
-    complete = lines[:-1]  # what follows the last line end was torn off
-    if not complete:
-        replace_text(path, "")
-        return 0
-    header, width = complete[0], complete[0].count(",")
-    kept: list[str] = []
-    for line in complete[1:]:
-        if line.count(",") != width or line.split(",", 1)[0] != str(len(kept) + 1) or len(kept) >= iteration:
-            break
-        kept.append(line)
-    replace_text(path, "".join(f"{line}\n" for line in [header, *kept]))
-    return len(kept)
+        header, *lines = file.read().split("\n")[:-1] or [""]  # what follows the last line end was torn off
+    width = header.count(",")
+    good = [line.count(",") == width and line.split(",", 1)[0] == str(n) for n, line in enumerate(lines, 1)]
+    count = min(good.index(False) if False in good else len(good), iteration)
+    replace_text(path, "".join(f"{line}\n" for line in ([header, *lines[:count]] if header else ())))
+    return count
 
 
 def read_metrics(folder: Path | str) -> dict[str, np.ndarray]:
-    """The columns of a run folder's metrics.csv as float64 arrays (iteration and counts are exact in it)."""
-    path = Path(folder) / "metrics.csv"
+    """Reads the columns of a run folder's metrics.csv as float64 arrays (iteration and counts are exact in it)."""
     try:
-        with open(path, newline="", encoding="utf-8") as file:
+        with open(Path(folder) / "metrics.csv", newline="", encoding="utf-8") as file:
             header, *lines = list(csv.reader(file)) or [[]]
     except FileNotFoundError:
         raise RunError(f"{folder} has no metrics.csv yet") from None
-    values = np.asarray([[float(cell) for cell in line] for line in lines if len(line) == len(header)], np.float64)
-    return {name: values.reshape(-1, len(header))[:, column] for column, name in enumerate(header)}
+    rows = [list(map(float, line)) for line in lines if len(line) == len(header)]
+    return dict(zip(header, np.asarray(rows, np.float64).reshape(-1, len(header)).T, strict=True))
 
 
 def as_texts(column: np.ndarray) -> list[str]:
