@@ -162,7 +162,7 @@ def test_the_loop_around_a_method():
         rounds_taken.append(rounds)
         sigma = jnp.eye(3)[None, int(state.step) + 1]
         cost = Cost(env_steps=10 * rounds + 20, training_steps=10 * rounds)
-        return state.replace(sigma=sigma), Iteration(cost, rounds, jnp.ones((1, 3), bool), (), meta=sigma)
+        return state.replace(sigma=sigma), Iteration(cost, rounds, jnp.ones((1, 3), bool), (), meta=(sigma, sigma))
 
     solver = family_solver(config, first, iterate, lambda state, sigma: Profile(None, sigma))
     assert not solver.jittable
@@ -174,6 +174,6 @@ def test_the_loop_around_a_method():
     before = round(100 / longest)
     assert rounds_taken == [before, round((100 - (10 * before + 20) + 100 - 20) / 10)]
     assert float(state.pace.balance) == 200 - sum(10 * rounds + 20 for rounds in rounds_taken)
-    assert int(state.step) == 2 and float(metrics.meta_bytes) == 2 * 3 * 4  # sigma and its average
+    assert int(state.step) == 2 and float(metrics.meta_bytes) == 2 * 3 * 4
     np.testing.assert_array_equal(solver.profile(state).sigma, [[0, 0, 1]])
     np.testing.assert_array_equal(solver.profile(state, "average").sigma, [[0, 0.5, 0.5]])

@@ -6,7 +6,7 @@ import numpy as np
 
 from gems_jax.learning.batches import Experience, Learner
 from gems_jax.policies.population import StackedPolicies
-from gems_jax.psro.ppo import difference, sameness
+from gems_jax.psro.ppo import bounded_divergence, diversity_penalty
 from gems_jax.types import PolicyOutput
 
 
@@ -28,15 +28,15 @@ def batch_of(acted):
 
 
 def bonus(logits, sigma, weight=1.0):
-    penalty = sameness(LEARNER, HELD, jnp.asarray(sigma), weight)
+    penalty = diversity_penalty(LEARNER, HELD, jnp.asarray(sigma), weight)
     return -penalty({"policy": jnp.asarray(logits)}, [batch_of([True, True, False])], jax.random.key(0))
 
 
 def test_differences_by_hand():
     uniform, pure = PolicyOutput(logits=jnp.zeros(2)), PolicyOutput(logits=jnp.array([50.0, -50.0]))
-    assert float(difference(uniform, uniform)) == 0
-    np.testing.assert_allclose(difference(pure, uniform), 0.5, atol=1e-6)  # KL = log 2
-    np.testing.assert_allclose(difference(uniform, pure), 1.0, atol=1e-6)
+    assert float(bounded_divergence(uniform, uniform)) == 0
+    np.testing.assert_allclose(bounded_divergence(pure, uniform), 0.5, atol=1e-6)  # KL = log 2
+    np.testing.assert_allclose(bounded_divergence(uniform, pure), 1.0, atol=1e-6)
 
 
 def test_the_bonus_of_a_population():

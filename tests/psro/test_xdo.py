@@ -9,7 +9,7 @@ from gems_jax import make_game, make_solver, nash_conv
 from gems_jax.extensive.equilibrium import solve_sequence_form
 from gems_jax.extensive.restricted import plan_table
 from gems_jax.extensive.values import build_tree, expected_returns, nash_conv_of_tables, uniform_table
-from gems_jax.psro.xdo import EDO, PDO, XDO, reached_sets, restricted
+from gems_jax.psro.xdo import EDO, PDO, XDO, reached_sets, restrict_actions
 
 KUHN = make_game("kuhn_poker")
 
@@ -39,7 +39,7 @@ def test_a_restricted_game_by_hand():
     """Rock or paper against all three: paper is played twice as often as rock, and -1/3 is what it earns."""
     rps = build_tree(make_game("rock_paper_scissors"))
     first = np.asarray(rps.seat) == 0
-    inside = restricted(rps, jnp.asarray(~first[:, None] | np.array([True, True, False])))
+    inside = restrict_actions(rps, jnp.asarray(~first[:, None] | np.array([True, True, False])))
     table = plan_table(inside, jnp.asarray(solve_sequence_form(inside), jnp.float32))
     np.testing.assert_allclose(np.asarray(table)[first], [[1 / 3, 2 / 3, 0]], atol=1e-6)
     np.testing.assert_allclose(np.asarray(table)[~first], [[0, 2 / 3, 1 / 3]], atol=1e-6)

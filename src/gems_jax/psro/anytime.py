@@ -34,7 +34,7 @@ from gems_jax.extensive.infosets import tables_of
 from gems_jax.extensive.restricted import inner_gap, no_regret, opponent_sums, plan_table, restricted_equilibrium
 from gems_jax.extensive.values import GameTree, build_tree
 from gems_jax.policies.population import StackedPolicies
-from gems_jax.psro.base import Cost, Iteration, PsroState, Store, family_solver, new_state, stack_slots
+from gems_jax.psro.base import Cost, Iteration, Store, StoreState, family_solver, new_state, stack_slots
 from gems_jax.psro.contest import (
     ContestSettings,
     Weights,
@@ -70,10 +70,9 @@ APSRO = AnytimeConfig(inherit=True, entropy_weight=0.02, retained=0.93)
 EPSRO = APSRO.replace(newcomer="unrestricted", inner="mwu", weight_step=8.0)
 
 
-class AnytimeState(PsroState):
+class AnytimeState(StoreState):
     """Stored policies, and the two sides of the last meta-games."""
 
-    store: Store
     learner: PyTree  # [P, ...], the unrestricted strategies of the last meta-games
     weights: Weights | tuple[()]  # [P, K], of the last meta-games; () in the exact form
 
@@ -170,13 +169,6 @@ def anytime_solver(game: Game, config: AnytimeConfig) -> Solver:
         store, _ = state.store.widen().append(newcomers)
         inner = solve(key_solve, oracle.population(store.params), store.active, state, left)
         after = state.replace(store=store, sigma=inner.sigma, learner=inner.learner, weights=inner.weights)
-        return after, Iteration(
-            cost.plus(inner.cost),
-            spent + left,
-            store.active,
-            parameters=(store.params, inner.learner),
-            meta=(inner.sigma, store.active, inner.weights),
-            gap=inner.gap,
-        )
+        return after, after.finish(cost.plus(inner.cost), spent + left, inner.learner, inner.weights, gap=inner.gap)
 
     return family_solver(config, first, iterate, oracle.profile)

@@ -56,7 +56,7 @@ class Iteration(NamedTuple):
     active: Array  # [P, K] bool
     parameters: PyTree  # of all policies and learners
     payoffs: PyTree = ()
-    meta: PyTree = ()  # what the meta-solver keeps besides the running mean of the mixtures
+    meta: PyTree = ()  # mixtures and whatever else the meta-solver keeps
     gap: Array | float = 0.0  # what players could gain inside the meta-game
 
 
@@ -213,6 +213,18 @@ class PsroState(Struct):
     step: Array  # [] int32
 
 
+class StoreState(PsroState):
+    """The same of methods that store policies."""
+
+    store: Store
+
+    def finish(self, cost: Cost, rounds: int, learners: PyTree = (), meta: PyTree = (), **other: Any) -> Iteration:
+        """Describes the iteration that led to this state; `learners` and `meta` are what else is held."""
+        store = self.store
+        mixtures = (self.sigma, self.sigma, store.active)  # the running mean is as large as sigma
+        return Iteration(cost, rounds, store.active, (store.params, learners), meta=(mixtures, meta), **other)
+
+
 State = TypeVar("State", bound=PsroState)
 
 
@@ -240,8 +252,7 @@ def family_solver(
         after, done = iterate(state, key, int(allowed_rounds(state.pace, config)))
         average = update_average(state.sigma_average, after.sigma, int(state.step))
         pace = settle_pace(state.pace, config, done.rounds, done.cost)
-        metrics = measure_iteration(done._replace(meta=(done.meta, average)))
-        return after.replace(sigma_average=average, pace=pace, step=state.step + 1), metrics
+        return after.replace(sigma_average=average, pace=pace, step=state.step + 1), measure_iteration(done)
 
     def chosen(state: State, which: str = "iterate") -> Profile:
         return profile(state, choose_mixture(which, state.sigma, state.sigma_average))

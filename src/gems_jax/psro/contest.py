@@ -31,7 +31,7 @@ from gems_jax.learning.ppo import TrainMetrics
 from gems_jax.meta import simplex
 from gems_jax.policies.population import StackedPolicies
 from gems_jax.psro.base import pad_slots
-from gems_jax.psro.ppo import NO_CODE, Student, plain_learner, source_of, student_networks, train_student
+from gems_jax.psro.ppo import NO_CODE, Student, mixture_source, plain_learner, student_networks, train_student
 from gems_jax.psro.settings import ExplicitSettings, Learning, learning_of
 from gems_jax.rollout.views import View, each_population, rotate
 from gems_jax.types import Array, Game, PyTree, num_populations
@@ -172,7 +172,8 @@ def contest(
         learner = plain_learner(student_networks(game, learning))
         held = rotate(active, p)[-1]  # the opponent's population comes last
         alike = simplex.masked_uniform(held)
-        source = source_of(views, learner, learning.replace(segment=0), rotate(policies, p), jnp.log(rotate(active, p)))
+        log_active = jnp.log(rotate(active, p))
+        source = mixture_source(views, learner, learning.replace(segment=0), rotate(policies, p), log_active)
 
         def experience(k: Array, params: PyTree, weights: Weights) -> tuple[list[Experience], Weights]:
             sigma = jnp.log((1 - floor) * jnp.exp(weights.log_weight) + floor * alike)

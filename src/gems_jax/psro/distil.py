@@ -41,13 +41,13 @@ class Teachers(NamedTuple):
     codes: Array  # [J, D], how the student is told which one to play; D = 0 for a plain student
 
 
-def nothing_earned(log_prob: Array, behaviour_log_prob: Array, advantage: Array, clip: ArrayLike) -> Array:
+def zero_surrogate(log_prob: Array, behaviour_log_prob: Array, advantage: Array, clip: ArrayLike) -> Array:
     """0: the surrogate of a student that is not paid."""
     del behaviour_log_prob, advantage, clip
     return jnp.zeros_like(log_prob)
 
 
-def divergence(teacher: Learner, pupil: Learner) -> Penalty:
+def imitation_penalty(teacher: Learner, pupil: Learner) -> Penalty:
     """The penalty KL(teacher || pupil) [], the mean over all decisions: exact over actions, and 0 where they agree.
 
     Both are told the batch's codes; the teacher needs no parameters.
@@ -142,7 +142,7 @@ def distil(
             return batches, carry
 
         unpaid = learning.replace(value_weight=0.0, entropy_weight=0.0)
-        loss = make_loss(pupil, unpaid, divergence(teacher, pupil), nothing_earned)
+        loss = make_loss(pupil, unpaid, imitation_penalty(teacher, pupil), zero_surrogate)
         return train_student(
             own_key, views[0], learning, own, pupil, experience, rounds, (), loss, epochs=_EPOCHS, normalize=False,
             learning_rate={"policy": rate}, summarize=False,

@@ -26,7 +26,7 @@ import numpy as np
 
 from gems_jax.config import NON_NEGATIVE, SHARE, choice, real, size
 from gems_jax.meta.simplex import masked_uniform
-from gems_jax.psro.base import Cost, Iteration, PsroState, Store, family_solver, new_state, stack_slots
+from gems_jax.psro.base import Cost, Iteration, Store, StoreState, family_solver, new_state, stack_slots
 from gems_jax.psro.payoffs import PayoffTable, fill, new_table, solve_payoffs
 from gems_jax.psro.ppo import make_oracle
 from gems_jax.psro.responses import Mixture
@@ -50,10 +50,9 @@ class FxpConfig(ExplicitSettings):
     """How often the main policy meets past mains rather than counters."""
 
 
-class FxpState(PsroState):
-    """Stored policies, of which `sigma` mixes the mains, and the learners behind the newest."""
+class FxpState(StoreState):
+    """Stored policies, mains in even slots, which `sigma` mixes, and counters in odd ones; and the newest learners."""
 
-    store: Store  # mains in even slots, counters in odd ones
     table: PayoffTable  # of the mains; empty where the profile is uniform
     main: PyTree  # [P, ...], the learner behind the newest main policy
     counter: PyTree  # [P, ...], the same of the newest counter
@@ -107,7 +106,7 @@ def fxp_solver(game: Game, config: FxpConfig) -> Solver:
         ]
         after = state.replace(store=store, table=table, main=learners[0], counter=learners[1], sigma=sigma)
         cost, parameters = main.cost.plus(counter.cost, measured), (store.params, *learners)
-        return after, Iteration(cost, 2 * each, store.active, parameters, table, store.active, gap)
+        return after, Iteration(cost, 2 * each, store.active, parameters, table, (sigma, store.active), gap)
 
     return family_solver(config, first, iterate, oracle.profile)
 

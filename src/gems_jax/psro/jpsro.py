@@ -44,8 +44,8 @@ from gems_jax.psro.base import (
     Cost,
     Iteration,
     PsroMetrics,
-    PsroState,
     Store,
+    StoreState,
     family_solver,
     new_state,
     pad_slots,
@@ -87,10 +87,9 @@ class NeuplJpsroConfig(JpsroConfig):
     """Policies that a round of distillation draws, half of them new; `opponents` are shared out between them."""
 
 
-class JpsroState(PsroState):
+class JpsroState(StoreState):
     """Stored policies and their joint play, whose marginals are `sigma`."""
 
-    store: Store
     memory: PyTree  # what else the policies are kept in
     table: PayoffTable
     joint: Array  # [K, ..., K], mu
@@ -289,7 +288,7 @@ def jpsro_solver(game: Game, config: JpsroConfig) -> Solver:
             store.active,
             parameters=(store.params, memory),
             payoffs=table,
-            meta=(joint, store.active),
+            meta=(joint, sigma, store.active),
             gap=cce_gap(payoffs, joint, everyone),
         )
 

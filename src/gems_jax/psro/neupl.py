@@ -44,14 +44,14 @@ import numpy as np
 
 from gems_jax.config import CONFIDENCE, NON_NEGATIVE, OPEN_SHARE, SHARE, choice, real, size, widths
 from gems_jax.extensive.infosets import infoset_policy
-from gems_jax.extensive.values import GameTree, build_tree, tied_actions, uniform_table
+from gems_jax.extensive.values import GameTree, build_tree, uniform_table
 from gems_jax.learning.networks import unshared
 from gems_jax.policies.population import StackedPolicies
 from gems_jax.psro.base import Cost, Iteration, PsroState, family_solver, new_state
 from gems_jax.psro.conditional import Rows, RowStudent, new_row_student, row_networks, shrink_rows, train_rows
 from gems_jax.psro.payoffs import PayoffTable, exact_payoffs, fill, meta_game, new_table, solve_levels
 from gems_jax.psro.ppo import training_cost
-from gems_jax.psro.responses import policy_params, towards
+from gems_jax.psro.responses import lowest_replies, move_towards, policy_params
 from gems_jax.psro.settings import ExplicitSettings, anneal, learning_of
 from gems_jax.types import (
     Array,
@@ -161,7 +161,7 @@ def merge_populations(game: Game) -> Game:
 
 
 def repeat_profile(game: Game, profile: Profile) -> Profile:
-    """A profile of `one_population(game)`, P = 1, as one of `game`: the same policies and mixture for everybody."""
+    """A profile of `merge_populations(game)`, P = 1, as one of `game`: the same policies and mixture for everybody."""
     populations = num_populations(game)
     return jax.tree.map(lambda leaf: leaf.repeat(populations, axis=0), profile)
 
@@ -176,13 +176,9 @@ def train_slots(tree: GameTree, slots: Array, graph: Array, rate: Array, updates
     first = jnp.argmax(same, axis=1)  # the slot that a row stands for
     trained = graph.sum(axis=1) > 0.5
 
-    def best(row: Array, slots: Array) -> Array:
-        tied = tied_actions(tree, slots[None], row[None])
-        return jax.nn.one_hot(jnp.argmax(tied, axis=1), tree.num_actions)
-
     def update(_: Array, slots: Array) -> Array:
-        replies = jax.vmap(best, in_axes=(0, None))(graph, slots)
-        moved = jax.vmap(lambda table, reply: towards(tree, table, reply, rate))(slots, replies)
+        replies = jax.vmap(lambda row: lowest_replies(tree, slots[None], row[None]))(graph)
+        moved = jax.vmap(lambda table, reply: move_towards(tree, table, reply, rate))(slots, replies)
         moved = jnp.where(tree.legal[None], jnp.maximum(moved, _TREMBLE), 0.0)
         moved = moved / moved.sum(axis=-1, keepdims=True)
         return jnp.where(trained[:, None, None], moved, slots)[first]
@@ -328,7 +324,7 @@ def neupl_solver(game: Game, config: NeuplConfig) -> Solver:
             left -= updates
         sigma, gap = (rows[-1] for rows in nash(payoffs, graph, state.sigma))
         active = jnp.asarray(_different(graph))[None]
-        done = Iteration(cost, passes * each, active, slots, payoffs, (graph, sigma), gap)
+        done = Iteration(cost, passes * each, active, slots, payoffs, (graph, sigma, sigma), gap)
         return state.replace(slots=slots, graph=graph, payoffs=payoffs, weight=weight, sigma=sigma), done
 
     def profile(state: NeuplState, sigma: Array) -> Profile:

@@ -39,13 +39,13 @@ import numpy as np
 
 from gems_jax.config import NON_NEGATIVE, SHARE, real, size
 from gems_jax.extensive.infosets import tables_of
-from gems_jax.extensive.values import GameTree, best_response_values, build_tree, mixture_to_behaviour, tied_actions
+from gems_jax.extensive.values import GameTree, best_response_values, build_tree, mixture_to_behaviour
 from gems_jax.meta.simplex import masked_normalise
 from gems_jax.policies.population import StackedPolicies
 from gems_jax.psro.base import Cost, stack_slots
 from gems_jax.psro.payoffs import fill, meta_game
 from gems_jax.psro.ppo import Student
-from gems_jax.psro.responses import Mixture, Oracle, Respond, Response, policy_params
+from gems_jax.psro.responses import Mixture, Oracle, Respond, Response, lowest_replies, policy_params
 from gems_jax.psro.settings import ExplicitSettings
 from gems_jax.types import Array, Game, PyTree, require_two_player_zero_sum
 
@@ -98,15 +98,11 @@ def look_ahead_exactly(game: Game, config: AdvantageSettings, ordinary: Respond)
     """The exact form."""
     tree = build_tree(game)
 
-    def replies(tables: Array, sigma: Array) -> Array:
-        """Best responses [I, A] of all seats to the mixture: the lowest action of those that tie."""
-        return jax.nn.one_hot(jnp.argmax(tied_actions(tree, tables, sigma), axis=1), tree.num_actions)
-
     @jax.jit
     def look_ahead(key: Array, tables: Array, active: Array, sigma: Array) -> tuple[Array, Array]:
         """The best direction of every population [P, I, A], and by how much the advantage rises towards it [P]."""
         mixtures = _random_mixtures(key, active, config.candidates)
-        found = jax.vmap(replies, in_axes=(None, 0))(tables, mixtures)  # [C, I, A]
+        found = jax.vmap(partial(lowest_replies, tree, tables))(mixtures)  # [C, I, A]
         theta = jax.vmap(mixture_to_behaviour, in_axes=(None, 0, 0))(tree, tables, sigma)
         each = jnp.broadcast_to(found[:, None], (config.candidates, *theta.shape))
         over_shares = jax.vmap(partial(advantage, tree), in_axes=(None, None, 0))

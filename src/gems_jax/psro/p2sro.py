@@ -23,7 +23,7 @@ import numpy as np
 
 from gems_jax.config import ABOVE_ZERO, CONFIDENCE, choice, real, size
 from gems_jax.policies.population import StackedPolicies
-from gems_jax.psro.base import Cost, Iteration, PsroState, Store, family_solver, new_state, stack_slots
+from gems_jax.psro.base import Cost, Iteration, Store, StoreState, family_solver, new_state, stack_slots
 from gems_jax.psro.payoffs import PayoffTable, crop_table, fill, new_table, solve_levels, solve_payoffs
 from gems_jax.psro.ppo import make_oracle
 from gems_jax.psro.responses import Mixture, Oracle, Respond, exact_learner
@@ -48,10 +48,9 @@ class P2sroConfig(ExplicitSettings):
     """A learner that lacks no more than this, or gains no more in a tick, has stopped improving. In game returns."""
 
 
-class P2sroState(PsroState):
-    """Fixed policies, which `sigma` mixes, and learners."""
+class P2sroState(StoreState):
+    """Fixed policies, which are stored and `sigma` mixes, and learners."""
 
-    store: Store  # the fixed policies
     learners: PyTree  # [P, W, ...], the lowest level first
     table: PayoffTable  # of the fixed policies, the learners in the W slots behind them
 
@@ -142,12 +141,10 @@ class _Pipeline(NamedTuple):
             if (lacks <= config.plateau).all():
                 state, spent = self.freeze(key_freeze, state)
                 cost = cost.plus(spent)
-        store, mask = state.store, jnp.asarray(_below(state.store, 0, config.workers))
+        mask = jnp.asarray(_below(state.store, 0, config.workers))
         sigma, gap = solve_payoffs(self.game, config.meta_solver, state.table, mask)
-        sigma = sigma[:, : store.capacity]
-        parameters, meta = (store.params, state.learners), (sigma, store.active)
-        done = Iteration(cost, lots * each, store.active, parameters, state.table, meta, gap)
-        return state.replace(sigma=sigma), done
+        after = state.replace(sigma=sigma[:, : state.store.capacity])
+        return after, after.finish(cost, lots * each, state.learners, payoffs=state.table, gap=gap)
 
 
 def p2sro_solver(game: Game, config: P2sroConfig, respond: Respond | None = None) -> Solver:

@@ -175,23 +175,6 @@ def meta_game(game: Game, table: PayoffTable, active: Array) -> tuple[Array, Arr
     return values, active[owners]
 
 
-def _solve(
-    game: Game, name: str, table: PayoffTable, active: Array, tolerance: float | Array, start: Array | None
-) -> tuple[Array, Array]:
-    """Solves one meta-game: sigma [P, K] and its gap [], from active and start [P, K]."""
-    shared = num_populations(game) < num_players(game)
-    owners = jnp.asarray(game.population_of_player)
-    payoffs, everyone = meta_game(game, table, active)
-    if name == "nash":
-        begin = None if start is None else start[owners]
-        sigma = regret_matching_plus(payoffs, everyone, tolerance=tolerance, start=begin).sigma
-    else:
-        sigma = META_SOLVERS["alpha_rank_single" if shared and name == "alpha_rank" else name](payoffs, everyone)
-    if shared:
-        sigma = sigma.mean(axis=0, keepdims=True)
-    return sigma, duality_gap(payoffs, sigma[owners], everyone)
-
-
 @functools.partial(jax.jit, static_argnames=("game", "name"))
 def solve_payoffs(
     game: Game,
@@ -214,7 +197,17 @@ def solve_payoffs(
     Returns:
       Mixtures sigma [P, K], and their gap [] inside the meta-game.
     """
-    return _solve(game, name, table, active, tolerance, start)
+    shared = num_populations(game) < num_players(game)
+    owners = jnp.asarray(game.population_of_player)
+    payoffs, everyone = meta_game(game, table, active)
+    if name == "nash":
+        begin = None if start is None else start[owners]
+        sigma = regret_matching_plus(payoffs, everyone, tolerance=tolerance, start=begin).sigma
+    else:
+        sigma = META_SOLVERS["alpha_rank_single" if shared and name == "alpha_rank" else name](payoffs, everyone)
+    if shared:
+        sigma = sigma.mean(axis=0, keepdims=True)
+    return sigma, duality_gap(payoffs, sigma[owners], everyone)
 
 
 @functools.partial(jax.jit, static_argnames=("game", "name"))
@@ -223,4 +216,4 @@ def solve_levels(game: Game, name: str, table: PayoffTable, active: Array) -> tu
 
     Solvers on the host are called back, one set after the other.
     """
-    return jax.vmap(lambda mask: _solve(game, name, table, mask, NASH_TOLERANCE, None))(active)
+    return jax.vmap(lambda mask: solve_payoffs(game, name, table, mask))(active)

@@ -50,7 +50,7 @@ from gems_jax.psro.base import Cost
 from gems_jax.psro.responses import Mixture, Oracle, Respond, Response, exact_oracle, tabular_oracle
 from gems_jax.psro.settings import ExplicitSettings, Learning, learning_of
 from gems_jax.rollout.views import View, each_population, rotate
-from gems_jax.types import Array, Game, PyTree, Struct, num_populations
+from gems_jax.types import Array, Game, Profile, PyTree, Struct, num_populations
 
 NO_CODE = jnp.zeros((1, 0))  # a plain network has no code
 _DRAWS = 4  # policies of the population that a gradient step compares with
@@ -153,19 +153,19 @@ def play_settings(learning: Learning, stratified: bool = True) -> PlaySettings:
     )
 
 
-def source_of(
+def mixture_source(
     views: tuple[View, ...], learner: Learner, learning: Learning, opponents: StackedPolicies, log_sigma: Array
 ) -> Source:
     """Experience against the others' mixture, whose draws are systematic."""
     return Source(views, learner, opponents, log_sigma, play_settings(learning))
 
 
-def difference(left: distributions.PolicyOutput, right: distributions.PolicyOutput) -> Array:
+def bounded_divergence(left: distributions.PolicyOutput, right: distributions.PolicyOutput) -> Array:
     """1 - exp(-KL(left || right)), [], of two action distributions."""
     return 1.0 - jnp.exp(-distributions.action_kl(left, right))
 
 
-def sameness(learner: Learner, held: StackedPolicies, sigma: Array, weight: ArrayLike) -> Penalty:
+def diversity_penalty(learner: Learner, held: StackedPolicies, sigma: Array, weight: ArrayLike) -> Penalty:
     """The bonus as a penalty. The learner's population holds [K, ...] policies and plays sigma [K]."""
 
     def of_batch(params: PyTree, batch: Batch, slots: Array) -> Array:
@@ -175,7 +175,7 @@ def sameness(learner: Learner, held: StackedPolicies, sigma: Array, weight: Arra
         def unlike(slot: Array) -> Array:
             other = held.select(slot)
             theirs = over_rows(lambda seen, may: held.apply(other, seen, may))(batch.observation, batch.legal)
-            return masked_mean(over_rows(difference)(mine, theirs), batch.acted)
+            return masked_mean(over_rows(bounded_divergence)(mine, theirs), batch.acted)
 
         return jax.vmap(unlike)(slots).mean()
 
@@ -187,26 +187,26 @@ def sameness(learner: Learner, held: StackedPolicies, sigma: Array, weight: Arra
 
 
 @compile_play(static_argnames=("game",))
-def study(
-    key: Array, game: Game, learning: Learning, rounds: Array, mixture: StackedPolicies, sigma: Array, student: Student
+def train_students(
+    key: Array, game: Game, learning: Learning, rounds: Array, opponents: Profile, student: Student
 ) -> tuple[Student, TrainMetrics]:
-    """Every population's learner `rounds` rounds further against the others' sigma [P, K], or joint sigma [K] of
-    profiles. key: consumed."""
-    joint = sigma.ndim == 1
+    """Trains every population's learner for `rounds` rounds against what the others play. key: consumed.
+
+    opponents: policies [P, K, ...] with sigma [P, K], or with sigma [K] of joint profiles. Metrics: [P].
+    """
+    policies, sigma = opponents.population, opponents.sigma
+    joint, learner = sigma.ndim == 1, plain_learner(student_networks(game, learning))
 
     def one(views: tuple[View, ...], p: Array | int, own_key: Array) -> tuple[Student, TrainMetrics]:
-        own = jax.tree.map(lambda leaf: leaf[p], student)
-        learner = plain_learner(student_networks(game, learning))
-        met = sigma if joint else rotate(sigma, p)
-        source = source_of(views, learner, learning, rotate(mixture, p), jnp.log(met))
         key_train, key_games = jax.random.split(own_key)
-        held = jax.tree.map(lambda leaf: leaf[p], mixture)
-        own_sigma = sigma if joint else sigma[p]
-        unlike = sameness(learner, held, own_sigma, learning.diversity_weight) if learning.diversity else no_penalty
+        own, held = (jax.tree.map(lambda leaf: leaf[p], tree) for tree in (student, policies))
+        met, mine = (sigma, sigma) if joint else (rotate(sigma, p), sigma[p])
+        source = mixture_source(views, learner, learning, rotate(policies, p), jnp.log(met))
+        bonus = diversity_penalty(learner, held, mine, learning.diversity_weight) if learning.diversity else no_penalty
         trained, metrics = train_student(
             key_train, views[0], learning, own, learner,
             lambda k, params, games: source.play_round(k, params, NO_CODE, games), rounds,
-            source.start_games(key_games, 1), make_loss(learner, learning, unlike), summarize=not learning.diversity,
+            source.start_games(key_games, 1), make_loss(learner, learning, bonus), summarize=not learning.diversity,
         )  # fmt: skip
         return trained, metrics._replace(carry=())
 
@@ -230,7 +230,8 @@ def ppo_oracle(game: Game, learning: Learning) -> Oracle:
     def respond(key: Array, mixture: Mixture, start: PyTree = None, rounds: int = 1) -> Response:
         key_start, key_train = jax.random.split(key)
         student = first(key_start) if start is None else start
-        student, metrics = study(key_train, game, learning, jnp.int32(rounds), mixture.policies, mixture.sigma, student)
+        opponents = Profile(mixture.policies, mixture.sigma)
+        student, metrics = train_students(key_train, game, learning, jnp.int32(rounds), opponents, student)
         return Response(
             params=student.params["policy"],
             gain=np.asarray(metrics.improvement) * width,

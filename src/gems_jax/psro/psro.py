@@ -29,7 +29,7 @@ import numpy as np
 
 from gems_jax.config import NON_NEGATIVE, choice, real, size
 from gems_jax.meta import NASH_TOLERANCE
-from gems_jax.psro.base import Iteration, PsroState, Store, family_solver, new_state, pad_slots, stack_slots
+from gems_jax.psro.base import Iteration, Store, StoreState, family_solver, new_state, pad_slots, stack_slots
 from gems_jax.psro.oracle_variants import AdvantageSettings, lookahead_oracle, single_opponent, warm_oracle
 from gems_jax.psro.payoffs import PayoffTable, fill, new_table, solve_payoffs
 from gems_jax.psro.ppo import make_oracle
@@ -64,10 +64,9 @@ A_PSRO = PsroConfig(meta_solver="nash_lp", ordinary=0.5)
 FUSION_PSRO = PsroConfig(start="fusion")
 
 
-class PopulationState(PsroState):
+class PopulationState(StoreState):
     """Stored policies and their payoffs."""
 
-    store: Store
     table: PayoffTable
 
 
@@ -101,8 +100,7 @@ def psro_solver(game: Game, config: PsroConfig, respond: Respond | None = None) 
         )
         start = pad_slots(state.sigma, store.capacity, (1,))
         sigma, gap = solve_payoffs(game, config.meta_solver, table, store.active, config.meta_tolerance, start)
-        return state.replace(store=store, table=table, sigma=sigma), Iteration(
-            cost.plus(response.cost), rounds, store.active, store.params, table, (sigma, store.active), gap
-        )
+        after = state.replace(store=store, table=table, sigma=sigma)
+        return after, after.finish(cost.plus(response.cost), rounds, payoffs=table, gap=gap)
 
     return family_solver(config, first, iterate, oracle.profile)

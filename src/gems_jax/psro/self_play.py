@@ -55,7 +55,7 @@ from gems_jax.psro.base import (
     settle_pace,
     stack_slots,
 )
-from gems_jax.psro.ppo import Nets, Student, make_loss, new_student, source_of, student_networks, train_student
+from gems_jax.psro.ppo import Nets, Student, make_loss, mixture_source, new_student, student_networks, train_student
 from gems_jax.psro.settings import Budgeted, Learning, anneal, learning_of
 from gems_jax.rollout.views import players_of, rotate, view
 from gems_jax.types import Array, Game, Profile, PyTree, Solver, Struct, num_populations
@@ -187,7 +187,7 @@ def practise(
 
     def source(params: PyTree, p: int) -> Source:
         now = StackedPolicies(stack_slots(params["policy"]), nets.policy)
-        return source_of(places[p], learner, learning, rotate(now, p), jnp.zeros((len(populations), 1)))
+        return mixture_source(places[p], learner, learning, rotate(now, p), jnp.zeros((len(populations), 1)))
 
     Games = list[list[OngoingGames]]  # per population and view
 

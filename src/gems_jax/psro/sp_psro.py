@@ -32,7 +32,7 @@ from gems_jax.extensive.restricted import opponent_sums, plan_table, restricted_
 from gems_jax.extensive.sequence_form import backward, by_infoset, by_sequence, leaf_gains, leaf_reach
 from gems_jax.extensive.values import GameTree, build_tree, reach, uniform_table
 from gems_jax.meta.simplex import masked_normalise
-from gems_jax.psro.base import Cost, Iteration, PsroState, Store, family_solver, new_state, stack_slots
+from gems_jax.psro.base import Cost, Iteration, Store, StoreState, family_solver, new_state, stack_slots
 from gems_jax.psro.contest import ContestSettings, Weights, contest, continue_contest, initial_weights
 from gems_jax.psro.distil import Teachers, distil, distil_cost, new_pupil
 from gems_jax.psro.ppo import make_oracle, ppo_oracle, training_cost
@@ -58,10 +58,9 @@ class SpPsroConfig(ContestSettings):
 SP_PSRO = SpPsroConfig(inherit=True, entropy_weight=0.02)
 
 
-class SpPsroState(PsroState):
+class SpPsroState(StoreState):
     """Stored policies, and the two sides of the last inner games."""
 
-    store: Store
     learners: PyTree  # [P, ...], the last beta's and nu's
     weights: Weights | tuple[()]  # [P, K], of the last inner games; () in the exact form
 
@@ -103,23 +102,9 @@ def self_play_average(
     return plan_table(tree, nus), masked_normalise(mixtures, allowed)
 
 
-def _finish(
-    state: SpPsroState,
-    store: Store,
-    sigma: Array,
-    cost: Cost,
-    learners: PyTree = (),
-    weights: Weights | tuple[()] = (),
-    rounds: int = 1,
-) -> tuple[SpPsroState, Iteration]:
-    meta, parameters = (sigma, store.active, weights), (store.params, learners)
-    after = state.replace(store=store, sigma=sigma, learners=learners, weights=weights)
-    return after, Iteration(cost, rounds, store.active, parameters, meta=meta)
-
-
 def play_exactly(
     game: Game, config: SpPsroConfig, oracle: Oracle, state: SpPsroState, key: Array
-) -> tuple[SpPsroState, Iteration]:
+) -> tuple[SpPsroState, Cost]:
     """Runs an iteration on the tree. key: consumed."""
     tree, store = build_tree(game), state.store.widen(2)
     populations = range(len(store.active))
@@ -131,12 +116,13 @@ def play_exactly(
     store, _ = store.append(beta.params)
     tables = tables_of(game, oracle.population(store.params))
     sigma = jnp.stack([restricted_equilibrium(tree, tables[p], store.active[p], p)[0] for p in populations])
-    return _finish(state, store, sigma, beta.cost.plus(Cost(tree_walks=2 * config.inner_steps * len(found))))
+    cost = beta.cost.plus(Cost(tree_walks=2 * config.inner_steps * len(found)))
+    return state.replace(store=store, sigma=sigma), cost
 
 
 def play_by_learning(
     game: Game, config: SpPsroConfig, oracle: Oracle, state: SpPsroState, key: Array, rounds: int
-) -> tuple[SpPsroState, Iteration]:
+) -> tuple[SpPsroState, Cost, int]:
     """Runs an iteration of about `rounds` rounds: beta's, as many of nu's, and those of the distillation.
 
     Args:
@@ -148,7 +134,7 @@ def play_by_learning(
         rounds: of one population's learning.
 
     Returns:
-        The state with the average of nu and beta in the store, the averaged mixture, and what was done.
+        The state with the average of nu and beta in the store and the averaged mixture, the cost, and the rounds taken.
     """
     last = max(round(rounds * float(config.distil_share)), 1)
     each = max((rounds - last) // (2 * config.blocks), 1)
@@ -181,7 +167,8 @@ def play_by_learning(
     for newcomer in (average.params["policy"], oracle.policy(beta)):
         store, _ = store.append(newcomer)
     cost = cost.plus(distil_cost(learning, metrics, last))
-    return _finish(state, store, weights.average, cost, (beta, nu), weights, 2 * each * config.blocks + last)
+    after = state.replace(store=store, sigma=weights.average, learners=(beta, nu), weights=weights)
+    return after, cost, 2 * each * config.blocks + last
 
 
 def sp_psro_solver(game: Game, config: SpPsroConfig) -> Solver:
@@ -200,7 +187,9 @@ def sp_psro_solver(game: Game, config: SpPsroConfig) -> Solver:
 
     def iterate(state: SpPsroState, key: Array, rounds: int) -> tuple[SpPsroState, Iteration]:
         if learned:
-            return play_by_learning(game, config, oracle, state, key, rounds)
-        return play_exactly(game, config, oracle, state, key)
+            after, cost, spent = play_by_learning(game, config, oracle, state, key, rounds)
+        else:
+            (after, cost), spent = play_exactly(game, config, oracle, state, key), 1
+        return after, after.finish(cost, spent, after.learners, after.weights)
 
     return family_solver(config, first, iterate, oracle.profile)

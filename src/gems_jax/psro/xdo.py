@@ -34,22 +34,11 @@ from gems_jax.extensive.infosets import tables_of, tabular_policies
 from gems_jax.extensive.sequence_form import backward, by_infoset, by_sequence
 from gems_jax.extensive.values import GameTree, build_tree, nash_conv_of_tables, reach, uniform_table
 from gems_jax.policies.population import StackedPolicies
-from gems_jax.psro.base import (
-    Cost,
-    Iteration,
-    Pace,
-    PsroMetrics,
-    allowed_rounds,
-    choose_mixture,
-    measure_iteration,
-    new_pace,
-    settle_pace,
-    stack_slots,
-)
+from gems_jax.psro.base import Cost, Iteration, PsroState, family_solver, new_state, stack_slots
 from gems_jax.psro.ppo import make_oracle
 from gems_jax.psro.responses import Mixture, infosets_of
 from gems_jax.psro.settings import ExplicitSettings
-from gems_jax.types import Array, Game, Profile, Solver, Struct, num_populations, require_two_player_zero_sum
+from gems_jax.types import Array, Game, Profile, Solver, num_populations, require_two_player_zero_sum
 
 
 class XdoConfig(ExplicitSettings):
@@ -76,17 +65,17 @@ PDO = XdoConfig(solve="period", keep_regrets=True)
 EDO = XdoConfig(solve="threshold", keep_regrets=True, reached_only=True)
 
 
-class XdoState(Struct):
+class XdoState(PsroState):
+    """The restricted game; `sigma` plays the one policy that there is."""
+
     allowed: Array  # [I, A] bool, the actions of the restricted game; none before the first responses
     regrets: Array  # [I, A]
     average: Array  # [I, A], mean of the reach of sequences: what is played
     threshold: Array  # [] float32
     walked: Array  # [] int32, walks behind the average
-    pace: Pace
-    step: Array  # [] int32
 
 
-def restricted(tree: GameTree, allowed: Array) -> GameTree:
+def restrict_actions(tree: GameTree, allowed: Array) -> GameTree:
     """The game in which only allowed [I, A] actions are legal."""
     return tree.replace(legal=allowed)
 
@@ -99,7 +88,7 @@ def _gap(tree: GameTree, average: Array) -> Array:
 
 
 @partial(jax.jit, static_argnames="walks")
-def _walked(tree: GameTree, regrets: Array, average: Array, before: Array, walks: int) -> tuple[Array, Array]:
+def _walk(tree: GameTree, regrets: Array, average: Array, before: Array, walks: int) -> tuple[Array, Array]:
     """Regrets and average after so many walks of CFR+ more."""
 
     def walk(n: Array, sums: tuple[Array, Array]) -> tuple[Array, Array]:
@@ -134,18 +123,17 @@ def xdo_solver(game: Game, config: XdoConfig) -> Solver:
     alone = jnp.ones((populations, 1))
     owned = jnp.asarray(np.stack([infosets_of(game, population) for population in range(populations)]))
 
-    def played(state: XdoState) -> StackedPolicies:
+    def population(state: XdoState) -> StackedPolicies:
         table = behaviour_of_reach(tree, state.average)
         return tabular_policies(game, jnp.broadcast_to(table, (populations, 1, *table.shape)))
 
-    def init(key: Array) -> XdoState:
+    def first(key: Array) -> XdoState:
         del key  # uniform play
-        start = by_infoset(tree, reach(tree, uniform_table(tree)))
-        none = jnp.zeros(tree.legal.shape)
-        walked, pace = jnp.int32(0), new_pace(game, config)
-        return XdoState(none > 0, none, start, jnp.float32(config.threshold), walked, pace, jnp.int32(0))
+        start, none = by_infoset(tree, reach(tree, uniform_table(tree))), jnp.zeros(tree.legal.shape)
+        own = {"allowed": none > 0, "regrets": none, "average": start, "walked": jnp.int32(0)}
+        return new_state(XdoState, game, config, alone, threshold=jnp.float32(config.threshold), **own)
 
-    def expanded(state: XdoState, replies: Array) -> Array:
+    def add_actions(state: XdoState, replies: Array) -> Array:
         """The actions [I, A] with those of the replies [P, I, A]."""
         own = jnp.where(owned[:, :, None], replies, 0.0).sum(axis=0)
         chosen = tree.legal & (jax.nn.one_hot(jnp.argmax(own, axis=1), tree.num_actions) > 0)
@@ -153,9 +141,9 @@ def xdo_solver(game: Game, config: XdoConfig) -> Solver:
             chosen &= reached_sets(tree, chosen.astype(jnp.float32), behaviour_of_reach(tree, state.average))[:, None]
         return state.allowed | chosen
 
-    def solved(state: XdoState, allowed: Array) -> tuple[Array, Array, Array, int]:
+    def solve(state: XdoState, allowed: Array) -> tuple[Array, Array, Array, int]:
         """Regrets, average and the walks behind it of the restricted game, and how many of them are new."""
-        inside = restricted(tree, allowed)
+        inside = restrict_actions(tree, allowed)
         if config.solve == "lp":
             plan = jnp.asarray(solve_sequence_form(inside), jnp.float32)
             return state.regrets, by_infoset(tree, plan), state.walked, 0
@@ -163,27 +151,21 @@ def xdo_solver(game: Game, config: XdoConfig) -> Solver:
         regrets = state.regrets if config.keep_regrets or same else jnp.zeros_like(state.regrets)
         average, before, taken = state.average, state.walked if same else jnp.int32(0), 0
         while taken < (config.max_walks if config.solve == "threshold" else config.walks):
-            regrets, average = _walked(inside, regrets, average, before + taken, config.walks)
+            regrets, average = _walk(inside, regrets, average, before + taken, config.walks)
             taken += config.walks
             if float(_gap(inside, average)) < float(state.threshold):
                 break
         return regrets, average, before + taken, taken
 
-    def step(state: XdoState, key: Array) -> tuple[XdoState, PsroMetrics]:
-        rounds = int(allowed_rounds(state.pace, config))
-        response = oracle.respond(key, Mixture(played(state), alone > 0, alone), rounds=rounds)
+    def iterate(state: XdoState, key: Array, rounds: int) -> tuple[XdoState, Iteration]:
+        response = oracle.respond(key, Mixture(population(state), alone > 0, alone), rounds=rounds)
         newcomers = oracle.population(stack_slots(response.params))
-        allowed = expanded(state, tables_of(game, newcomers)[:, 0])
-        regrets, average, walked, taken = solved(state, allowed)
+        allowed = add_actions(state, tables_of(game, newcomers)[:, 0])
+        regrets, average, walked, taken = solve(state, allowed)
         threshold = jnp.where(_gap(tree, average) < state.threshold, state.threshold / 2, state.threshold)
         cost = response.cost.plus(Cost(tree_walks=tree.num_players * taken + 1))
-        gap = _gap(restricted(tree, allowed), average)
-        pace = settle_pace(state.pace, config, rounds, cost)
-        done = Iteration(cost, rounds, alone > 0, average, meta=(allowed, regrets), gap=gap)
-        return XdoState(allowed, regrets, average, threshold, walked, pace, state.step + 1), measure_iteration(done)
+        gap = _gap(restrict_actions(tree, allowed), average)
+        after = state.replace(allowed=allowed, regrets=regrets, average=average, threshold=threshold, walked=walked)
+        return after, Iteration(cost, rounds, alone > 0, average, meta=(allowed, regrets), gap=gap)
 
-    def profile(state: XdoState, which: str = "iterate") -> Profile:
-        """One policy each; there is no mixture whose average would be another."""
-        return Profile(played(state), choose_mixture(which, alone, alone))
-
-    return Solver(init, step, profile, jittable=False)
+    return family_solver(config, first, iterate, lambda state, sigma: Profile(population(state), sigma))
