@@ -9,15 +9,21 @@ from __future__ import annotations
 
 import ast
 import collections
-import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 SOURCE = Path(__file__).parents[1] / "src" / "gems_jax"
-EQUATIONS = ("eq:mc-estimators_revised", "eq:iw_estimator_main", "eq:omwu-eta", "eq:eta-schedules", "eq:ucb-jac",
-             "eq:abr-tr_revised")  # fmt: skip
+# the function that shows each equation of Algorithm 1 whole
+EQUATIONS = {
+    "eq:mc-estimators_revised": "estimation.monte_carlo:population_values",
+    "eq:iw_estimator_main": "estimation.importance:shared_values",
+    "eq:omwu-eta": "meta.omwu:omwu_update",
+    "eq:eta-schedules": "meta.schedules:step_size",
+    "eq:ucb-jac": "meta.bandit:eb_ucb",
+    "eq:abr-tr_revised": "gems.response:abr_tr_loss",
+}
 _BRANCHES = (ast.If, ast.IfExp, ast.For, ast.While, ast.ExceptHandler, ast.With, ast.Assert, ast.comprehension)
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -96,20 +102,25 @@ def percentile(values: list[int], fraction: float) -> int:
 
 
 def hops(source: Path = SOURCE, start: str = "gems.step:gems_step") -> dict[str, tuple[int, str]]:
-    """Maps each equation to its distance from `start` in calls, and to the nearest function that shows it."""
+    """Maps each equation to its distance from `start` in calls, and to the function that shows it.
+
+    An equation is missing where that function cannot be reached or does not name it.
+    """
     trees = modules(source)
     nodes = {f"{module}:{node.name}": node for module, tree in trees.items() for node in _top_level(tree)}
     names = {module: _imported(tree) | _local(module, tree) for module, tree in trees.items()}
-    distance, queue, found = {start: 0}, collections.deque([start]), {}
+    distance, queue = {start: 0}, collections.deque([start])
     while queue:
         here = queue.popleft()
-        for label in re.findall(r"eq:[\w-]+", ast.get_docstring(nodes[here]) or ""):
-            found.setdefault(label, (distance[here], here))
         for target in _references(nodes[here], names[here.split(":")[0]], set(trees)):
             if target in nodes and target not in distance:
                 distance[target] = distance[here] + 1
                 queue.append(target)
-    return {label: found[label] for label in EQUATIONS if label in found}
+    return {
+        label: (distance[home], home)
+        for label, home in EQUATIONS.items()
+        if home in distance and label in (ast.get_docstring(nodes[home]) or "")
+    }
 
 
 def _outermost(tree: ast.AST) -> Iterator[Function]:
