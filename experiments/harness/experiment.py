@@ -38,7 +38,7 @@ from gems_jax.runner.labels import readable
 from gems_jax.runner.measuring import make_monitor
 from gems_jax.runner.options import RunOptions
 from gems_jax.solvers import make_solver, put_forward
-from gems_jax.sweep.families import family_of, traced_fields
+from gems_jax.sweep.points import family_of, traced_fields
 from gems_jax.types import Solver
 
 SCHEMA = 1

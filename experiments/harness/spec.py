@@ -15,7 +15,7 @@ from gems_jax.presets import preset
 from gems_jax.runner.directory import slug
 from gems_jax.runner.files import resolve
 from gems_jax.solvers import DEFAULTS, make_solver, with_budget
-from gems_jax.sweep.families import traced_fields
+from gems_jax.sweep.points import traced_fields
 from gems_jax.types import Game, Solver
 
 

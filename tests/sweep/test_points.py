@@ -9,9 +9,8 @@ from cli import assert_one_line, call
 from gems_jax.config import GemsConfig
 from gems_jax.games import make_game
 from gems_jax.solvers import make_solver
-from gems_jax.sweep.families import traced_fields
 from gems_jax.sweep.file import SweepError, parse_sweep, read_sweep
-from gems_jax.sweep.points import SweepPlan, make_plan
+from gems_jax.sweep.points import SweepPlan, make_plan, traced_fields
 
 
 def plan(**record) -> SweepPlan:

@@ -176,7 +176,8 @@ def import_extra(module: str, extra: str, purpose: str) -> Any:
     try:
         return importlib.import_module(module)
     except ImportError as error:
-        raise MissingExtraError(f'{purpose} needs {module}: pip install "gems_jax[{extra}]"') from error
+        package = module.partition(".")[0]
+        raise MissingExtraError(f'{purpose} needs {package}: pip install "gems_jax[{extra}]"') from error
 
 
 def _lines(rows: Any) -> str:

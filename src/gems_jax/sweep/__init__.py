@@ -6,5 +6,5 @@ cell.py        one cell: all its points and seeds in one compiled call, an ordin
 executors.py   where cells run: processes here, SLURM by submitit, a Ray cluster
 folder.py      the sweep's folder, and how far it is
 report.py      the table and the parallel coordinates
-sweep.py       all of it in order
+execution.py   all of it in order
 """

@@ -15,15 +15,17 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
 from gems_jax.runner.directory import RunDirectory, create_run, identity, open_run, write_status
 from gems_jax.runner.errors import RunBusyError, RunError, writing
 from gems_jax.runner.files import locked, resolve, write_json
 from gems_jax.runner.options import RunOptions
 from gems_jax.sweep.folder import SweepFolder, open_folder
 from gems_jax.sweep.points import Cell, SweepPlan, make_plan
-from gems_jax.types import PyTree
 
 if TYPE_CHECKING:
+    from gems_jax.runner.driver import RunResult
     from gems_jax.runner.engine import Family
     from gems_jax.runner.rebuild import Problem
 
@@ -82,7 +84,7 @@ def _compute(folder: SweepFolder, plan: SweepPlan, cell: Cell) -> str:
     )
     if result.stopped_by:
         return result.stopped_by
-    _deliver(folder, plan, cell, directory, {"state": result.state, "monitor": result.monitor}, result)
+    _deliver(folder, plan, cell, directory, result)
     return ""
 
 
@@ -92,7 +94,7 @@ def _family(plan: SweepPlan, cell: Cell) -> Family | None:
         return None
     from gems_jax.runner.engine import Parts
     from gems_jax.runner.measuring import make_monitor
-    from gems_jax.sweep.families import family_of
+    from gems_jax.sweep.points import family_of
 
     def parts(own: dict[str, Any]) -> Parts:
         one = make_problem(plan, cell.points[0], own)
@@ -135,12 +137,14 @@ def _point_directory(plan: SweepPlan, point: int, path: Path) -> RunDirectory:
 
 def _work(folder: SweepFolder, plan: SweepPlan, cell: Cell) -> RunDirectory:
     """Where the cell's checkpoints and rows are while it goes on: one point's own run directory, or one for all."""
-    path = folder.cell(cell.number) / "work"
+    path, alone = folder.cell(cell.number) / "work", len(cell.points) == 1
     if (path / "config.json").exists():
-        return open_run(path) if len(cell.points) == 1 else _joint(plan, cell, path)
+        return open_run(path) if alone else _joint(plan, cell, path)
     shutil.rmtree(path, ignore_errors=True)  # its making was cut short
-    if len(cell.points) == 1:
-        return _point_directory(plan, cell.points[0], path)
+    return _point_directory(plan, cell.points[0], path) if alone else _make_joint(plan, cell, path)
+
+
+def _make_joint(plan: SweepPlan, cell: Cell, path: Path) -> RunDirectory:
     run = _joint(plan, cell, path)
     with writing(path):
         for member in run.members:
@@ -164,42 +168,44 @@ def _joint(plan: SweepPlan, cell: Cell, path: Path) -> RunDirectory:
     return RunDirectory(shared=path, members=members, seeds=plan.file.seeds * len(cell.points))
 
 
-def _deliver(folder: SweepFolder, plan: SweepPlan, cell: Cell, work: RunDirectory, carry: PyTree, result: Any) -> None:
+def _deliver(folder: SweepFolder, plan: SweepPlan, cell: Cell, work: RunDirectory, result: RunResult) -> None:
     """Every point's run directory to its place, whole; then the cell's own files are not needed any more."""
     if len(cell.points) == 1:
         with writing(folder.point(cell.points[0])):
             os.rename(work.shared, folder.point(cell.points[0]))
         return
+    count = len(plan.file.seeds)
+    for place, point in enumerate(cell.points):
+        if not folder.point(point).exists():
+            path = folder.cell(cell.number) / f"point-{point:04d}"
+            shutil.rmtree(path, ignore_errors=True)
+            _write_point(_point_directory(plan, point, path), work, slice(place * count, (place + 1) * count), result)
+            with writing(folder.point(point)):
+                os.rename(path, folder.point(point))
+    shutil.rmtree(work.shared, ignore_errors=True)
+
+
+def _write_point(run: RunDirectory, work: RunDirectory, own: slice, result: RunResult) -> None:
+    """Rows and checkpoint of the runs `own` of a cell as those of a point."""
     import jax
 
     from gems_jax.runner import checkpoint, machine
+    from gems_jax.runner.session import Counters
 
-    count = len(plan.file.seeds)
-    for place, point in enumerate(cell.points):
-        if folder.point(point).exists():
-            continue
-        own = slice(place * count, (place + 1) * count)
-        path = folder.cell(cell.number) / f"point-{point:04d}"
-        shutil.rmtree(path, ignore_errors=True)
-        run = _point_directory(plan, point, path)
-        for there, here in zip(work.members[own], run.members, strict=True):
-            with writing(here):
-                shutil.copyfile(there / "metrics.csv", here / "metrics.csv")
-        counters = {"seconds": result.seconds, "compile_seconds": result.compile_seconds}
-        for name in ("episodes", "env_steps"):
-            totals = result.rows.get(f"total_{name}")
-            counters[name] = [int(total) for total in totals[own, -1]] if totals is not None else [0] * count
-        checkpoint.write_checkpoint(
-            run.checkpoints,
-            result.iteration,
-            jax.tree.map(lambda leaf, own=own: leaf[own], carry),
-            identity=identity(run),
-            extra={"counters": counters, "versions": machine.versions(), "metric": None},
-        )
-        write_status(run, "done", iteration=result.iteration, iterations=result.iteration)
-        with writing(folder.point(point)):
-            os.rename(path, folder.point(point))
-    shutil.rmtree(work.shared, ignore_errors=True)
+    for there, here in zip(work.members[own], run.members, strict=True):
+        with writing(here):
+            shutil.copyfile(there / "metrics.csv", here / "metrics.csv")
+    none = np.zeros((len(work.members), 1), int)
+    episodes, env_steps = (result.rows.get(f"total_{name}", none)[own, -1] for name in ("episodes", "env_steps"))
+    counters = Counters(result.seconds, result.compile_seconds, list(map(int, episodes)), list(map(int, env_steps)))
+    checkpoint.write_checkpoint(
+        run.checkpoints,
+        result.iteration,
+        jax.tree.map(lambda leaf: leaf[own], {"state": result.state, "monitor": result.monitor}),
+        identity=identity(run),
+        extra={"counters": dataclasses.asdict(counters), "versions": machine.versions(), "metric": None},
+    )
+    write_status(run, "done", iteration=result.iteration, iterations=result.iteration)
 
 
 @contextlib.contextmanager

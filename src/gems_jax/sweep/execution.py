@@ -10,9 +10,9 @@ from gems_jax.runner.console import Console, clock
 from gems_jax.runner.directory import claim_folder, slug
 from gems_jax.runner.errors import RunError
 from gems_jax.runner.files import locked, resolve, write_csv, write_json
-from gems_jax.runner.signals import stop_request
+from gems_jax.runner.signals import StopRequest, stop_request
 from gems_jax.sweep import report
-from gems_jax.sweep.executors import make_executor
+from gems_jax.sweep.executors import Executor, make_executor
 from gems_jax.sweep.file import SweepFile, read_sweep
 from gems_jax.sweep.folder import SweepFolder, create_folder, open_folder
 from gems_jax.sweep.memory import bytes_of_run, check_memory
@@ -36,40 +36,18 @@ def run_sweep(
     console: Console | None = None,
     trust: bool = False,
 ) -> SweepResult:
-    """Run the sweep file at `source`, or resume the sweep in the folder `source`.
+    """Runs the sweep file at `source`, or resumes the sweep in the folder `source`.
 
     Errors are reported before any cell starts. An existing `run_dir` of the same sweep is resumed. trust: import the
     game where the file names a user's own class, `package.module:MyGame`.
     """
     console = console or Console()
-    if source.is_dir():
-        folder, file = open_folder(source)
-        plan = _checked(file, trust)
-    else:
-        file = read_sweep(source)
-        plan = _checked(file, trust)
-        path = run_dir if run_dir is not None else claim_folder(root / slug(file.name))
-        folder = create_folder(path, file, machine.describe_circumstances())
+    plan, folder = _open_sweep(source, run_dir, root, trust)
     execute = make_executor(plan, folder)
     with locked(folder.path), stop_request(console.say) as stop:
         waiting = [cell.number for cell in plan.cells if not folder.done(cell)]
         console.say(_opening(plan, folder, len(waiting)))
-        failed: dict[int, str] = {}
-        attempts = dict.fromkeys(waiting, 0)
-        while waiting and stop.signal is None:
-            for cell in waiting:
-                attempts[cell] += 1
-            outcomes = execute([(cell, attempts[cell]) for cell in waiting], lambda: stop.signal is not None)
-            for outcome in outcomes:
-                if outcome.state == "failed":
-                    failed[outcome.cell] = outcome.reason
-                else:
-                    failed.pop(outcome.cell, None)
-                left = sum(not folder.done(cell) for cell in plan.cells)
-                told = f": {outcome.reason}" if outcome.reason else ""
-                console.say(f"cell {outcome.cell} {outcome.state}{told}; {len(plan.cells) - left} of {len(plan.cells)}")
-            waiting = [cell for cell in waiting if not folder.done(plan.cells[cell])]
-            waiting = [cell for cell in waiting if attempts[cell] <= plan.file.run.retries]
+        failed = _run_cells(plan, folder, waiting, execute, console, stop)
         if stop.signal is not None:
             console.say(f"stopped by {stop.reason}; everything is saved. Continue with: gems sweep {folder.path}")
             return SweepResult(folder.path, _count(plan, folder), failed, None, stop.exit_code)
@@ -77,16 +55,43 @@ def run_sweep(
     return SweepResult(folder.path, _count(plan, folder), failed, ranking, 1 if failed else 0)
 
 
+def _open_sweep(source: Path, run_dir: Path | None, root: Path, trust: bool) -> tuple[SweepPlan, SweepFolder]:
+    if source.is_dir():
+        folder, file = open_folder(source)
+        return _checked(file, trust), folder
+    file = read_sweep(source)
+    plan = _checked(file, trust)
+    path = run_dir if run_dir is not None else claim_folder(root / slug(file.name))
+    return plan, create_folder(path, file, machine.describe_circumstances())
+
+
+def _run_cells(
+    plan: SweepPlan, folder: SweepFolder, waiting: list[int], execute: Executor, console: Console, stop: StopRequest
+) -> dict[int, str]:
+    """Computes the cells, and those that fail again as often as the file says; returns which failed, and why."""
+    failed: dict[int, str] = {}
+    for attempt in range(1, plan.file.run.retries + 2):
+        if not waiting or stop.signal is not None:
+            break
+        for outcome in execute([(cell, attempt) for cell in waiting], lambda: stop.signal is not None):
+            failed.pop(outcome.cell, None)
+            if outcome.state == "failed":
+                failed[outcome.cell] = outcome.reason
+            told = outcome.reason and f": {outcome.reason}"
+            done = f"{_count(plan, folder)} of {len(plan.cells)}"
+            console.say(f"cell {outcome.cell} {outcome.state}{told}; {done}")
+        waiting = [cell for cell in waiting if not folder.done(plan.cells[cell])]
+    return failed
+
+
 def show_plan(source: Path, console: Console, trust: bool = False) -> None:
-    """What a sweep file, or a sweep's folder, comes to."""
+    """Shows what a sweep file, or a sweep's folder, comes to."""
     plan = _checked(open_folder(source)[1] if source.is_dir() else read_sweep(source), trust)
     for cell in plan.cells:
-        first = plan.changes[cell.points[0]]
-        static = ", ".join(f"{name} = {value}" for name, value in first.items() if name not in plan.traced)
         needed = bytes_of_run(plan, cell)
         memory = f", about {needed / 2**20:.3g} MB each" if needed is not None else ""
         runs = f"{len(cell.points)} points x {len(plan.file.seeds)} seeds{memory}"
-        console.say(f"cell {cell.number}: {static or 'all'}; {runs}")
+        console.say(f"cell {cell.number}: {plan.describe_cell(cell) or 'all'}; {runs}")
 
 
 def _checked(file: SweepFile, trust: bool) -> SweepPlan:

@@ -19,45 +19,37 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 from gems_jax.host.own import python_module
-from gems_jax.runner.errors import MissingExtraError
+from gems_jax.runner.writers import import_extra
 from gems_jax.sweep.cell import Outcome, run_cell
 from gems_jax.sweep.folder import SweepFolder
 from gems_jax.sweep.points import SweepPlan
 
-Executor = Callable[[Sequence[tuple[int, int]], Callable[[], bool]], Iterator[Outcome]]  # (cell, attempt), stop?
+Cells = Sequence[tuple[int, int]]  # (cell, attempt)
+Stop = Callable[[], bool]
+Executor = Callable[[Cells, Stop], Iterator[Outcome]]
 
 
 def make_executor(plan: SweepPlan, folder: SweepFolder) -> Executor:
-    """The executor that the sweep file names. MissingExtraError where its library is not installed."""
+    """Makes the executor that the sweep file names. MissingExtraError where its library is not installed."""
     kind = plan.file.run.executor
     if kind == "local":
-        return lambda cells, stop: _local(plan, folder, cells, stop)
+        return partial(_local, plan, folder)
     if kind == "ray":
-        _library("ray.tune", "ray", "run.executor = 'ray'")
-        return lambda cells, stop: _ray(plan, folder, cells, stop)
+        import_extra("ray.tune", "ray", "run.executor = 'ray'")
+        return partial(_ray, plan, folder)
     # Its own setting up of logging would close the handlers of everybody else.
     before = os.environ.get("SUBMITIT_LOG_LEVEL")
     os.environ["SUBMITIT_LOG_LEVEL"] = before or "NOCONFIG"
     try:
-        _library("submitit", "slurm", f"run.executor = {kind!r}")
+        import_extra("submitit", "slurm", f"run.executor = {kind!r}")
     finally:
         if before is None:
             del os.environ["SUBMITIT_LOG_LEVEL"]
-    cluster = {"slurm": "slurm", "submitit-local": "local", "submitit-debug": "debug"}[kind]
-    return lambda cells, stop: _submitit(plan, folder, cells, stop, cluster)
-
-
-def _library(module: str, extra: str, what: str) -> Any:
-    import importlib
-
-    try:
-        return importlib.import_module(module)
-    except ImportError as error:
-        package = module.partition(".")[0]
-        raise MissingExtraError(f'{what} needs {package}: pip install "gems_jax[{extra}]"') from error
+    return partial(_submitit, plan, folder, kind.removeprefix("submitit-"))
 
 
 # --- processes of this machine
@@ -98,9 +90,7 @@ class _Worker:
         self.process.wait()
 
 
-def _local(
-    plan: SweepPlan, folder: SweepFolder, cells: Sequence[tuple[int, int]], stop: Callable[[], bool]
-) -> Iterator[Outcome]:
+def _local(plan: SweepPlan, folder: SweepFolder, cells: Cells, stop: Stop) -> Iterator[Outcome]:
     waiting: queue.SimpleQueue[tuple[int, int]] = queue.SimpleQueue()
     for item in cells:
         waiting.put(item)
@@ -108,9 +98,6 @@ def _local(
     workers: list[_Worker] = []
 
     def work(number: int) -> None:
-        environment = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"} if plan.file.run.workers > 1 else {}
-        if plan.file.run.gpus:
-            environment["CUDA_VISIBLE_DEVICES"] = str(number % plan.file.run.gpus)
         worker = None
         while not stop():
             try:
@@ -118,7 +105,7 @@ def _local(
             except queue.Empty:
                 break
             if worker is None or worker.process.poll() is not None:
-                worker = _Worker(folder, environment, plan.trust)
+                worker = _Worker(folder, _environment(plan, number), plan.trust)
                 workers.append(worker)
             found.put(worker.compute(cell, attempt))
         if worker is not None:
@@ -131,13 +118,22 @@ def _local(
     while any(thread.is_alive() for thread in threads) or not found.empty():
         if stop() and not told:  # they save what they have, and say so
             told = True
-            for worker in workers:
-                if worker.process.poll() is None:
-                    worker.process.send_signal(signal.SIGTERM)
-        try:
+            _stop_workers(workers)
+        with contextlib.suppress(queue.Empty):
             yield found.get(timeout=0.2)
-        except queue.Empty:
-            continue
+
+
+def _environment(plan: SweepPlan, number: int) -> dict[str, str]:
+    """Of worker `number`: its GPU, and no memory taken in advance where there are several."""
+    run = plan.file.run
+    shared = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"} if run.workers > 1 else {}
+    return shared | ({"CUDA_VISIBLE_DEVICES": str(number % run.gpus)} if run.gpus else {})
+
+
+def _stop_workers(workers: Sequence[_Worker]) -> None:
+    for worker in workers:
+        if worker.process.poll() is None:
+            worker.process.send_signal(signal.SIGTERM)
 
 
 # --- SLURM, by submitit
@@ -156,31 +152,39 @@ class CellJob:
         return DelayedSubmission(self, *arguments)
 
 
-def _submitit(
-    plan: SweepPlan, folder: SweepFolder, cells: Sequence[tuple[int, int]], stop: Callable[[], bool], cluster: str
-) -> Iterator[Outcome]:
+def _submitit(plan: SweepPlan, folder: SweepFolder, cluster: str, cells: Cells, stop: Stop) -> Iterator[Outcome]:
     import submitit
 
     executor = submitit.AutoExecutor(folder=folder.path / "cells" / "submitit", cluster=cluster)
-    workers = plan.file.run.workers
-    array = {"slurm_array_parallelism": workers} if cluster == "slurm" else {}
+    array = {"slurm_array_parallelism": plan.file.run.workers} if cluster == "slurm" else {}
     executor.update_parameters(name=plan.file.name, **array, **plan.file.slurm)
-    pending = list(cells)
-    running: dict[int, Any] = {}
+    most = len(cells) if cluster == "slurm" else plan.file.run.workers
+    pending, running = list(cells), dict[int, Any]()
     while (pending and not stop()) or running:
-        room = len(pending) if cluster == "slurm" else workers - len(running)
-        batch, pending = pending[:room], pending[room:]
-        if batch and not stop():
-            with executor.batch():
-                jobs = [executor.submit(CellJob(), str(folder.path), *item, plan.trust) for item in batch]
-            running |= {cell: job for (cell, _), job in zip(batch, jobs, strict=True)}
-        if stop() and cluster != "debug":
-            for job in running.values():
-                job.cancel()
+        if stop():
+            _cancel(cluster, running)
+        else:
+            count = most - len(running)
+            running |= _submit(executor, plan, folder, pending[:count])
+            pending = pending[count:]
         for cell in [cell for cell, job in running.items() if cluster == "debug" or job.done()]:
             yield _job_outcome(cell, running.pop(cell))
         if running:
             time.sleep(0.5 if cluster == "local" else 5.0)
+
+
+def _submit(executor: Any, plan: SweepPlan, folder: SweepFolder, batch: Cells) -> dict[int, Any]:
+    """The jobs of some cells, by cell."""
+    if not batch:
+        return {}
+    with executor.batch():
+        jobs = [executor.submit(CellJob(), str(folder.path), *item, plan.trust) for item in batch]
+    return {cell: job for (cell, _), job in zip(batch, jobs, strict=True)}
+
+
+def _cancel(cluster: str, running: dict[int, Any]) -> None:
+    for job in running.values() if cluster != "debug" else ():
+        job.cancel()
 
 
 def _job_outcome(cell: int, job: Any) -> Outcome:
@@ -194,9 +198,7 @@ def _job_outcome(cell: int, job: Any) -> Outcome:
 # --- Ray Tune
 
 
-def _ray(
-    plan: SweepPlan, folder: SweepFolder, cells: Sequence[tuple[int, int]], stop: Callable[[], bool]
-) -> Iterator[Outcome]:
+def _ray(plan: SweepPlan, folder: SweepFolder, cells: Cells, stop: Stop) -> Iterator[Outcome]:
     import ray
     from ray import tune
 
@@ -208,10 +210,9 @@ def _ray(
 
     if not ray.is_initialized():
         ray.init(include_dashboard=False, log_to_driver=False)
-    resources = {"CPU": 1, **plan.file.ray}
     numbers = [{"number": cell, "attempt": attempt} for cell, attempt in cells]
     tuner = tune.Tuner(
-        tune.with_resources(trial, resources),
+        tune.with_resources(trial, {"CPU": 1, **plan.file.ray}),
         param_space={"item": tune.grid_search(numbers)},
         tune_config=tune.TuneConfig(max_concurrent_trials=plan.file.run.workers),
         run_config=tune.RunConfig(storage_path=f"{path}/cells", name="ray", verbose=0),

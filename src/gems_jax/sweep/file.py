@@ -35,7 +35,7 @@ from __future__ import annotations
 
 import dataclasses
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -104,24 +104,15 @@ def read_sweep(path: Path) -> SweepFile:
 
 
 def parse_sweep(record: Mapping[str, Any], where: str = "the sweep") -> SweepFile:
-    """A SweepFile from plain data."""
-    known = {field.name for field in dataclasses.fields(SweepFile)}
-    check_names(record, known, where)
+    """Makes a SweepFile from plain data."""
+    check_names(record, {field.name for field in dataclasses.fields(SweepFile)}, where)
     if "game" not in record:
         raise SweepError(f"{where} names no game: add a line such as game = 'kuhn_poker'")
-    values = dict(record)
-    for name in ("name", "game", "method", "preset", "metric"):
-        _expect(name in values and not isinstance(values[name], str), where, name, "a text", values.get(name))
-    for name in ("game_options", "config", "grid", "list", "random", "run", "slurm", "ray"):
-        _expect(name in values and not isinstance(values[name], dict), where, f"[{name}]", "a table", values.get(name))
-    if "iterations" in values:
-        whole = type(values["iterations"]) is int and values["iterations"] >= 1
-        _expect(not whole, where, "iterations", "a whole number, at least 1", values["iterations"])
-    highest = values.get("highest", False)
-    _expect(not isinstance(highest, bool), where, "highest", "true or false", highest)
-    values["seeds"] = _seeds(values.get("seeds", 1), where)
-    values["run"] = _execution(values.get("run", {}), where)
-    return SweepFile(**values)
+    values = {**record, "seeds": record.get("seeds", 1), "run": record.get("run", {})}
+    for names, (fits, expected) in _KINDS.items():
+        for name in filter(values.__contains__, names):
+            expect(fits(values[name]), where, f"[{name}]" if expected == "a table" else name, expected, values[name])
+    return SweepFile(**{**values, "seeds": _seeds(values["seeds"]), "run": _execution(values["run"], where)})
 
 
 def _execution(table: Mapping[str, Any], where: str) -> Execution:
@@ -129,30 +120,33 @@ def _execution(table: Mapping[str, Any], where: str) -> Execution:
     check_names(table, known, f"{where}: [run]")
     values: dict[str, Any] = {}
     for name, value in table.items():
-        default = known[name]
-        fits = isinstance(value, (int, float)) if isinstance(default, float) else type(value) is type(default)
-        fits = fits and (not isinstance(value, bool) or isinstance(default, bool))
-        words = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}
-        _expect(not fits, where, f"run.{name}", words[type(default)], value)
-        values[name] = float(value) if isinstance(default, float) else value
+        kind: Any = type(known[name])
+        fits = type(value) is kind or (kind is float and type(value) is int)
+        expect(fits, where, f"run.{name}", _WORDS[kind], value)
+        values[name] = kind(value)
     run = Execution(**values)
     if run.executor not in EXECUTORS:
         hint = did_you_mean(run.executor, EXECUTORS)
         raise SweepError(f"{where}: unknown executor {run.executor!r}; {hint}known: {', '.join(EXECUTORS)}")
-    for name in ("workers", "gpus", "retries", "memory_gb", "chunk", "evaluation_episodes", "evaluation_every"):
-        least = 1 if name in ("workers", "chunk", "evaluation_every") else 0
+    for name, least in _LEAST.items():
         if getattr(run, name) < least:
             raise SweepError(f"{where}: run.{name} must be at least {least}: got {getattr(run, name)}")
     return run
 
 
-def _seeds(value: Any, where: str) -> tuple[int, ...]:
-    if type(value) is int and 1 <= value <= MAX_POINTS:
-        return tuple(range(value))
-    whole = isinstance(value, list) and value and all(type(seed) is int and 0 <= seed < 2**31 for seed in value)
-    if not whole or len(set(value)) != len(value):
-        raise SweepError(f"{where}: seeds must be how many, or a list of different whole numbers: got {value!r}")
-    return tuple(value)
+def _is_seeds(value: Any) -> bool:
+    """How many, or which."""
+    if type(value) is int:
+        return 1 <= value <= MAX_POINTS
+    return isinstance(value, list) and bool(value) and all(map(_is_seed, value)) and len(set(value)) == len(value)
+
+
+def _is_seed(value: Any) -> bool:
+    return type(value) is int and 0 <= value < 2**31
+
+
+def _seeds(value: Any) -> tuple[int, ...]:
+    return tuple(range(value)) if isinstance(value, int) else tuple(value)
 
 
 def check_names(record: Mapping[str, Any], known: Any, where: str) -> None:
@@ -163,6 +157,24 @@ def check_names(record: Mapping[str, Any], known: Any, where: str) -> None:
             raise SweepError(f"{where} has an unknown field {name!r}; {hint}")
 
 
-def _expect(wrong: bool, where: str, name: str, expected: str, got: Any) -> None:
-    if wrong:
+def expect(fits: bool, where: str, name: str, expected: str, got: Any) -> None:
+    """SweepError for a value that does not fit."""
+    if not fits:
         raise SweepError(f"{where}: {name} must be {expected}: got {got!r}")
+
+
+# what fields must be: (test, words)
+_KINDS: dict[tuple[str, ...], tuple[Callable[[Any], bool], str]] = {
+    ("name", "game", "method", "preset", "metric"): (lambda value: isinstance(value, str), "a text"),
+    ("game_options", "config", "grid", "list", "random", "run", "slurm", "ray"): (
+        lambda value: isinstance(value, dict),
+        "a table",
+    ),
+    ("iterations",): (lambda value: type(value) is int and value >= 1, "a whole number, at least 1"),
+    ("highest",): (lambda value: isinstance(value, bool), "true or false"),
+    ("seeds",): (_is_seeds, "how many, or a list of different whole numbers"),
+}
+_WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}
+_LEAST = {
+    "workers": 1, "gpus": 0, "retries": 0, "memory_gb": 0, "chunk": 1, "evaluation_episodes": 0, "evaluation_every": 1,
+}  # fmt: skip

@@ -64,27 +64,28 @@ def open_folder(path: Path) -> tuple[SweepFolder, SweepFile]:
 
 
 def create_folder(path: Path, file: SweepFile, circumstances: dict[str, Any]) -> SweepFolder:
-    """A new folder with its sweep.json, or that of the same sweep, to go on with."""
-    record = {"schema": SCHEMA, "sweep": resolve(file), **circumstances}
+    """Makes a new folder with its sweep.json, or opens that of the same sweep, to go on with."""
     if (path / "sweep.json").exists():
-        _, there = open_folder(path)
-        old, new = resolve(there), resolve(file)
-        differs = differing_field(
-            {name: value for name, value in old.items() if name not in CHANGEABLE},
-            {name: value for name, value in new.items() if name not in CHANGEABLE},
-        )
-        if differs:
-            raise ConfigMismatchError(
-                f"{path} was started with {differs[0]} = {differs[1]!r}, and this is {differs[2]!r}: "
-                "give the same sweep, or another --run-dir"
-            )
+        _check_same(path, file)
     elif path.exists() and any(path.iterdir()):
         raise RunExistsError(f"{path} is not empty and holds no sweep: choose another folder")
     with writing(path):
         for name in ("points", "cells", "figures"):
             (path / name).mkdir(parents=True, exist_ok=True)
-    write_json(path / "sweep.json", record)
+    write_json(path / "sweep.json", {"schema": SCHEMA, "sweep": resolve(file), **circumstances})
     return SweepFolder(path)
+
+
+def _check_same(path: Path, file: SweepFile) -> None:
+    """ConfigMismatchError for another sweep than that in the folder."""
+    records = [resolve(one) for one in (open_folder(path)[1], file)]
+    fixed = [{name: value for name, value in record.items() if name not in CHANGEABLE} for record in records]
+    differs = differing_field(fixed[0], fixed[1])
+    if differs:
+        raise ConfigMismatchError(
+            f"{path} was started with {differs[0]} = {differs[1]!r}, and this is {differs[2]!r}: "
+            "give the same sweep, or another --run-dir"
+        )
 
 
 def _plain(record: dict[str, Any]) -> dict[str, Any]:

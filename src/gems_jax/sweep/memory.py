@@ -16,10 +16,10 @@ def check_memory(plan: SweepPlan) -> None:
     """SweepError where one run of some cell is larger than the limit, as far as its bytes can be estimated."""
     limit = _limit(plan)
     for cell in plan.cells:
-        needed = bytes_of_run(plan, cell)
-        if needed is not None and needed > limit:
-            static = {name: value for name, value in plan.changes[cell.points[0]].items() if name not in plan.traced}
-            where = f" at {', '.join(f'{name} = {value}' for name, value in static.items())}" if static else ""
+        needed = bytes_of_run(plan, cell) or 0.0
+        if needed > limit:
+            static = plan.describe_cell(cell)
+            where = static and f" at {static}"
             raise SweepError(
                 f"{plan.file.name}: one run{where} takes about {needed / 2**30:.3g} GB, the limit is "
                 f"{limit / 2**30:.3g} GB: choose smaller sizes, fewer workers, or raise run.memory_gb"
@@ -53,13 +53,16 @@ def _limit(plan: SweepPlan, on_device: bool = False) -> float:
     run = plan.file.run
     if run.memory_gb:
         return run.memory_gb * 2**30
-    if on_device:
-        import jax
-
-        stats = jax.local_devices()[0].memory_stats() or {}
-        if "bytes_limit" in stats:
-            return SHARE * stats["bytes_limit"]
+    if on_device and (limit := _device_bytes()):
+        return SHARE * limit
     if run.executor in ("slurm", "ray") and not on_device:
         return math.inf  # other machines, of which nothing is known here
     here = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return SHARE * here / (run.workers if run.executor in ("local", "submitit-local") else 1)
+
+
+def _device_bytes() -> int:
+    """What the first device has; 0 where it does not say."""
+    import jax
+
+    return (jax.local_devices()[0].memory_stats() or {}).get("bytes_limit", 0)
