@@ -42,7 +42,7 @@ class Teachers(NamedTuple):
 
 
 def zero_surrogate(log_prob: Array, behaviour_log_prob: Array, advantage: Array, clip: ArrayLike) -> Array:
-    """0: the surrogate of a student that is not paid."""
+    """0: the surrogate of a student that learns from no returns."""
     del behaviour_log_prob, advantage, clip
     return jnp.zeros_like(log_prob)
 
@@ -53,14 +53,14 @@ def imitation_penalty(teacher: Learner, pupil: Learner) -> Penalty:
     Both are told the batch's codes; the teacher needs no parameters.
     """
 
+    def distance(params: PyTree, batch: Batch) -> Array:
+        assert isinstance(batch, Experience)
+        wanted, found = batch.behaviour(teacher, ()), batch.behaviour(pupil, params)
+        return masked_mean(over_rows(distributions.action_kl)(wanted, found), batch.acted)
+
     def penalty(params: PyTree, batches: Sequence[Batch], key: Array) -> Array:
         del key
-        rows = []
-        for batch in batches:
-            assert isinstance(batch, Experience)
-            wanted, found = batch.behaviour(teacher, ()), batch.behaviour(pupil, params)
-            rows.append(masked_mean(over_rows(distributions.action_kl)(wanted, found), batch.acted))
-        return jnp.mean(jnp.stack(rows))
+        return jnp.mean(jnp.stack([distance(params, batch) for batch in batches]))
 
     return penalty
 
@@ -117,26 +117,23 @@ def distil(
         own = jax.tree.map(lambda leaf: leaf[p], student)
         mine: StackedPolicies = jax.tree.map(lambda leaf: leaf[p], teachers.policies)
         met, log_sigma = rotate(opponents.population, p), jnp.log(sigma if sigma.ndim == 1 else rotate(sigma, p))
-        teacher = Learner(
-            lambda params, told: mine.select(told[0].astype(jnp.int32)),
-            lambda params, told, seen: jnp.float32(0),
-            mine.apply,
-        )
-        pupil = Learner(
-            lambda params, told: pupil_policy(generator, params["policy"], told[1:]),
-            lambda params, told, seen: jnp.float32(0),
-            mine.apply,
+        # codes hold a slot for the teacher, and behind it a code for the student; nobody needs a critic
+        teacher, pupil = (
+            Learner(policy, lambda params, code, seen: jnp.float32(0), mine.apply)
+            for policy in (
+                lambda params, code: mine.select(code[0].astype(jnp.int32)),
+                lambda params, code: pupil_policy(generator, params["policy"], code[1:]),
+            )
         )
 
         def experience(k: Array, params: PyTree, carry: PyTree) -> tuple[list[Experience], PyTree]:
             key_slots, *keys = jax.random.split(k, 1 + len(views))
             slots = jax.random.categorical(key_slots, jnp.log(teachers.weights[p]), shape=(groups,))
-            # a slot for the teacher, a code for the student
-            codes = teachers.codes[slots]
-            told = jnp.concatenate([slots[:, None].astype(codes.dtype), codes], axis=1)
+            told = teachers.codes[slots]
+            codes = jnp.concatenate([slots[:, None].astype(told.dtype), told], axis=1)
             each = play_settings(learning, stratified=False)._replace(num_opponents=learning.opponents // groups)
             batches = [
-                collect_episodes(view_key, place, teacher, params, told, met, log_sigma, each)
+                collect_episodes(view_key, place, teacher, params, codes, met, log_sigma, each)
                 for view_key, place in zip(keys, views, strict=True)
             ]
             return batches, carry

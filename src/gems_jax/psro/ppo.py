@@ -120,16 +120,9 @@ def train_student(
         decision_fraction=decision_fraction(game),
     )
     params, opt_state, metrics = train_learner(
-        key,
-        student.params,
-        student.opt_state,
-        learner=learner,
-        experience=experience,
-        loss=loss or make_loss(learner, learning),
-        settings=settings._replace(**changes),
-        steps=rounds,
-        carry=carry,
-    )
+        key, student.params, student.opt_state, learner=learner, experience=experience, steps=rounds, carry=carry,
+        loss=loss or make_loss(learner, learning), settings=settings._replace(**changes),
+    )  # fmt: skip
     return Student(params, opt_state), metrics
 
 
@@ -137,13 +130,9 @@ def make_loss(
     learner: Learner, learning: Learning, penalty: Penalty = no_penalty, surrogate: Surrogate | None = None
 ) -> Loss:
     """Builds the loss of an actor and a critic from the settings."""
-    weights = LossSettings(
-        surrogate=surrogate or SURROGATES[learning.surrogate],
-        clip=learning.ppo_clip,
-        value_weight=learning.value_weight,
-        entropy_weight=learning.entropy_weight,
-    )
-    return partial(policy_gradient_loss, learner=learner, settings=weights, penalty=penalty)
+    surrogate = surrogate or SURROGATES[learning.surrogate]
+    settings = LossSettings(surrogate, learning.ppo_clip, learning.value_weight, learning.entropy_weight)
+    return partial(policy_gradient_loss, learner=learner, settings=settings, penalty=penalty)
 
 
 def play_settings(learning: Learning, stratified: bool = True) -> PlaySettings:
