@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from gems_jax.config import GemsConfig
-from gems_jax.estimation.monte_carlo import policy_returns
+from gems_jax.estimation.monte_carlo import Sampling, policy_returns
 from gems_jax.gems.adaptive import selection_loss
 from gems_jax.gems.candidates import CandidatePool, OracleResult, propose_candidates, run_oracle
 from gems_jax.gems.meta_game import MetaSolution
@@ -180,19 +180,10 @@ def judge_pool(
     candidates = stack_policies(frozen.generate, pool.codes)
 
     def evaluate(round_key: Array, indices: Array, num_opponents: int) -> tuple[Array, Array]:
-        returns, lengths = policy_returns(
-            round_key,
-            views,
-            take_slot(candidates, indices),
-            frozen.apply,
-            opponents,
-            log_sigma,
-            num_opponents=num_opponents,
-            episodes=config.oracle_episodes,
-            sampling=config.opponents,
-            common=config.common_random_numbers,
-            wanted=pool.valid[indices] if config.pool_anchors and on_host(views[0]) else None,
-        )
+        played = StackedPolicies(take_slot(candidates, indices), frozen.apply)
+        sampling = Sampling(num_opponents, config.oracle_episodes, config.opponents, config.common_random_numbers)
+        wanted = pool.valid[indices] if config.pool_anchors and on_host(views[0]) else None
+        returns, lengths = policy_returns(round_key, views, played, opponents, log_sigma, sampling, wanted)
         if config.pool_anchors:
             lengths = jnp.where(pool.valid[indices][:, None], lengths, 0)
         return returns, lengths.sum()

@@ -64,7 +64,7 @@ DeltaRule = Literal["decaying", "constant"]
 
 
 def delta_at(rule: DeltaRule, delta0: ArrayLike, t: ArrayLike) -> Array:
-    """Confidence parameter of round t, counted from 1: t^-2 (eq:ucb-jac) or delta0 (the Kuhn table, 0.5).
+    """Confidence parameter of round t, counted from 1: t^-2, as the text prints it, or delta0 (the Kuhn table, 0.5).
 
     The decaying rule does not read delta0; at t = 1 it gives delta = 1, where the bounds promise nothing but
     ln(3/delta) is still positive, so that the index is well defined.
