@@ -41,8 +41,7 @@ def shared_values(
         v-hat_i = 1/B sum_b 1{i_b = i} / q(i) prod_{others} sigma(i_b) / q(i_b) Y_b
         r-hat   = 1/B sum_b prod_{all players} sigma(i_b) / q(i_b) Y_b
 
-    which is the paper's estimator at floor = 0, where q = sigma, and unbiased at any floor. No weight exceeds
-    k / floor, k the number of active anchors.
+    which is the paper's estimator at floor = 0, and unbiased at any floor. No weight exceeds k / floor.
 
     Args:
       key: typed PRNG key; consumed.
@@ -84,14 +83,12 @@ def shared_values(
 
     def estimate_population(population: int) -> tuple[Array, Array, Array, Array]:
         """v-hat and its variance [K], r-hat and its variance [], means over the population's players."""
-        values, variances, weighted = map(
-            jnp.stack, zip(*map(estimate_player, players_of(game, population)), strict=True)
-        )
+        players = [estimate_player(player) for player in players_of(game, population)]
+        values, variances, weighted = map(jnp.stack, zip(*players, strict=True))
         return values.mean(axis=0), variances.mean(axis=0), weighted.mean(), sample_variance(weighted).mean()
 
-    values, variances, mixture_value, mixture_variance = map(
-        jnp.stack, zip(*map(estimate_population, range(num_populations(game))), strict=True)
-    )
+    found = [estimate_population(population) for population in range(num_populations(game))]
+    values, variances, mixture_value, mixture_variance = map(jnp.stack, zip(*found, strict=True))
     return Estimate(
         values=jnp.where(active, values, 0.0),
         variances=jnp.where(active, variances, 0.0),
@@ -112,20 +109,3 @@ def _self_normalised_mean(weight: Array, earned: Array, profile_weight: Array) -
     # the delta method: B sum w^2 (y - mean)^2 / (sum w)^2, of B samples
     square = jnp.sum((weight * (earned[:, None] - mean[None, :])) ** 2, axis=0)
     return mean, jnp.where(met, len(earned) * square / jnp.where(met, total, 1.0) ** 2, 0.0)
-
-
-def importance_variance(mean: Array, second_moment: Array, mass: Array, samples: int) -> Array:
-    """Computes the variance of v-hat_i as `shared_values` estimates it at floor 0.
-
-        (E[Y^2 | i] / sigma(i) - v_i^2) / B
-
-    Args:
-      mean: v_i, mean return of a profile's episodes against the others' sigma.
-      second_moment: E[Y^2 | i] of the same mean return Y.
-      mass: sigma(i).
-      samples: B.
-
-    Returns:
-      The variance, of the same shape.
-    """
-    return (second_moment / mass - mean**2) / samples

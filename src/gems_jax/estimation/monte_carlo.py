@@ -166,18 +166,9 @@ def policy_returns(
 def joint_returns(
     key: Array, game: Game, opponents: StackedPolicies, log_sigma: Array, *, samples: int, episodes: int
 ) -> tuple[Array, Array]:
-    """Plays joint profiles drawn from sigma x ... x sigma.
+    """Plays B = `samples` profiles drawn from sigma x ... x sigma, m = `episodes` times each. key: consumed.
 
-    Args:
-      key: typed PRNG key; consumed.
-      game: the game that is played.
-      opponents: the policies of all anchors, [P, K, ...].
-      log_sigma: logarithms of the mixtures, [P, K].
-      samples: B, profiles.
-      episodes: m, episodes per profile.
-
-    Returns:
-      Scaled returns [B * m, players] and lengths [B * m].
+    Returns scaled returns [B * m, players] and lengths [B * m].
     """
     key_draw, key_play = random.split(key)
     indices = draw_opponents(key_draw, game, log_sigma, (samples,), stratified=False)

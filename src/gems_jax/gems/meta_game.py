@@ -67,19 +67,7 @@ class _Progress(NamedTuple):
 def estimate_values(
     key: Array, game: Game, opponents: StackedPolicies, log_sigma: Array, active: Array, config: GemsConfig
 ) -> Estimate:
-    """Estimates v-hat by the config's estimator.
-
-    Args:
-      key: typed PRNG key; consumed.
-      game: the game that is played.
-      opponents: the policies of all anchors, [P, K, ...].
-      log_sigma: logarithms of the mixtures, [P, K].
-      active: which slots hold an anchor, [P, K].
-      config: settings.
-
-    Returns:
-      An `Estimate` that is 0 on inactive slots.
-    """
+    """Estimates v-hat by the config's estimator. Arguments are those of `population_values`."""
     if config.estimator == "exact":
         return exact_values(game, opponents, log_sigma, active)
     if config.estimator == "per_anchor":
@@ -88,17 +76,10 @@ def estimate_values(
             key, game, opponents, log_sigma, active, sampling, config.mixture_samples, config.mixture
         )
     return shared_values(
-        key,
-        game,
-        opponents,
-        log_sigma,
-        active,
-        samples=config.mixture_samples,
-        episodes=config.episodes,
-        floor=config.sigma_floor,
-        self_normalised=config.estimator == "self_normalised",
+        key, game, opponents, log_sigma, active, samples=config.mixture_samples, episodes=config.episodes,
+        floor=config.sigma_floor, self_normalised=config.estimator == "self_normalised",
         stratified=config.opponents == "stratified",
-    )
+    )  # fmt: skip
 
 
 def update_meta_strategy(
