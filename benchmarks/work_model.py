@@ -22,6 +22,7 @@ import numpy as np
 
 from benchmarks.flops import flops
 from gems_jax.config import GemsConfig
+from gems_jax.gems.budget import episodes_with
 from gems_jax.gems.state import gems_networks, init_gems
 from gems_jax.profiling.peak_memory import activation_bytes, array_bytes, row_bytes
 from gems_jax.rollout.views import is_rotational
@@ -54,27 +55,22 @@ def seconds(amount: Work, rates: Work) -> float:
 
 def env_steps(game: Game, config: GemsConfig, lengths: Lengths, anchors: int) -> float:
     """Useful game steps of an iteration with `anchors` per population: what `GemsMetrics.env_steps` counts."""
-    players, share = num_players(game), lengths.mean
-    per_anchor = config.estimator == "per_anchor"
-    apart = players * anchors * config.num_opponents * config.episodes * per_anchor
-    judged = players * config.pool_size(anchors) * config.oracle_opponents * config.oracle_episodes
-    protected = players * config.capacity * config.kl_opponents
-    whole = config.meta_steps * (apart + config.joint_episodes) + judged + protected
-    return whole * share + config.abr_steps * _lanes(game, config) * (config.abr_segment or share)
+    episodes = episodes_with(game, config, anchors)
+    training = config.abr_steps * episodes.abr_step * (config.abr_segment or lengths.mean)
+    return episodes.besides_training(config) * lengths.mean + training
 
 
 def meta_work(game: Game, config: GemsConfig, lengths: Lengths) -> Work:
     """Phases 1 and 2. Empty slots play, too: shapes are fixed."""
-    players, loops = num_players(game), _loops(game)
-    games = players * config.capacity * config.num_opponents * config.episodes * (config.estimator == "per_anchor")
+    played = episodes_with(game, config, config.capacity).meta_update
     joint = config.joint_episodes
-    turns = lengths.longest * (loops * (games > 0) + (joint > 0))
-    return _times(config.meta_steps, Work(turns=turns, played=(games + joint) * lengths.longest))
+    turns = lengths.longest * (_loops(game) * (played > joint) + (joint > 0))
+    return _times(config.meta_steps, Work(turns=turns, played=played * lengths.longest))
 
 
 def oracle_work(game: Game, config: GemsConfig, lengths: Lengths) -> Work:
     """Phase 3."""
-    judged = num_players(game) * config.pool_size() * config.oracle_opponents * config.oracle_episodes
+    judged = episodes_with(game, config, config.capacity).oracle_call
     turns = lengths.longest * _loops(game) * config.oracle_rounds * (judged > 0)
     return Work(turns=turns, played=judged * lengths.longest)
 
@@ -84,10 +80,11 @@ def training_work(game: Game, config: GemsConfig, steps: int | None = None) -> W
     players, loops = num_players(game), _loops(game)
     count = config.abr_steps if steps is None else steps
     seats = game.num_seats / players  # that learn from a lane
-    protected = players * config.capacity * config.kl_opponents * game.max_steps
+    episodes = episodes_with(game, config, config.capacity)
+    protected = episodes.protection * game.max_steps
     held = players * config.capacity * config.kl_states if config.kl_states else protected
     long = config.abr_segment or game.max_steps
-    rows = _lanes(game, config) * long
+    rows = episodes.abr_step * long
     shared = rows * seats * _kept(game, config)
     # every gradient step looks at its share of the rows, and at all that the trust region holds
     looked = config.abr_epochs * (shared + config.abr_minibatches * held * seats * (config.kl_protects != "batch"))
@@ -110,10 +107,6 @@ def _times(count: float, amount: Work) -> Work:
 def _loops(game: Game) -> int:
     """Loops that play one after another: one for each population, where they are not is_rotational."""
     return 1 if is_rotational(game) and game.num_seats > 1 else num_populations(game)
-
-
-def _lanes(game: Game, config: GemsConfig) -> int:
-    return num_players(game) * config.abr_anchors * config.abr_opponents * config.abr_episodes
 
 
 def _kept(game: Game, config: GemsConfig) -> float:

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from gems_jax import GemsConfig, make_game, make_solver
-from gems_jax.gems.budget import episodes_of
+from gems_jax.gems.budget import episodes_with
 from gems_jax.gems.step import GemsMetrics, GemsState
 from gems_jax.solvers import DEFAULTS, METHODS, with_budget
 from gems_jax.types import Profile, Solver
@@ -81,9 +81,9 @@ def test_episodes_of_gems_are_counted_beforehand():
     state, step = solver.init(jax.random.key(0)), jax.jit(solver.step)
     for done in range(2):
         anchors = int(state.active.sum(axis=1)[0])
-        expected = episodes_of(RPS, config, anchors, done == 0)
+        expected = episodes_with(RPS, config, anchors)
         state, metrics = step(state, jax.random.key(done + 1))
-        assert int(metrics.episodes) == expected.aside + 2 * expected.per_step
+        assert int(metrics.episodes) == expected.besides_training(config, done == 0) + 2 * expected.abr_step
         assert int(metrics.env_steps) == int(metrics.episodes)  # one step each
     assert float(metrics.payoff_bytes) == 0 and float(metrics.parameter_bytes) > 0
     held = sum(leaf.nbytes for leaf in jax.tree.leaves(state))
@@ -93,8 +93,8 @@ def test_episodes_of_gems_are_counted_beforehand():
 def test_with_budget():
     """Half a run at one anchor, half at two: ABR steps fill what the rest of an iteration leaves."""
     config = SMALL.replace(iterations=2)
-    aside = sum(episodes_of(RPS, config, anchors).aside for anchors in (1, 2)) / 2
-    found = with_budget("gems", RPS, config, int(aside) + 7 * episodes_of(RPS, config, 1).per_step)
+    besides = sum(episodes_with(RPS, config, anchors).besides_training(config) for anchors in (1, 2)) / 2
+    found = with_budget("gems", RPS, config, int(besides) + 7 * episodes_with(RPS, config, 1).abr_step)
     assert found == config.replace(abr_steps=7)
     assert with_budget("psro", RPS, DEFAULTS["psro"], 500) == DEFAULTS["psro"].replace(env_steps=500, oracle="ppo")
     assert with_budget("self_play", RPS, DEFAULTS["self_play"], 500).env_steps == 500

@@ -1,6 +1,6 @@
 """Shifting Meta: a bandit whose best arm changes, for studies of the oracle's indices (`gems_jax.meta.bandit`).
 
-It is no `Game`: nobody answers. `pull` fits `gems_jax.meta.bandit.play_bandit`:
+It is no `Game`: nobody answers. `pull` fits `experiments.measures.bandit.play_bandit`:
 
     bandit = ShiftingMeta()
     history = play_bandit(key, bandit.pull, index, bandit.num_arms, horizon=2000, forced_pulls=2)

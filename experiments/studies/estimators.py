@@ -17,7 +17,7 @@ import numpy as np
 from experiments.harness.study import Findings, Study
 from experiments.studies.regret import pure_policies
 from gems_jax.estimation.importance import shared_values
-from gems_jax.estimation.monte_carlo import population_values
+from gems_jax.estimation.monte_carlo import Sampling, population_values
 from gems_jax.games.matrix import matrix_game
 from gems_jax.meta.matrix import slot_values
 from gems_jax.policies.population import StackedPolicies
@@ -56,10 +56,8 @@ def estimate(key: Array, payoffs: Array, sigma: Array, floor: Array, estimator: 
     active = jnp.ones(sigma.shape, bool)
     if estimator in ("per_anchor", "stratified"):
         opponents = EPISODES // (players * slots)
-        found = population_values(
-            key, game, policies, jnp.log(sigma), active,
-            num_opponents=opponents, episodes=1, mixture_samples=0, sampling=estimator,
-        )  # fmt: skip
+        each = Sampling(opponents, 1, estimator)
+        found = population_values(key, game, policies, jnp.log(sigma), active, each, mixture_samples=0)
     else:
         found = shared_values(
             key, game, policies, jnp.log(sigma), active,

@@ -15,8 +15,9 @@ import jax
 import numpy as np
 
 from experiments.harness.study import Findings, Study
+from experiments.measures.bandit import BanditHistory, play_bandit
 from experiments.measures.shifting_meta import ShiftingMeta
-from gems_jax.meta.bandit import BanditHistory, Pulls, delta_at, index_scores, play_bandit
+from gems_jax.meta.bandit import Pulls, delta_at, index_scores
 from gems_jax.types import Array
 from gems_jax.viz.plotting import legend, panels_of, styles_of
 from gems_jax.viz.tables import TextTable

@@ -12,7 +12,7 @@ import numpy as np
 
 from experiments.harness.study import Findings, Study
 from experiments.measures.regret import Regret, measure_regret
-from gems_jax.estimation.monte_carlo import population_values
+from gems_jax.estimation.monte_carlo import Sampling, population_values
 from gems_jax.games.matrix import matrix_game
 from gems_jax.meta.schedules import Schedule, step_size
 from gems_jax.policies.population import StackedPolicies
@@ -64,7 +64,7 @@ def measured_values(
     policies = pure_policies(players, slots)
     estimate = population_values(
         jax.random.fold_in(key, t), game, policies, jnp.log(sigma), jnp.ones(sigma.shape, bool),
-        num_opponents=opponents, episodes=episodes, mixture_samples=0,
+        Sampling(opponents, episodes), mixture_samples=0,
     )  # fmt: skip
     return estimate.values
 

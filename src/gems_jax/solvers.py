@@ -12,7 +12,7 @@ from gems_jax.accelerator.prng import fused_key
 from gems_jax.config import GemsConfig
 from gems_jax.extensive.cfr import TabularConfig, cfr_solver, xfp_solver
 from gems_jax.extensive.mccfr import McCfrConfig, OutcomeSamplingConfig, mccfr_solver
-from gems_jax.gems.budget import with_budget as gems_with_budget
+from gems_jax.gems.env_steps import fit_abr_steps
 from gems_jax.gems.step import gems_profile, gems_step, init_gems
 from gems_jax.host.stages import on_host, staged
 from gems_jax.psro.anytime import APSRO, EPSRO, anytime_solver
@@ -137,7 +137,7 @@ def with_budget(name: str, game: Game, config: Any, env_steps: int) -> Any:
     if env_steps < 1:
         raise ValueError(f"a budget must be a positive number of env steps per iteration: got {env_steps}")
     if isinstance(config, GemsConfig):
-        return gems_with_budget(game, config, env_steps)
+        return fit_abr_steps(game, config, env_steps)
     if not hasattr(config, "env_steps"):
         raise ValueError(f"the method {name} learns nothing from episodes: a budget of env steps means nothing to it")
     if getattr(config, "oracle", "ppo") == "exact":

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from gems_jax.estimation.importance import importance_variance, shared_values
+from gems_jax.estimation.importance import shared_values
 from gems_jax.games.matrix import matrix_game
 from gems_jax.policies.population import StackedPolicies
 from meta_games import exact
@@ -15,6 +15,11 @@ REPEATS, SAMPLES = 4000, 32
 SIGMA = np.array([[0.01, 0.29, 0.7, 0.0], [0.5, 0.49, 0.01, 0.0], [0.3, 0.01, 0.69, 0.0]])
 ACTIVE = jnp.asarray(SIGMA > 0)
 FLOORS = (0.0, 0.01, 0.3)
+
+
+def importance_variance(mean, second_moment, mass, samples):
+    """Var v-hat_i = (E[Y^2 | i] / sigma(i) - v_i^2) / B at floor 0, of the mean return Y of one profile's episodes."""
+    return (second_moment / mass - mean**2) / samples
 
 
 def random_game(players, seed=0):

@@ -11,7 +11,13 @@ import pytest
 from gems_jax import make_game
 from gems_jax.estimation import monte_carlo as estimate
 from gems_jax.estimation.exact import exact_values
-from gems_jax.estimation.monte_carlo import draw_opponents, player_return, policy_returns, population_values
+from gems_jax.estimation.monte_carlo import (
+    Sampling,
+    draw_opponents,
+    player_return,
+    policy_returns,
+    population_values,
+)
 from gems_jax.games.matrix import matrix_game
 from gems_jax.meta.bandit import empirical_bernstein_width
 from gems_jax.policies.population import StackedPolicies
@@ -22,10 +28,10 @@ from toy_games import STOP, TAKE, WAIT, Purse, constant, pure, team_game
 
 REPEATS = 1500
 MODES = {
-    "per_anchor": {"sampling": "per_anchor"},
-    "shared": {"sampling": "shared"},
-    "stratified": {"sampling": "stratified"},
-    "common": {"sampling": "per_anchor", "common": True},
+    "per_anchor": Sampling(2, 2, "per_anchor"),
+    "shared": Sampling(2, 2, "shared"),
+    "stratified": Sampling(2, 2, "stratified"),
+    "common": Sampling(2, 2, "per_anchor", common=True),
 }
 
 
@@ -75,10 +81,8 @@ def repeated(game, keys, logits, log_sigma, active, modes):
                 opponents,
                 log_sigma,
                 active,
-                num_opponents=2,
-                episodes=2,
+                MODES[mode],
                 mixture_samples=0 if mode == "common" else 3,
-                **MODES[mode],
             )
         return results
 
@@ -120,7 +124,7 @@ def test_the_known_value_of_defecting():
         log_sigma = jnp.log(jnp.asarray([[0.0, 1.0], [0.0, 1.0]]))
     got = jax.jit(
         lambda key: population_values(
-            key, game, opponents, log_sigma, jnp.ones((2, 2), bool), num_opponents=3, episodes=1, mixture_samples=2
+            key, game, opponents, log_sigma, jnp.ones((2, 2), bool), Sampling(3, 1), mixture_samples=2
         )
     )(jax.random.key(0))
     np.testing.assert_allclose(got.values, [[0.5, 0.6], [0.5, 0.6]], rtol=1e-6)
@@ -150,7 +154,7 @@ def test_exact_values_are_those_by_hand(name):
     assert int(got.episodes) == 0 and not np.asarray(got.variances).any()
 
 
-def coin_returns(keys, **options):
+def coin_returns(keys, sampling):
     """Scaled returns [repeats, n] of betting on one of two pure opponents of mass 1/2 each: 1 or 0, mean 1/2."""
     game = two_players([np.asarray([[5.0, -5.0], [0.0, 0.0]])] * 2)
     opponents = StackedPolicies(jnp.stack([pure(2, 0, 0), pure(2, 0, 1)]), constant)
@@ -159,7 +163,8 @@ def coin_returns(keys, **options):
     @jax.jit
     def run(keys):
         def one(key):
-            return policy_returns(key, (view(game, 0),), pure(2, 0), constant, opponents, log_sigma, **options)[0][0]
+            own = StackedPolicies(pure(2, 0), constant)
+            return policy_returns(key, (view(game, 0),), own, opponents, log_sigma, sampling)[0][0]
 
         return jax.vmap(one)(keys)
 
@@ -169,10 +174,10 @@ def coin_returns(keys, **options):
 def test_stratified_opponents_come_up_by_their_mass():
     """Four stratified draws hold each coin exactly twice; independent ones do so with probability 3/8 only."""
     keys = jax.random.split(jax.random.key(0), 100)
-    stratified = coin_returns(keys, num_opponents=4, episodes=1, sampling="stratified")
+    stratified = coin_returns(keys, Sampling(4, 1, "stratified"))
     np.testing.assert_allclose(stratified.mean(axis=1), 0.5, rtol=1e-6)
     keys = jax.random.split(jax.random.key(0), 100)
-    assert coin_returns(keys, num_opponents=4, episodes=1).mean(axis=1).std() > 0.1  # 0.25 is expected
+    assert coin_returns(keys, Sampling(4, 1)).mean(axis=1).std() > 0.1  # 0.25 is expected
 
 
 # --- spread
@@ -188,10 +193,9 @@ def independent():
     def run(keys):
         return jax.vmap(
             lambda key: population_values(
-                key, game, StackedPolicies(logits, constant), jnp.log(sigma), active,
-                num_opponents=256, episodes=1, mixture_samples=256,
+                key, game, StackedPolicies(logits, constant), jnp.log(sigma), active, Sampling(256, 1), 256
             )
-        )(keys)  # fmt: skip
+        )(keys)
 
     return exact(game, logits, sigma), run(jax.random.split(jax.random.key(0), 2000))
 
@@ -223,7 +227,7 @@ def test_bernstein_intervals_cover_at_their_stated_rate(independent, delta):
 
 def test_episodes_that_share_an_opponent_do_not_count_as_independent():
     """Two pure opponents of mass 1/2, n = 2 draws, m = 64 equal episodes with each: half the time one is never met."""
-    returns = coin_returns(jax.random.split(jax.random.key(0), 400), num_opponents=2, episodes=64)  # [repeats, 128]
+    returns = coin_returns(jax.random.split(jax.random.key(0), 400), Sampling(2, 64))  # [repeats, 128]
     missed = {
         count: (jnp.abs(returns.mean(axis=1) - 0.5) > empirical_bernstein_width(returns.var(axis=1), count, 0.1)).mean()
         for count in (2, 128)
@@ -246,9 +250,7 @@ def test_episodes_and_steps_are_counted_exactly():
     active = jnp.asarray([[True, False], [True, True]])
 
     got = jax.jit(
-        lambda key: population_values(
-            key, Purse(4), opponents, log_sigma, active, num_opponents=3, episodes=2, mixture_samples=5
-        )
+        lambda key: population_values(key, Purse(4), opponents, log_sigma, active, Sampling(3, 2), mixture_samples=5)
     )(jax.random.key(0))
     assert got.episodes == 6 + 12 + 10 and got.env_steps == 24 + 24 + 12 + 40
     # TAKE earns 2 of [-4, 4]; WAIT loses 2; STOP has lost the one coin taken before its turn
@@ -298,11 +300,8 @@ def test_unknown_sampling_lists_the_known():
         policy_returns(
             jax.random.key(0),
             (view(game, 0),),
-            pure(2, 0),
-            constant,
+            StackedPolicies(pure(2, 0), constant),
             StackedPolicies(jnp.stack([pure(2, 0)] * 2), constant),
             jnp.zeros((2, 1)),
-            num_opponents=1,
-            episodes=1,
-            sampling="best",
+            Sampling(1, 1, "best"),
         )

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gems_jax import gems_step, init_gems, make_game
-from gems_jax.gems.adaptive import allot, costs, next_shares, planned, selection_loss, start_shares
+from gems_jax.gems.adaptive import allot, next_shares, planned_episodes, selection_loss, start_shares, unit_costs
 from gems_jax.meta.bandit import Pulls
 from gems_trails import TINY
 
@@ -19,10 +19,10 @@ ACTIVE = jnp.array([[True, True, False], [True, False, False]])
 
 def test_costs_by_hand():
     """Three anchors, 2 opponents, 2 episodes; 2 players, 4 candidates, 1 opponent; 2 players, 2 anchors, 2 x 2."""
-    np.testing.assert_array_equal(costs(GAME, CONFIG, ACTIVE), [3 * 2 * 2, 2 * 4 * 1 * 1, 2 * 2 * 2 * 2])
+    np.testing.assert_array_equal(unit_costs(GAME, CONFIG, ACTIVE), [3 * 2 * 2, 2 * 4 * 1 * 1, 2 * 2 * 2 * 2])
     shared = CONFIG.replace(estimator="importance", mixture_samples=10)
-    assert costs(GAME, shared, ACTIVE)[0] == 20
-    np.testing.assert_allclose(planned(GAME, CONFIG, ACTIVE), [96, 8, 96])
+    assert unit_costs(GAME, shared, ACTIVE)[0] == 20
+    np.testing.assert_allclose(planned_episodes(GAME, CONFIG, ACTIVE), [96, 8, 96])
     np.testing.assert_allclose(start_shares(GAME, CONFIG, ACTIVE), [0.48, 0.04, 0.48], rtol=1e-6)
 
 
@@ -34,7 +34,7 @@ def test_what_the_settings_say_comes_out_again():
 @pytest.mark.parametrize("shares", [(0.1, 0.1, 0.8), (0.8, 0.1, 0.1), (0.2, 0.6, 0.2), (0.0, 0.0, 1.0)])
 def test_the_total_stays(shares):
     counts = allot(jnp.asarray(shares), GAME, CONFIG, ACTIVE)
-    spent = np.asarray([int(count) for count in counts]) * np.asarray(costs(GAME, CONFIG, ACTIVE))
+    spent = np.asarray([int(count) for count in counts]) * np.asarray(unit_costs(GAME, CONFIG, ACTIVE))
     assert 200 - 16 < spent.sum() <= 200 and counts.meta_steps >= 1
     np.testing.assert_allclose(spent / 200, shares, atol=0.13)  # one update is played in any case
 
@@ -91,7 +91,7 @@ def test_a_run_of_steps():
     start = np.asarray(state.shares)
     for number, key in enumerate(jax.random.split(jax.random.key(1), 4)):
         aside = 2 * 4 * 1 * 1 + 2 * 3 * CONFIG.kl_opponents  # the oracle's first round, and the trust region's states
-        budget = float(planned(GAME, CONFIG, state.active).sum()) + aside
+        budget = float(planned_episodes(GAME, CONFIG, state.active).sum()) + aside
         state, metrics = step(state, key)
         assert budget - 16 < int(metrics.episodes) <= budget, number
         assert np.isfinite(metrics.errors).all()

@@ -21,10 +21,10 @@ if "JAX_NUM_PROCESSES" in os.environ:
 
 from gems_jax.accelerator.sharding import play_mesh
 from gems_jax.config import GemsConfig
-from gems_jax.estimation.monte_carlo import policy_returns
+from gems_jax.estimation.monte_carlo import Sampling, policy_returns
 from gems_jax.games import make_game
 from gems_jax.gems.step import init_gems, population_of
-from gems_jax.policies.population import materialise
+from gems_jax.policies.population import StackedPolicies, materialise
 from gems_jax.rollout.views import view
 from gems_jax.runner.driver import run
 from gems_jax.runner.measuring import make_monitor
@@ -52,8 +52,8 @@ def episodes() -> dict[str, np.ndarray]:
         state = init_gems(key_init, game, config)
         policies = materialise(population_of(state, game, config), config.capacity)
         own = jax.tree.map(lambda leaf: leaf[0], policies.params)
-        sizes = {"num_opponents": 16, "episodes": 32}
-        return policy_returns(key_play, (view(game, 0),), own, policies.apply, policies, state.log_sigma, **sizes)[0]
+        mine = StackedPolicies(own, policies.apply)
+        return policy_returns(key_play, (view(game, 0),), mine, policies, state.log_sigma, Sampling(16, 32))[0]
 
     def on(mesh: Mesh, label: str) -> dict[str, np.ndarray]:
         with jax.set_mesh(mesh):

@@ -7,7 +7,7 @@ import pytest
 
 from benchmarks.flops import flops, learning_flops
 from gems_jax import init_gems
-from gems_jax.gems.budget import episodes_of
+from gems_jax.gems.budget import episodes_with
 from gems_jax.profiling.phase_times import META, PHASES, all_active, measure_phases
 from gems_trails import RPS, TINY
 
@@ -33,8 +33,8 @@ def test_the_phases_add_up_to_the_step():
     key_init, key_time, key = jax.random.split(jax.random.key(0), 3)
     state = init_gems(key_init, RPS, TINY)
     times = measure_phases(RPS, TINY, state, key_time, repeats=2)
-    counted = episodes_of(RPS, TINY, TINY.initial_anchors)
-    assert sum(times.episodes.values()) == counted.aside + TINY.abr_steps * counted.per_step
+    counted = episodes_with(RPS, TINY, TINY.initial_anchors)
+    assert sum(times.episodes.values()) == counted.besides_training(TINY) + TINY.abr_steps * counted.abr_step
     assert times.env_steps == times.episodes  # one joint move
     assert set(times.seconds) == set(PHASES)
     assert times.whole.shape == times.seconds[META].shape == (2,)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from gems_jax import make_game
-from gems_jax.estimation.monte_carlo import policy_returns
+from gems_jax.estimation.monte_carlo import Sampling, policy_returns
 from gems_jax.games.matrix import matrix_game
 from gems_jax.policies.population import StackedPolicies
 from gems_jax.rollout.views import (
@@ -135,16 +135,7 @@ def test_one_vmapped_program_equals_a_call_per_player(name):
 
     def measure(views, p, key):
         others = rotate(opponents, p)
-        return policy_returns(
-            key,
-            views,
-            take_population(others, 0).params,
-            constant,
-            others,
-            rotate(log_sigma, p),
-            num_opponents=4,
-            episodes=2,
-        )
+        return policy_returns(key, views, take_population(others, 0), others, rotate(log_sigma, p), Sampling(4, 2))
 
     @jax.jit
     def vmapped(keys):
@@ -181,7 +172,8 @@ def test_both_players_of_a_shared_population_earn_alike():
 
     @jax.jit
     def measure(key, params):
-        return policy_returns(key, places, params, constant, opponents, jnp.zeros((1, 1)), num_opponents=2, episodes=3)
+        policies = StackedPolicies(params, constant)
+        return policy_returns(key, places, policies, opponents, jnp.zeros((1, 1)), Sampling(2, 3))
 
     returns, lengths = measure(fresh(), pure(3, 1, 2))
     np.testing.assert_allclose(returns[0], np.full(12, 4 / 6), rtol=1e-6)

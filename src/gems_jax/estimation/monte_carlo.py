@@ -1,12 +1,13 @@
-"""Monte-Carlo estimates of the meta-game, without the matrix (eq:mc-estimators_revised).
+"""Monte-Carlo estimates of the meta-game, without the matrix.
 
-Every anchor is played against draws of the others; `estimation/importance.py` weighs joint play instead. Returns are
+Every anchor is played against draws of the others; `estimation/importance.py` weights joint play instead. Returns are
 scaled to [0, 1] by the game's bounds here and nowhere else. Every average is over whole episodes.
 """
 
 from __future__ import annotations
 
 from functools import partial
+from typing import NamedTuple
 
 import chex
 import jax.numpy as jnp
@@ -19,10 +20,8 @@ from gems_jax.rollout.episode import play_episode, take_seats
 from gems_jax.rollout.groups import play_groups, play_joint
 from gems_jax.rollout.views import View, each_population, each_view, players_of, rotate, take_population
 from gems_jax.types import (
-    Apply,
     Array,
     Game,
-    PyTree,
     Struct,
     num_players,
     num_populations,
@@ -34,8 +33,11 @@ OPPONENTS = ("per_anchor", "shared", "stratified")
 
 
 class Estimate(Struct):
-    """values, variances: of scaled returns; `count` samples stand behind each entry, so that the error of a value is
-    sqrt(variance / count). What was weighed is no return: its samples go up to one over the mass of their anchor."""
+    """Values of anchors and mixtures in scaled returns.
+
+    `count` samples stand behind each entry: the error of a value is sqrt(variance / count). Importance-weighted samples
+    are not in [0, 1]: they can reach 1 / sigma(i).
+    """
 
     values: Array  # [P, K]
     variances: Array  # [P, K], unbiased
@@ -96,51 +98,78 @@ def draw_opponents(key: Array, game: Game, log_sigma: Array, shape: tuple[int, .
     return jnp.stack(columns, axis=-1)
 
 
+class Sampling(NamedTuple):
+    """How policies are measured against draws of the others."""
+
+    num_opponents: int  # n, per policy
+    episodes: int  # m, per match-up
+    opponents: str = "per_anchor"  # one of OPPONENTS; "shared" gives all policies the same draws
+    common: bool = False  # common random numbers: all policies also meet the same deals and noise
+
+
 def policy_returns(
     key: Array,
     views: tuple[View, ...],
-    params: PyTree,
-    apply: Apply,
+    policies: StackedPolicies,
     opponents: StackedPolicies,
     log_sigma: Array,
-    *,
-    num_opponents: int,
-    episodes: int,
-    sampling: str = "per_anchor",
-    common: bool = False,
+    sampling: Sampling,
     wanted: Array | None = None,
 ) -> tuple[Array, Array]:
-    """Scaled returns and lengths [C, n] of C policies (params [C, ...]) against the others' sigma.
+    """Plays C policies against draws of the others' sigma.
 
-    Each policy is measured in every place it fills, `views`, so n is their number times num_opponents times episodes.
-    opponents and log_sigma count populations as the views do. `sampling` "shared" gives all policies the same
-    opponents; `common` also the same deals and noise; `wanted` [C]: see `play_groups`. key: consumed.
+    Args:
+      key: typed PRNG key; consumed.
+      views: the game from every position that the policies fill; each policy is measured in all of them.
+      policies: [C, ...].
+      opponents: policies of the others, [P, K, ...] in the order of the views.
+      log_sigma: logarithms of their mixtures, [P, K] in the order of the views.
+      sampling: numbers of opponents and episodes.
+      wanted: [C] bool, see `play_groups`.
+
+    Returns:
+      Scaled returns and lengths [C, n] with n = views * num_opponents * episodes.
+
+    Raises:
+      ValueError: if `sampling.opponents` is unknown.
     """
-    if sampling not in OPPONENTS:
-        raise ValueError(f"unknown opponent sampling {sampling!r}; known: {', '.join(OPPONENTS)}")
-    count = num_slots(params)
-    together = common or sampling == "shared"
-    shape = (num_opponents,) if together else (count, num_opponents)
+    if sampling.opponents not in OPPONENTS:
+        raise ValueError(f"unknown opponent sampling {sampling.opponents!r}; known: {', '.join(OPPONENTS)}")
+    count = num_slots(policies.params)
+    together = sampling.common or sampling.opponents == "shared"
+    shape = (sampling.num_opponents,) if together else (count, sampling.num_opponents)
 
-    def measured(view: View, view_key: Array) -> tuple[Array, Array]:
+    def measure(view: View, view_key: Array) -> tuple[Array, Array]:
         key_draw, key_play = random.split(view_key)
-        indices = draw_opponents(key_draw, view, log_sigma, shape, sampling == "stratified")
-        if together and not common:
+        indices = draw_opponents(key_draw, view, log_sigma, shape, sampling.opponents == "stratified")
+        if together and not sampling.common:
             indices = jnp.broadcast_to(indices, (count, *indices.shape))
-        own = StackedPolicies(params, apply)
-        outcome = play_groups(play_episode, key_play, view, own, opponents, indices, episodes, common, wanted=wanted)
+        outcome = play_groups(
+            play_episode,
+            key_play,
+            view,
+            policies,
+            opponents,
+            indices,
+            sampling.episodes,
+            sampling.common,
+            wanted=wanted,
+        )
         returns = to_unit(view, player_return(view, 0, outcome.returns))
         return returns.reshape(count, -1), outcome.length.reshape(count, -1)
 
-    rows = each_view(views, measured, random.split(key, len(views)))
+    rows = each_view(views, measure, random.split(key, len(views)))
     returns, lengths = (jnp.concatenate(part, axis=1) for part in zip(*rows, strict=True))
     return returns, lengths
 
 
-def mixture_returns(
+def joint_returns(
     key: Array, game: Game, opponents: StackedPolicies, log_sigma: Array, *, samples: int, episodes: int
 ) -> tuple[Array, Array]:
-    """Scaled returns [B * m, players] and lengths [B * m] of joint play from sigma x ... x sigma. key: consumed."""
+    """Plays B = `samples` profiles drawn from sigma x ... x sigma, m = `episodes` times each. key: consumed.
+
+    Returns scaled returns [B * m, players] and lengths [B * m].
+    """
     key_draw, key_play = random.split(key)
     indices = draw_opponents(key_draw, game, log_sigma, (samples,), stratified=False)
     outcome = play_joint(play_episode, key_play, game, opponents, indices, episodes)
@@ -154,27 +183,24 @@ def population_values(
     opponents: StackedPolicies,
     log_sigma: Array,
     active: Array,
-    *,
-    num_opponents: int,
-    episodes: int,
+    sampling: Sampling,
     mixture_samples: int,
-    sampling: str = "per_anchor",
-    common: bool = False,
     mixture: str = "joint",
 ) -> Estimate:
-    """Estimate v-hat of every anchor against the others' sigma, and the mixture's value (eq:mc-estimators_revised).
+    """Estimates v-hat of every anchor against the others' sigma, and the mixture's value (eq:mc-estimators_revised).
+
+        v-hat_i = 1/(n m) sum_s sum_l Y_{i,s,l}          over opponents j_s ~ sigma and episodes l
+        r-hat   = 1/(B m) sum_b sum_l Y_{i_b,j_b,l}      over profiles (i_b, j_b) ~ sigma x sigma
 
     Args:
-      key: consumed.
+      key: typed PRNG key; consumed.
       game: the game that is played.
       opponents: the policies of all anchors, [P, K, ...].
       log_sigma: logarithms of the mixtures, [P, K].
       active: which slots hold an anchor, [P, K].
-      num_opponents: n, opponents per anchor.
-      episodes: m, episodes per match-up.
+      sampling: n and m, and how opponents are drawn.
       mixture_samples: B. 0 plays no joint episode and takes sigma . v-hat as the mixture's value, which is unbiased
-        too (its only use in eq:omwu-eta is a shift that normalization cancels).
-      sampling, common: how opponents are drawn, see `policy_returns`.
+        too (its only use in the meta update is a shift that normalization cancels).
       mixture: what B counts, "joint" profiles or "bootstrap" resamples (see `bootstrap_mixture`).
 
     Returns:
@@ -182,52 +208,38 @@ def population_values(
     """
     chex.assert_rank([log_sigma, active], 2)
     key_values, key_mixture = random.split(key)
-    resampled = bool(mixture_samples) and mixture == "bootstrap"
+    sigma = jnp.where(active, jnp.exp(log_sigma), 0.0)
+    bootstrap = bool(mixture_samples) and mixture == "bootstrap"
 
     def measure(views: tuple[View, ...], p: Array | int, own_key: Array) -> tuple[Array, ...]:
         others = rotate(opponents, p)
-        returns, lengths = policy_returns(
-            own_key,
-            views,
-            take_population(others, 0).params,
-            opponents.apply,
-            others,
-            rotate(log_sigma, p),
-            num_opponents=num_opponents,
-            episodes=episodes,
-            sampling=sampling,
-            common=common,
-            wanted=active[p] if on_host(game) else None,
-        )
+        wanted = active[p] if on_host(game) else None
+        own = take_population(others, 0)
+        returns, lengths = policy_returns(own_key, views, own, others, rotate(log_sigma, p), sampling, wanted)
         found = returns.mean(axis=1), sample_variance(returns), lengths.sum(axis=1)
-        if not resampled:
+        if not bootstrap:
             return found
-        sigma = jnp.where(active[p], jnp.exp(log_sigma[p]), 0.0)
-        return *found, *bootstrap_mixture(random.fold_in(key_mixture, p), returns, sigma, mixture_samples)
+        return *found, *bootstrap_mixture(random.fold_in(key_mixture, p), returns, sigma[p], mixture_samples)
 
-    values, variances, lengths, *resamples = each_population(
-        game, measure, random.split(key_values, num_populations(game))
-    )
+    keys = random.split(key_values, num_populations(game))
+    values, variances, lengths, *resampled = each_population(game, measure, keys)
     values, variances = jnp.where(active, values, 0.0), jnp.where(active, variances, 0.0)
-    places = jnp.asarray([len(players_of(game, p)) for p in range(num_populations(game))])
-    played = jnp.sum(active.sum(axis=1) * places, dtype=jnp.int32) * num_opponents * episodes
-    steps = jnp.sum(jnp.where(active, lengths, 0))
-    if resampled:
-        mixture_value, mixture_spread = resamples
+    count = sampling.num_opponents * sampling.episodes
+    positions = jnp.asarray([len(players_of(game, p)) for p in range(num_populations(game))])
+    episodes = jnp.sum(active.sum(axis=1) * positions, dtype=jnp.int32) * count
+    env_steps = jnp.sum(jnp.where(active, lengths, 0))
+    if bootstrap:
+        mixture_value, mixture_variance = resampled
     elif mixture_samples:
-        joint, lengths = mixture_returns(
-            key_mixture, game, opponents, log_sigma, samples=mixture_samples, episodes=episodes
+        joint, joint_lengths = joint_returns(
+            key_mixture, game, opponents, log_sigma, samples=mixture_samples, episodes=sampling.episodes
         )
-        mixture_value, mixture_spread = (
-            _by_population(game, joint.mean(axis=0)),
-            _by_population(game, sample_variance(joint.T)),
-        )
-        played, steps = played + joint.shape[0], steps + lengths.sum()
+        mixture_value = _by_population(game, joint.mean(axis=0))
+        mixture_variance = _by_population(game, sample_variance(joint.T))
+        episodes, env_steps = episodes + joint.shape[0], env_steps + joint_lengths.sum()
     else:
-        sigma = jnp.where(active, jnp.exp(log_sigma), 0.0)
-        mixture_value, mixture_spread = jnp.sum(sigma * values, axis=1), jnp.sum(sigma**2 * variances, axis=1)
-    count = jnp.int32(num_opponents * episodes)
-    return Estimate(values, variances, mixture_value, mixture_spread, count, played, steps)
+        mixture_value, mixture_variance = jnp.sum(sigma * values, axis=1), jnp.sum(sigma**2 * variances, axis=1)
+    return Estimate(values, variances, mixture_value, mixture_variance, jnp.int32(count), episodes, env_steps)
 
 
 def bootstrap_mixture(key: Array, returns: Array, sigma: Array, resamples: int) -> tuple[Array, Array]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 
-from gems_jax.estimation.monte_carlo import mixture_returns, policy_returns
+from gems_jax.estimation.monte_carlo import Sampling, joint_returns, policy_returns
 from gems_jax.evaluate.certificates import Bounds, mean_bounds
 from gems_jax.host.stages import compile_play
 from gems_jax.policies.population import StackedPolicies
@@ -32,10 +32,8 @@ def measure_policies(
 
     def measure(views: tuple[View, ...], p: Array | int, own_key: Array) -> Bounds:
         own, log_sigma = take_population(rotate(policies, p), 0), jnp.log(rotate(sigma, p))
-        returns, _ = policy_returns(
-            own_key, views, own.params, policies.apply, rotate(opponents, p), log_sigma,
-            num_opponents=episodes, episodes=1,
-        )  # fmt: skip
+        each = Sampling(num_opponents=episodes, episodes=1)
+        returns, _ = policy_returns(own_key, views, own, rotate(opponents, p), log_sigma, each)
         return mean_bounds(returns, delta)
 
     return each_population(game, measure, jax.random.split(key, num_populations(game)))
@@ -49,6 +47,6 @@ def played_value(
 
     The players of a population earn different returns in the same episode: their mean is one sample.
     """
-    joint, _ = mixture_returns(key, game, opponents, jnp.log(sigma), samples=episodes, episodes=1)
+    joint, _ = joint_returns(key, game, opponents, jnp.log(sigma), samples=episodes, episodes=1)
     owned = [joint[:, jnp.asarray(players_of(game, p))].mean(axis=1) for p in range(num_populations(game))]
     return mean_bounds(jnp.stack(owned), delta)

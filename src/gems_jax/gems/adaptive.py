@@ -1,14 +1,14 @@
 """Adaptive budgets: episodes go, iteration by iteration, to the phase whose error dominates, within a fixed total.
 
-What an iteration would play by its settings is shared out anew between meta updates, later oracle rounds and ABR
-steps. Shapes stay as they are: only the number of updates, rounds and steps is traced. The errors are measured by the
+The episodes that an iteration plays by its settings are redistributed between meta updates, later oracle rounds and ABR
+steps. Shapes are unchanged: only the numbers of updates, rounds and steps are traced. The errors are measured by the
 iteration before, from its own episodes, in scaled returns:
 
-    meta     what the best anchor would have earned more than the iterates did, an average over the meta updates
-             (estimated external regret: in two-player zero-sum games their mean is the restricted exploitability)
-    oracle   what choosing by noisy means is expected to lose against the best candidate, as far as a candidate may be
+    meta     estimated external regret of the iterates, averaged over the meta updates (in two-player zero-sum games its
+             mean over players is the restricted exploitability)
+    oracle   expected loss of choosing by noisy means instead of taking the best candidate, as far as a candidate may be
              better than the best anchor at all
-    abr      what the newcomer's return rose by during training: where it still rises, more steps help
+    abr      rise of the newcomer's return during training: where it still rises, more steps help
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 
 from gems_jax.config import GemsConfig
+from gems_jax.gems.budget import phase_episodes
 from gems_jax.meta.bandit import Pulls
 from gems_jax.types import Array, Game, num_players
 
@@ -39,35 +40,28 @@ def plan_counts(shares: Array | None, game: Game, config: GemsConfig, active: Ar
     return allot(shares, game, config, active)
 
 
-def planned(game: Game, config: GemsConfig, active: Array) -> Array:
-    """[3] episodes of the phases as the settings say."""
+def unit_costs(game: Game, config: GemsConfig, active: Array) -> Array:
+    """Counts the episodes [3] of a meta update, of a later oracle round, and of an ABR step. active: [P, K]."""
+    anchors = active.sum(axis=1)[jnp.asarray(game.population_of_player)].sum()
+    units = phase_episodes(config, num_players(game), anchors)
+    return jnp.stack([jnp.asarray(n, jnp.float32) for n in (units.meta_update, units.oracle_round, units.abr_step)])
+
+
+def planned_episodes(game: Game, config: GemsConfig, active: Array) -> Array:
+    """Counts the episodes [3] of the phases as the settings say."""
     counts = (config.meta_steps, config.oracle_rounds - 1, config.abr_steps)
-    return jnp.asarray(counts, jnp.float32) * costs(game, config, active)
-
-
-def costs(game: Game, config: GemsConfig, active: Array) -> Array:
-    """[3] episodes of a meta update, of a later oracle round, and of an ABR step. active: [P, K]."""
-    joint = jnp.int32(config.joint_episodes)
-    if config.estimator == "per_anchor":
-        places = jnp.asarray(game.population_of_player)
-        held = active.sum(axis=1)[places].sum()
-        joint = joint + held * config.num_opponents * config.episodes
-    pool = config.pool_size()
-    share = config.oracle_opponents // config.oracle_rounds
-    judging = num_players(game) * pool * share * config.oracle_episodes
-    training = num_players(game) * config.abr_anchors * config.abr_opponents * config.abr_episodes
-    return jnp.stack([jnp.asarray(cost, jnp.float32) for cost in (joint, judging, training)])
+    return jnp.asarray(counts, jnp.float32) * unit_costs(game, config, active)
 
 
 def start_shares(game: Game, config: GemsConfig, active: Array) -> Array:
-    """[3], what the settings themselves give the phases in the first iteration."""
-    spent = planned(game, config, active)
+    """Computes the shares [3] that the settings themselves give the phases in the first iteration."""
+    spent = planned_episodes(game, config, active)
     return spent / jnp.maximum(spent.sum(), 1.0)
 
 
 def allot(shares: Array, game: Game, config: GemsConfig, active: Array) -> Counts:
-    """Whole numbers of updates, rounds and steps that cost what the settings would have, to within one ABR step."""
-    cost, total = costs(game, config, active), planned(game, config, active).sum()
+    """Allots integer numbers of updates, rounds and steps that cost what the settings say, to within one ABR step."""
+    cost, total = unit_costs(game, config, active), planned_episodes(game, config, active).sum()
     meta = jnp.maximum(jnp.floor(shares[0] * total / jnp.maximum(cost[0], 1.0)), 1.0)
     later = jnp.floor(shares[1] * total / jnp.maximum(cost[1], 1.0)) if config.oracle_rounds > 1 else jnp.float32(0)
     left = total - meta * cost[0] - later * cost[1]
@@ -76,11 +70,17 @@ def allot(shares: Array, game: Game, config: GemsConfig, active: Array) -> Count
 
 
 def selection_loss(stats: Pulls, chosen: Array, best_anchor: Array) -> Array:
-    """[], of C candidates whose true means spread like a normal of deviation tau, seen with standard errors s.
+    """Estimates the expected loss [] of choosing the candidate with the best measured mean.
 
-    The best of them stands about sqrt(2 ln C) tau above their mean, the one with the best measured mean only about
-    sqrt(2 ln C) tau^2 / sqrt(tau^2 + s^2). The loss counts as far as the chosen one is better than the best anchor, by
-    more than its own standard error: where no candidate is, choosing better is worth nothing.
+    Of C candidates whose true means are normal with deviation tau, measured with standard errors s, the best is about
+    sqrt(2 ln C) tau above the mean, and the one with the best measured mean sqrt(2 ln C) tau^2 / sqrt(tau^2 + s^2). The
+    loss counts as far as the chosen candidate is better than the best anchor by more than its own standard error:
+    elsewhere a better choice gains nothing.
+
+    Args:
+      stats: measurements of C candidates.
+      chosen: [] int32, the chosen candidate.
+      best_anchor: [], measured value of the best anchor.
     """
     errors = stats.variance / jnp.maximum(stats.count, 1)
     noise = jnp.mean(errors)
@@ -103,7 +103,7 @@ def update_shares(
 
 
 def next_shares(shares: Array, errors: Array, config: GemsConfig) -> Array:
-    """[3], moved towards the errors [3] of this iteration, none below `adaptive_floor`."""
+    """Moves the shares [3] towards the errors [3] of this iteration, none below `adaptive_floor`."""
     adapted = jnp.asarray([True, config.oracle_rounds > 1, config.abr_steps > 0])
     weight = jnp.where(adapted, jnp.maximum(errors, _TINY), 0.0)
     wanted = weight / weight.sum()

@@ -1,73 +1,52 @@
-"""What an iteration of GEMS plays, counted beforehand, and settings that play a given number of environment steps."""
+"""Episodes that an iteration of GEMS plays, counted beforehand."""
 
 from __future__ import annotations
 
-from functools import partial
-from typing import NamedTuple
-
-import jax
-import jax.numpy as jnp
+from typing import Any, NamedTuple
 
 from gems_jax.config import GemsConfig
-from gems_jax.estimation.monte_carlo import mixture_returns
-from gems_jax.gems.state import init_gems, population_of
-from gems_jax.host.stages import on_host, staged
-from gems_jax.policies.population import materialise
 from gems_jax.types import Game, num_players
 
-_SAMPLE = 1024  # episodes that the mean length is taken from
+Count = Any  # an int, or a traced [] int32
 
 
-class Played(NamedTuple):
-    """Episodes of one iteration."""
+class PhaseEpisodes(NamedTuple):
+    """Episodes of one unit of each phase; traced where the number of anchors is."""
 
-    aside: int  # estimating, judging candidates, and the trust region's states
-    per_step: int  # of one ABR step; with `abr_segment` games under way instead, which all take a segment's steps
+    meta_update: Count  # one estimate of the meta-game
+    oracle_call: Count  # all rounds of the oracle
+    oracle_round: int  # one of its rounds beyond the first
+    protection: int  # states of the trust region
+    abr_step: int  # one ABR step; with `abr_segment` ongoing games instead, which all take a segment's steps
 
-
-def episodes_of(game: Game, config: GemsConfig, anchors: int, oracle: bool = True) -> Played:
-    """Of an iteration that begins with `anchors` per population, in which the oracle is called or not."""
-    players = num_players(game)
-    joint = config.joint_episodes
-    apart = players * anchors * config.num_opponents * config.episodes * (config.estimator == "per_anchor")
-    estimating = config.meta_steps * (apart + joint)
-    judging = players * config.pool_size(anchors) * config.oracle_opponents * config.oracle_episodes
-    protecting = players * config.capacity * config.kl_opponents
-    each = players * config.abr_anchors * config.abr_opponents * config.abr_episodes
-    return Played(estimating + judging * oracle + protecting, each)
+    def besides_training(self, config: GemsConfig, oracle: bool = True) -> Count:
+        """Sums an iteration without its ABR steps, in which the oracle is called or not."""
+        return config.meta_steps * self.meta_update + oracle * self.oracle_call + self.protection
 
 
-def mean_length(game: Game, config: GemsConfig) -> float:
-    """Env steps per episode between the first policies."""
+def phase_episodes(config: GemsConfig, players: int, anchors: Count) -> PhaseEpisodes:
+    """Counts the episodes of one unit of each phase.
 
-    def lengths(key: jax.Array) -> jax.Array:
-        key_init, key_play = jax.random.split(key)
-        state = init_gems(key_init, game, config)
-        policies = materialise(population_of(state, game, config), config.capacity)
-        play = partial(mixture_returns, samples=_SAMPLE, episodes=1)
-        return jnp.mean(play(key_play, game, policies, state.log_sigma)[1])
+    Args:
+      config: settings.
+      players: number of players.
+      anchors: anchors of every player's population, summed over players; static, or [] traced.
 
-    return float((staged if on_host(game) else jax.jit)(lengths)(jax.random.key(0)))
-
-
-def with_budget(game: Game, config: GemsConfig, env_steps: int) -> GemsConfig:
-    """The settings with as many ABR steps as make an iteration play about `env_steps`, the mean over the run.
-
-    Episodes are counted exactly; how long they are is measured between the first policies, and changes as these learn.
-    Raises ValueError where the rest of an iteration leaves nothing to train with.
+    Returns:
+      Episodes as `GemsMetrics.episodes` counts them, up to the pulls that `run_oracle` loses to rounding.
     """
-    length = mean_length(game, config)
-    asides = []
-    for done in range(config.iterations):
-        calls = -(-done // config.oracle_period) if config.mutations + config.randoms else 0
-        anchors = min(config.initial_anchors + calls * config.anchors_per_call, config.capacity)
-        asides.append(episodes_of(game, config, anchors, done % config.oracle_period == 0).aside)
-    aside = length * sum(asides) / len(asides)
-    per_step = episodes_of(game, config, 1).per_step * (config.abr_segment or length)
-    steps = round((env_steps - aside) / per_step)
-    if steps < 1:
-        raise ValueError(
-            f"a budget of {env_steps} env steps leaves no training: estimating and the oracle take about {aside:.0f} "
-            "an iteration; give more, or lower num_opponents, meta_steps, oracle_opponents or capacity"
-        )
-    return config.replace(abr_steps=steps)
+    per_anchor = anchors * config.num_opponents * config.episodes * (config.estimator == "per_anchor")
+    candidates = players * config.pool_size(0) + anchors * config.pool_anchors
+    in_round = config.oracle_opponents // config.oracle_rounds
+    return PhaseEpisodes(
+        meta_update=per_anchor + config.joint_episodes,
+        oracle_call=candidates * config.oracle_opponents * config.oracle_episodes,
+        oracle_round=players * config.pool_size() * in_round * config.oracle_episodes,
+        protection=players * config.capacity * config.kl_opponents,
+        abr_step=players * config.abr_anchors * config.abr_opponents * config.abr_episodes,
+    )
+
+
+def episodes_with(game: Game, config: GemsConfig, anchors: int) -> PhaseEpisodes:
+    """Counts the episodes of each phase where every population has the same number of anchors."""
+    return phase_episodes(config, num_players(game), num_players(game) * anchors)

@@ -27,18 +27,7 @@ class CandidatePool(NamedTuple):
 def propose_candidates(
     key: Array, anchors: Array, log_sigma: Array, active: Array, config: GemsConfig
 ) -> CandidatePool:
-    """Proposes the candidate pool Lambda_t of one population as the config says.
-
-    Args:
-      key: typed PRNG key; consumed.
-      anchors: [K, D].
-      log_sigma: logarithms of the mixture, [K].
-      active: which slots hold an anchor, [K].
-      config: settings.
-
-    Returns:
-      The pool, which is empty where the config asks for no candidates.
-    """
+    """Proposes the candidate pool Lambda_t of one population as the config says; see `propose`."""
     codes, parent = propose(
         key,
         anchors,

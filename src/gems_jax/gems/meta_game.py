@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from gems_jax.config import GemsConfig
 from gems_jax.estimation.exact import exact_values
 from gems_jax.estimation.importance import shared_values
-from gems_jax.estimation.monte_carlo import Estimate, empty_estimate, population_values
+from gems_jax.estimation.monte_carlo import Estimate, Sampling, empty_estimate, population_values
 from gems_jax.gems.state import GemsState
 from gems_jax.learning.rounds import repeat_rounds
 from gems_jax.meta import simplex
@@ -67,47 +67,19 @@ class _Progress(NamedTuple):
 def estimate_values(
     key: Array, game: Game, opponents: StackedPolicies, log_sigma: Array, active: Array, config: GemsConfig
 ) -> Estimate:
-    """Estimates v-hat by the config's estimator.
-
-    Args:
-      key: typed PRNG key; consumed.
-      game: the game that is played.
-      opponents: the policies of all anchors, [P, K, ...].
-      log_sigma: logarithms of the mixtures, [P, K].
-      active: which slots hold an anchor, [P, K].
-      config: settings.
-
-    Returns:
-      An `Estimate` that is 0 on inactive slots.
-    """
+    """Estimates v-hat by the config's estimator. Arguments are those of `population_values`."""
     if config.estimator == "exact":
         return exact_values(game, opponents, log_sigma, active)
     if config.estimator == "per_anchor":
+        sampling = Sampling(config.num_opponents, config.episodes, config.opponents, config.common_random_numbers)
         return population_values(
-            key,
-            game,
-            opponents,
-            log_sigma,
-            active,
-            num_opponents=config.num_opponents,
-            episodes=config.episodes,
-            mixture_samples=config.mixture_samples,
-            sampling=config.opponents,
-            common=config.common_random_numbers,
-            mixture=config.mixture,
+            key, game, opponents, log_sigma, active, sampling, config.mixture_samples, config.mixture
         )
     return shared_values(
-        key,
-        game,
-        opponents,
-        log_sigma,
-        active,
-        samples=config.mixture_samples,
-        episodes=config.episodes,
-        floor=config.sigma_floor,
-        self_normalised=config.estimator == "self_normalised",
+        key, game, opponents, log_sigma, active, samples=config.mixture_samples, episodes=config.episodes,
+        floor=config.sigma_floor, self_normalised=config.estimator == "self_normalised",
         stratified=config.opponents == "stratified",
-    )
+    )  # fmt: skip
 
 
 def update_meta_strategy(
@@ -166,21 +138,7 @@ def update_meta_strategy(
             estimate=estimate,
         )
 
-    start = jnp.log(jax.vmap(simplex.masked_uniform)(state.active)) if config.meta_restart else state.log_sigma
-    first = _Progress(
-        log_sigma=start,
-        values=state.values,
-        mixture_value=state.mixture_value,
-        number=state.step * config.meta_steps + 1,
-        iterates=jnp.zeros_like(start),
-        offered=jnp.zeros_like(start),
-        earned=jnp.zeros_like(state.mixture_value),
-        episodes=jnp.int32(0),
-        env_steps=jnp.int32(0),
-        measured=start,
-        estimate=empty_estimate(*start.shape),
-    )
-    last = repeat_rounds(update, first, key, steps)
+    last = repeat_rounds(update, _first_progress(state, config), key, steps)
     best = jnp.max(jnp.where(state.active, last.offered, -jnp.inf), axis=1) / steps
     sigma = last.iterates / steps
     return MetaSolution(
@@ -194,6 +152,23 @@ def update_meta_strategy(
         metrics=_metrics(last.estimate, jnp.exp(last.measured), sigma, config),
         episodes=last.episodes,
         env_steps=last.env_steps,
+    )
+
+
+def _first_progress(state: GemsState, config: GemsConfig) -> _Progress:
+    start = jnp.log(jax.vmap(simplex.masked_uniform)(state.active)) if config.meta_restart else state.log_sigma
+    return _Progress(
+        log_sigma=start,
+        values=state.values,
+        mixture_value=state.mixture_value,
+        number=state.step * config.meta_steps + 1,
+        iterates=jnp.zeros_like(start),
+        offered=jnp.zeros_like(start),
+        earned=jnp.zeros_like(state.mixture_value),
+        episodes=jnp.int32(0),
+        env_steps=jnp.int32(0),
+        measured=start,
+        estimate=empty_estimate(*start.shape),
     )
 
 

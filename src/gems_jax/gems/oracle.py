@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from gems_jax.config import GemsConfig
-from gems_jax.estimation.monte_carlo import policy_returns
+from gems_jax.estimation.monte_carlo import Sampling, policy_returns
 from gems_jax.gems.adaptive import selection_loss
 from gems_jax.gems.candidates import CandidatePool, OracleResult, propose_candidates, run_oracle
 from gems_jax.gems.meta_game import MetaSolution
@@ -77,14 +77,14 @@ def expand(
         unchanged = _unchanged(state, solution, pool, p, config)
         if not len(pool.codes):  # an ablation of the paper: the oracle adds nothing
             return unchanged
-        result = judge_pool(
+        result = _judge_pool(
             key_oracle,
             views,
             pool,
             take_population(rotate(frozen, p), 0),
             rotate(opponents, p),
             rotate(log_played, p),
-            Moment(state.step + 1, p),
+            _Moment(state.step + 1, p),
             config,
             later_rounds,
         )
@@ -124,7 +124,7 @@ def _insert_best(before: Expansion, pool: CandidatePool, result: OracleResult, c
     anchor_set, slots = before.anchor_set, before.slots
     for rank in range(config.anchors_per_call):
         best = result.selected[rank]
-        added, slot = insert(anchor_set, slots, pool.codes[best], result.stats.mean[best], config)
+        added, slot = _insert(anchor_set, slots, pool.codes[best], result.stats.mean[best], config)
         grown = (added, slots.at[rank].set(slot))
         if config.pool_anchors:
             grown = _select(best < pool.num_fresh, grown, (anchor_set, slots))
@@ -142,57 +142,37 @@ def _select(condition: Array, changed: PyTree, unchanged: PyTree) -> PyTree:
     return jax.tree.map(lambda new, old: jnp.where(condition, new, old), changed, unchanged)
 
 
-class Moment(NamedTuple):
+class _Moment(NamedTuple):
     """Iteration and population of an oracle call."""
 
     time: Array  # [] int32, the iteration, counted from 1
     population: Array | int
 
 
-def judge_pool(
+def _judge_pool(
     key: Array,
     views: tuple[View, ...],
     pool: CandidatePool,
     frozen: Anchors,
     opponents: StackedPolicies,
     log_sigma: Array,
-    moment: Moment,
+    moment: _Moment,
     config: GemsConfig,
     later_rounds: Array | None = None,
 ) -> OracleResult:
-    """Plays every candidate of one population against sigma' and scores it.
+    """Plays every candidate of one population against sigma' [P, K] and scores it. key: consumed.
 
-    Args:
-      key: typed PRNG key; consumed.
-      views: the game from every position that the population fills.
-      pool: C candidates. Those that are not `valid` score -inf, and their episodes are not counted.
-      frozen: the population's generator.
-      opponents: the policies of all anchors in the order of the views, [P, K, ...].
-      log_sigma: logarithms of sigma' in the order of the views, [P, K].
-      moment: when and for whom.
-      config: settings.
-      later_rounds: see `expand`.
-
-    Returns:
-      Statistics and scores [C], and the selected candidates.
+    Opponents and log_sigma are in the order of the views. Candidates that are not valid score -inf, and their env steps
+    are not counted.
     """
     key_play, key_jacobian = jax.random.split(key)
     candidates = stack_policies(frozen.generate, pool.codes)
 
     def evaluate(round_key: Array, indices: Array, num_opponents: int) -> tuple[Array, Array]:
-        returns, lengths = policy_returns(
-            round_key,
-            views,
-            take_slot(candidates, indices),
-            frozen.apply,
-            opponents,
-            log_sigma,
-            num_opponents=num_opponents,
-            episodes=config.oracle_episodes,
-            sampling=config.opponents,
-            common=config.common_random_numbers,
-            wanted=pool.valid[indices] if config.pool_anchors and on_host(views[0]) else None,
-        )
+        played = StackedPolicies(take_slot(candidates, indices), frozen.apply)
+        sampling = Sampling(num_opponents, config.oracle_episodes, config.opponents, config.common_random_numbers)
+        wanted = pool.valid[indices] if config.pool_anchors and on_host(views[0]) else None
+        returns, lengths = policy_returns(round_key, views, played, opponents, log_sigma, sampling, wanted)
         if config.pool_anchors:
             lengths = jnp.where(pool.valid[indices][:, None], lengths, 0)
         return returns, lengths.sum()
@@ -229,20 +209,12 @@ def judge_pool(
     )
 
 
-def insert(
+def _insert(
     anchor_set: AnchorSet, newcomers: Array, code: Array, mean: Array, config: GemsConfig
 ) -> tuple[AnchorSet, Array]:
     """Inserts one anchor into one population: a slot, an id, mass for the next update, none in the played mixture.
 
-    Args:
-      anchor_set: [K, ...].
-      newcomers: slots [n] of newcomers of the same call, -1 for none. They have no mass yet and must not give way.
-      code: [D], the new anchor.
-      mean: [], its measured return.
-      config: settings.
-
-    Returns:
-      The anchor set with the newcomer, and its slot [] int32.
+    newcomers: slots [n] of newcomers of the same call, -1 for none. They have no mass yet and must not give way.
     """
     settled = anchor_set.active & ~_contains(newcomers, len(anchor_set.active))
     sigma, values = (jnp.where(settled, of, jnp.inf) for of in (anchor_set.sigma, anchor_set.values))

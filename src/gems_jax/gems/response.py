@@ -230,7 +230,7 @@ def _mean_jacobian(nets: Networks, params: PyTree, codes: Array, key: Array, con
     return norms.mean()
 
 
-def play_anchor_batch(
+def _play_anchor_batch(
     key: Array, params: PyTree, games: list[OngoingGames], task: _Task
 ) -> tuple[list[Experience], list[OngoingGames]]:
     """Plays a round of a batch of anchors z ~ q_t: one batch per view, and the games to continue with. key: consumed.
@@ -296,7 +296,7 @@ def _train_generator(
         params,
         opt_state,
         learner=learner,
-        experience=partial(play_anchor_batch, task=task),
+        experience=partial(_play_anchor_batch, task=task),
         loss=partial(abr_tr_loss, task=task, region=region),
         settings=_train_settings(task),
         steps=steps,

@@ -72,16 +72,9 @@ def sample_decisions(key: Array, batch: Experience, count: int) -> Experience:
 
 
 def shuffle_rows(key: Array, batch: Experience, minibatches: int, fraction: float) -> Array:
-    """Distributes rows among minibatches in random order, decisions first.
+    """Distributes a fraction of the rows, decisions first, among minibatches: indices [minibatches, G, rows].
 
-    Args:
-      key: typed PRNG key; consumed.
-      batch: experience of G codes.
-      minibatches: their number.
-      fraction: of all rows, how many are taken.
-
-    Returns:
-      Indices [minibatches, G, rows] of the rows of each minibatch.
+    key: consumed.
     """
     available = batch.acted.shape[1]
     size = min(math.ceil(fraction * available / minibatches), available // minibatches)

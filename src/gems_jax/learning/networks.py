@@ -1,13 +1,13 @@
-"""The networks that settings ask for on a game: a policy (tabular, mlp, film, conv or board), and a critic."""
+"""Networks that settings describe for a game: a policy (tabular, mlp, film, conv or board), and a critic."""
 
 from __future__ import annotations
 
 import dataclasses
 import math
-from typing import Protocol
 
 import jax
 
+from gems_jax.config import LearnerConfig
 from gems_jax.extensive.infosets import infoset_policy
 from gems_jax.policies.critic import Critic
 from gems_jax.policies.film import BoardPolicy, ConvPolicy, FilmPolicy
@@ -16,27 +16,8 @@ from gems_jax.policies.networks import PolicyNetwork
 from gems_jax.types import Array, BoardOriented, Game, PolicyOutput, PyTree, Shared, supports
 
 
-class NetworkSettings(Protocol):
-    """What a method's settings say about its networks."""
-
-    @property
-    def policy(self) -> str: ...
-    @property
-    def policy_hidden(self) -> tuple[int, ...]: ...
-    @property
-    def policy_channels(self) -> int: ...
-    @property
-    def policy_kernel(self) -> int: ...
-    @property
-    def critic_hidden(self) -> tuple[int, ...]: ...
-    @property
-    def critic_channels(self) -> int: ...
-    @property
-    def critic_kernel(self) -> int: ...
-
-
-def policy_network(game: Game, settings: NetworkSettings) -> PolicyNetwork:
-    """Static, equal for equal arguments."""
+def policy_network(game: Game, settings: LearnerConfig) -> PolicyNetwork:
+    """Builds the policy that settings without `auto` describe: static, equal for equal arguments."""
     size, kind, hidden = math.prod(game.observation_shape), settings.policy, settings.policy_hidden
     if kind == "tabular":
         return infoset_policy(game)
@@ -52,8 +33,8 @@ def policy_network(game: Game, settings: NetworkSettings) -> PolicyNetwork:
     )
 
 
-def critic_network(game: Game, settings: NetworkSettings, code_size: int) -> Critic:
-    """Static, equal for equal arguments. code_size: of the code that it takes beside the observation."""
+def critic_network(game: Game, settings: LearnerConfig, code_size: int) -> Critic:
+    """Builds the critic of observations and codes of some size: static, equal for equal arguments."""
     if settings.critic_channels:
         board_shape(game, f"critic_channels={settings.critic_channels}")
     shape, channels = game.observation_shape, settings.critic_channels
@@ -61,7 +42,7 @@ def critic_network(game: Game, settings: NetworkSettings, code_size: int) -> Cri
 
 
 def board_shape(game: Game, setting: str) -> tuple[int, int, int]:
-    """The shape of the game's board; ValueError where it has none that `setting` could be for."""
+    """Returns the shape of the game's board; raises ValueError where it has none that `setting` could be for."""
     shape = game.observation_shape
     if len(shape) != 3 or game.continuous:
         raise ValueError(
@@ -73,7 +54,7 @@ def board_shape(game: Game, setting: str) -> tuple[int, int, int]:
 
 @dataclasses.dataclass(frozen=True)
 class Unshared:
-    """A network without common parts: what a generated population would share, every policy has for itself."""
+    """A network without shared parts: every policy holds for itself what a generated population would share."""
 
     network: PolicyNetwork
 

@@ -22,12 +22,12 @@ class TrustRegion(NamedTuple):
 
     def divergence(self, learner: Learner, params: PyTree) -> Array:
         """KL(params || frozen) [K] on the region's own states."""
-        return kl_to_behaviour(learner, params, self.batches, self.behaviour)
+        return _kl_to_behaviour(learner, params, self.batches, self.behaviour)
 
     def divergence_on(self, learner: Learner, params: PyTree, batches: Sequence[Batch]) -> Array:
         """KL(params || frozen) [G] on the states of other batches."""
         frozen = [batch.behaviour(learner, self.frozen) for batch in batches]
-        return kl_to_behaviour(learner, params, batches, frozen)
+        return _kl_to_behaviour(learner, params, batches, frozen)
 
 
 def make_trust_region(learner: Learner, frozen: PyTree, batches: Sequence[Experience], protected: Array) -> TrustRegion:
@@ -36,18 +36,8 @@ def make_trust_region(learner: Learner, frozen: PyTree, batches: Sequence[Experi
     return TrustRegion(frozen, summaries, [batch.behaviour(learner, frozen) for batch in summaries], protected)
 
 
-def kl_to_behaviour(learner: Learner, params: PyTree, batches: Sequence[Batch], behaviour: Sequence[PyTree]) -> Array:
-    """KL(params || behaviour) per code [G], averaged over batches.
-
-    Args:
-      learner: runs the policies.
-      params: of the current policies.
-      batches: decisions of G codes, one batch per player that shares the population.
-      behaviour: what the policies are compared with, one per batch (see `Batch.behaviour`).
-
-    Returns:
-      The mean over each code's decisions.
-    """
+def _kl_to_behaviour(learner: Learner, params: PyTree, batches: Sequence[Batch], behaviour: Sequence[PyTree]) -> Array:
+    """KL(params || behaviour) [G], the mean over each code's decisions, averaged over batches."""
     rows = [
         batch.kl_per_code(batch.behaviour(learner, params), then)
         for batch, then in zip(batches, behaviour, strict=True)

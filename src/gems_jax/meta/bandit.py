@@ -1,7 +1,7 @@
 """Bandit indices: scores of candidates by what was measured of them (sec:bandit-oracle).
 
 An *index* scores a candidate by the mean and variance of its returns, scaled to [0, 1], and by how often it was
-measured. `INDICES` lists them, `index_scores` evaluates one of them, and `play_bandit` plays an index for its own sake.
+measured. `INDICES` lists them, and `index_scores` evaluates one of them.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ DeltaRule = Literal["decaying", "constant"]
 
 
 def delta_at(rule: DeltaRule, delta0: ArrayLike, t: ArrayLike) -> Array:
-    """Confidence parameter of round t, counted from 1: t^-2 (eq:ucb-jac) or delta0 (the Kuhn table, 0.5).
+    """Confidence parameter of round t, counted from 1: t^-2, as the text prints it, or delta0 (the Kuhn table, 0.5).
 
     The decaying rule does not read delta0; at t = 1 it gives delta = 1, where the bounds promise nothing but
     ln(3/delta) is still positive, so that the index is well defined.
@@ -246,39 +246,3 @@ def index_scores(
     if name not in INDICES:
         raise ValueError(f"index_scores got the unknown index {name!r}; expected one of: {', '.join(INDICES)}.")
     return _penalize(_ALTERNATIVES[name](key, stats, t), **penalty)
-
-
-# --- a bandit for its own sake
-
-
-class BanditHistory(Struct):
-    arms: Array  # [T] int32
-    rewards: Array  # [T]
-    stats: Pulls  # after the last round
-
-
-def play_bandit(
-    key: Array,
-    reward_fn: Callable[[Array, Array, Array], Array],
-    index_fn: Callable[[Array, Pulls, Array], Array],
-    num_arms: int,
-    horizon: int,
-    forced_pulls: int = 1,
-) -> BanditHistory:
-    """Play the arm with the highest index for `horizon` rounds, after `forced_pulls` turns of every arm.
-
-    reward_fn(key, arm, t) -> [] and index_fn(key, stats, t) -> [num_arms]; t is the round, from 1, forced ones
-    included. Ties go to the lowest arm. key: consumed.
-    """
-
-    def play(carry: tuple[Pulls, Array], t: Array) -> tuple[tuple[Pulls, Array], tuple[Array, Array]]:
-        stats, key = carry
-        key, key_index, key_reward = jax.random.split(key, 3)
-        best = jnp.argmax(index_fn(key_index, stats, t)).astype(jnp.int32)
-        arm = jnp.where(t <= forced_pulls * num_arms, (t - 1) % num_arms, best)
-        reward = jnp.asarray(reward_fn(key_reward, arm, t), jnp.float32)
-        return (stats.add(arm[None], reward[None, None]), key), (arm, reward)
-
-    start = (Pulls.empty(num_arms), key)
-    (stats, _), (arms, rewards) = jax.lax.scan(play, start, jnp.arange(1, horizon + 1, dtype=jnp.int32))
-    return BanditHistory(arms=arms, rewards=rewards, stats=stats)

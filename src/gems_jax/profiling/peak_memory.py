@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import jax
 
 from gems_jax.config import GemsConfig
+from gems_jax.gems.budget import episodes_with
 from gems_jax.gems.state import init_gems, population_of
 from gems_jax.policies.population import materialise
 from gems_jax.types import Game, num_players, num_populations
@@ -42,14 +43,11 @@ def peak_bytes(game: Game, config: GemsConfig) -> float:
     one, players = array_bytes(game, config), num_players(game)
     seats = game.num_seats / players
     lane = 2.0 * one.position + 4.0 * game.max_steps * game.num_seats  # with the noise of its actions
-    meta = players * config.capacity * config.num_opponents * config.episodes * (config.estimator == "per_anchor")
-    meta += config.joint_episodes
-    pool = config.pool_size()
-    judged = players * pool * config.oracle_opponents * config.oracle_episodes
-    playing = max(meta * lane, judged * lane + players * pool * one.policy)
-    lanes = players * config.abr_anchors * config.abr_opponents * config.abr_episodes
-    rows = lanes * (config.abr_segment or game.max_steps) * seats
-    protected = players * config.capacity * config.kl_opponents * game.max_steps * seats
+    episodes = episodes_with(game, config, config.capacity)
+    candidates = players * config.pool_size() * one.policy
+    playing = max(episodes.meta_update * lane, episodes.oracle_call * lane + candidates)
+    rows = episodes.abr_step * (config.abr_segment or game.max_steps) * seats
+    protected = episodes.protection * game.max_steps * seats
     kept = players * config.capacity * config.kl_states * seats if config.kl_states else protected
     learning = protected * row_bytes(game) + (rows + kept) * (row_bytes(game) + activation_bytes(game, config))
     held = 3.0 * one.state + num_populations(game) * config.capacity * one.policy

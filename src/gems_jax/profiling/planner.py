@@ -15,6 +15,7 @@ import jax
 
 from gems_jax.accelerator.compile import program
 from gems_jax.config import GemsConfig
+from gems_jax.gems.budget import phase_episodes
 from gems_jax.gems.state import init_gems
 from gems_jax.profiling.phase_times import META, ORACLE, TRAINING, all_active, phase_programs, seconds_of
 from gems_jax.types import Game
@@ -61,13 +62,10 @@ def measure_rates(game: Game, config: GemsConfig, seconds: float) -> Rates:
 
 def iteration_seconds(rates: Rates, measured: GemsConfig, config: GemsConfig) -> float:
     """Of an iteration with other settings than those measured: each phase costs in proportion to what it plays."""
-    apart = measured.num_opponents * measured.capacity * measured.episodes
-    joint = measured.joint_episodes
-    now = config.num_opponents * config.capacity * config.episodes + config.joint_episodes
-    pool = max(measured.pool_size() * measured.oracle_opponents, 1)
-    judged = config.pool_size() * config.oracle_opponents
-    estimating = config.meta_steps * rates.estimate * now / (apart + joint)
-    judging = rates.oracle * judged / pool / config.oracle_period
+    before, now = (phase_episodes(one, 1, one.capacity) for one in (measured, config))
+    estimate = now.meta_update / before.meta_update if before.meta_update else 1.0  # 0 for exact values
+    estimating = config.meta_steps * rates.estimate * estimate
+    judging = rates.oracle * now.oracle_call / max(before.oracle_call, 1) / config.oracle_period
     return estimating + judging + rates.protect + config.abr_steps * rates.step
 
 

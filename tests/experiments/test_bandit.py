@@ -7,8 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from experiments.measures.bandit import play_bandit
 from experiments.studies.oracle import PULLS, constant_rewards, index_at
-from gems_jax.meta import bandit as oracle
 from gems_jax.meta.bandit import INDICES
 
 
@@ -22,7 +22,7 @@ def test_pull_counts_on_constant_rewards(name, means):
 
 
 def test_forced_turns_come_first_and_ties_go_to_the_lowest_arm():
-    history = oracle.play_bandit(
+    history = play_bandit(
         jax.random.key(0), lambda key, arm, t: 0.5, partial(index_at, "greedy"), num_arms=3, horizon=9, forced_pulls=2
     )
     np.testing.assert_array_equal(history.arms, [0, 1, 2, 0, 1, 2, 0, 0, 0])
@@ -33,7 +33,7 @@ def test_every_index_prefers_the_best_of_noisy_arms(name):
     means = jnp.array([0.2, 0.8, 0.4])
 
     def share_of_best(key):
-        history = oracle.play_bandit(
+        history = play_bandit(
             key, lambda k, arm, t: jax.random.bernoulli(k, means[arm]), partial(index_at, name), 3, 400, forced_pulls=5
         )
         return jnp.mean(history.arms == 1)
@@ -48,5 +48,5 @@ def test_rewards_may_depend_on_the_round():
     def reward(key, arm, t):
         return jnp.where((t <= 50) == (arm == 0), 1.0, 0.0)
 
-    history = oracle.play_bandit(jax.random.key(0), reward, partial(index_at, "ucb1"), 2, 100)
+    history = play_bandit(jax.random.key(0), reward, partial(index_at, "ucb1"), 2, 100)
     np.testing.assert_array_equal(history.rewards, np.where((np.arange(1, 101) <= 50) == (history.arms == 0), 1.0, 0.0))
