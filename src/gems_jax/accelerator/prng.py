@@ -3,7 +3,7 @@
 On a CPU JAX's own Threefry compiles to a loop of several kernels for every split and every draw. An iteration of a
 small game is thousands of tiny kernels, and those loops are most of them. Unrolled, a draw becomes part of the kernel
 that uses it. 13 rounds is the fewest that Salmon et al. (2011, "Parallel random numbers: as easy as 1, 2, 3") report to
-pass BigCrush; JAX uses 20. Keys are typed keys, split and consumed like any other.
+pass BigCrush; JAX uses 20. Keys are typed keys, split and consumed like any other. Gain: 2.1 (as in `accelerator.cpu`).
 
 Solvers made for runs on a CPU convert their key (`fused_key`). Functions that take a key use the one they get.
 """
