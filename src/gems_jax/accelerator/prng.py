@@ -19,7 +19,7 @@ import jax.numpy as jnp
 from jax.extend.random import define_prng_impl
 from jax.typing import ArrayLike
 
-from gems_jax.accelerator.cpu import cpu_workarounds, materialize
+from gems_jax.accelerator.cpu import compute_once, cpu_workarounds
 from gems_jax.types import Array
 
 Key = Array | tuple[Array, Array]  # two uint32, or many of each
@@ -106,11 +106,11 @@ def _draws(combine: Callable[[Array, Array], tuple[Array, ...]], count: int) -> 
 
 def _both_words(high: Array, low: Array) -> tuple[Array, Array]:
     # Keys of keys of keys in one kernel take LLVM minutes to compile: a split ends a kernel, only draws fuse.
-    return materialize(high), materialize(low)
+    return compute_once(high), compute_once(low)
 
 
 def _one_word(high: Array, low: Array) -> tuple[Array]:
-    return (materialize(high ^ low),)
+    return (compute_once(high ^ low),)
 
 
 def _split(key: Array, shape: tuple[int, ...]) -> Array:
