@@ -7,7 +7,7 @@ import pytest
 
 from gems_jax import GemsConfig, gems_step, init_gems, make_game
 from gems_jax.accelerator import cpu
-from gems_jax.accelerator.cpu import cpu_workarounds, materialize, materialize_gradient
+from gems_jax.accelerator.cpu import compute_gradient_once, compute_once, cpu_workarounds
 from gems_jax.accelerator.prng import fused_key
 
 ON_CPU = jax.default_backend() == "cpu"
@@ -36,21 +36,25 @@ def switch_off(monkeypatch):
 
 
 @pytest.mark.parametrize("numbers", [[0.1, -3.0, 7e-30], [2**32 - 1, 5], [True, False, True]])
-def test_materialized_values_are_equal_to_the_last_bit(numbers):
+def test_values_computed_once_are_equal_to_the_last_bit(numbers):
     x = jnp.asarray(numbers, jnp.uint32 if isinstance(numbers[0], int) and numbers[0] > 1 else None)
-    found = jax.jit(jax.vmap(materialize))(x)
+    found = jax.jit(jax.vmap(compute_once))(x)
     assert found.dtype == x.dtype
     np.testing.assert_array_equal(found, x)
 
 
-def test_a_materialized_gradient_is_the_gradient():
+def test_a_gradient_computed_once_is_the_gradient():
     x = jnp.asarray([[0.3, -1.0], [2.0, 0.5]])
-    plain, through = (jax.grad(lambda y, f=f: jnp.sum(jnp.sin(f(y)) ** 2)) for f in (lambda y: y, materialize_gradient))
+    plain, through = (
+        jax.grad(lambda y, f=f: jnp.sum(jnp.sin(f(y)) ** 2)) for f in (lambda y: y, compute_gradient_once)
+    )
     np.testing.assert_allclose(jax.jit(through)(x), plain(x), rtol=1e-6)
     np.testing.assert_allclose(jax.vmap(through)(x), plain(x), rtol=1e-6)
 
 
-@pytest.mark.parametrize("function", [materialize, materialize_gradient, jax.grad(lambda x: materialize_gradient(x))])
+@pytest.mark.parametrize(
+    "function", [compute_once, compute_gradient_once, jax.grad(lambda x: compute_gradient_once(x))]
+)
 def test_no_operation_where_they_are_off(function, switch_off):
     assert not cpu_workarounds()
     assert operations(function, jnp.float32(1.0)) == 0

@@ -10,7 +10,7 @@ from gems_jax import make_game
 from gems_jax.extensive.infosets import infoset_policy
 from gems_jax.policies.population import StackedPolicies
 from gems_jax.rollout.episode import play_episode, unroll
-from gems_jax.rollout.groups import play_groups
+from gems_jax.rollout.groups import play_groups, play_joint
 from gems_jax.rollout.views import view
 
 KUHN = make_game("kuhn_poker")
@@ -101,3 +101,20 @@ def test_trajectories_remember_the_rows_of_decisions():
     np.testing.assert_allclose(np.asarray(ours.log_prob)[acted], np.asarray(theirs.log_prob)[acted], rtol=1e-6)
     assert theirs.row is None
     np.testing.assert_array_equal(TABLE.observations[np.asarray(ours.row)[acted]], np.asarray(ours.observation)[acted])
+
+
+@pytest.mark.parametrize("name", ["kuhn_poker", "biased_rps"])
+def test_joint_draws_play_the_same_episodes(name):
+    game = make_game(name)
+    table = infoset_policy(game)
+    keys = jax.random.split(jax.random.key(10))
+    populations = max(game.population_of_player) + 1
+    tables = jax.random.normal(keys[0], (populations, 5, *table.legal.shape))
+    indices = jax.random.randint(keys[1], (6, 2), 0, 5)
+    play = jax.jit(
+        lambda key, apply: play_joint(play_episode, key, game, StackedPolicies(tables, apply), indices, 3),
+        static_argnames="apply",
+    )
+    ours, theirs = (play(jax.random.key(11), apply=apply) for apply in (table, Network(table)))
+    assert ours.returns.shape == (6, 3, 2) and len(np.unique(ours.returns)) > 2
+    jax.tree.map(np.testing.assert_array_equal, ours, theirs)

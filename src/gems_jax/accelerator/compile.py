@@ -11,7 +11,7 @@ import jax
 from gems_jax.accelerator.cpu import cpu_workarounds
 
 # XLA:CPU hands reductions to YNNPACK, also those over two legal actions or three steps of an episode, of which a solver
-# has hundreds. Its own loops take half of the time there, compile faster, and are as fast elsewhere.
+# has hundreds. Its own loops compile faster. Gain: 1.7 (as in `accelerator.cpu`).
 _CPU: dict[str, str | bool] = {"xla_cpu_experimental_ynn_fusion_type": ""}
 
 

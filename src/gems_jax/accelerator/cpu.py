@@ -1,7 +1,9 @@
 """Workarounds for XLA's CPU back end, behind one switch.
 
 XLA:CPU recomputes cheap operations in every kernel that needs their result. Here are the identities that stop it. Where
-`cpu_workarounds()` is False they add no operation. Results do not depend on the switch.
+`cpu_workarounds()` is False they add no operation. Results do not depend on the switch, up to rounding.
+
+Gains are those of one step of Kuhn poker with the preset `paper`, as CPU time without the workaround over with it.
 """
 
 from __future__ import annotations
@@ -19,8 +21,8 @@ def cpu_workarounds() -> bool:
     return os.environ.get(VARIABLE, "on") != "off" and jax.default_backend() == "cpu"
 
 
-def materialize(x: jax.Array) -> jax.Array:
-    """Returns x, computed once and stored. Gain: see `docs/`.
+def compute_once(x: jax.Array) -> jax.Array:
+    """Returns x, computed once and stored. Gain: 1.5 for numbers, 1.2 for flags.
 
     A reduction and a square root end a kernel: numbers are summed with zeros, flags take the root of 0 or 1.
     """
@@ -32,19 +34,19 @@ def materialize(x: jax.Array) -> jax.Array:
     return jnp.sum(jnp.where(first, x[None], jnp.zeros((), x.dtype)), axis=0, dtype=x.dtype)
 
 
-def materialize_gradient(x: jax.Array) -> jax.Array:
-    """Returns x, whose gradient is computed once and stored."""
-    return _materialize_tangent(x) if cpu_workarounds() else x
+def compute_gradient_once(x: jax.Array) -> jax.Array:
+    """Returns x, whose gradient is computed once and stored. Gain: 1.1."""
+    return _compute_tangent_once(x) if cpu_workarounds() else x
 
 
 @jax.custom_jvp
-def _materialize_tangent(x: jax.Array) -> jax.Array:
+def _compute_tangent_once(x: jax.Array) -> jax.Array:
     return x
 
 
-@_materialize_tangent.defjvp
+@_compute_tangent_once.defjvp
 def _tangent(primals: tuple[jax.Array], tangents: tuple[jax.Array]) -> tuple[jax.Array, jax.Array]:
-    return _materialize_tangent(primals[0]), materialize(tangents[0])  # linear, and its own transpose
+    return _compute_tangent_once(primals[0]), compute_once(tangents[0])  # linear, and its own transpose
 
 
 def multiply_row(row: jax.Array, matrix: jax.Array) -> jax.Array:
@@ -52,7 +54,7 @@ def multiply_row(row: jax.Array, matrix: jax.Array) -> jax.Array:
 
     XLA:CPU hands products of many small matrices, one for each seed and population, to a library one after the other:
     16 of 16 x 24 take 11 to 23 us, and 4.5 as sums of products, which XLA compiles itself. The product itself stays
-    one: XLA merges equal products, as those of play and of the loss after it are, but not equal sums.
+    one: XLA merges equal products, as those of play and of the loss after it are, but not equal sums. Gain: 1.2.
     """
     small = matrix.size <= _SMALL and min(matrix.shape) >= _NARROW
     if small and cpu_workarounds() and row.dtype == matrix.dtype == jnp.float32:
@@ -79,6 +81,6 @@ def _sum_tangent(
     rule for reverse mode alone (`custom_vjp`) refuses forward mode.
     """
     (row, matrix), (row_dot, matrix_dot) = primals, tangents
-    by_row = jnp.sum(row_dot[None, :] * materialize(matrix.T), axis=1)
+    by_row = jnp.sum(row_dot[None, :] * compute_once(matrix.T), axis=1)
     by_matrix = jnp.sum(row[:, None] * matrix_dot, axis=0)
-    return _sum_backwards(row, matrix), materialize(by_row + by_matrix)  # `materialize` is linear
+    return _sum_backwards(row, matrix), compute_once(by_row + by_matrix)  # `compute_once` is linear

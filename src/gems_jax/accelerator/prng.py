@@ -3,7 +3,7 @@
 On a CPU JAX's own Threefry compiles to a loop of several kernels for every split and every draw. An iteration of a
 small game is thousands of tiny kernels, and those loops are most of them. Unrolled, a draw becomes part of the kernel
 that uses it. 13 rounds is the fewest that Salmon et al. (2011, "Parallel random numbers: as easy as 1, 2, 3") report to
-pass BigCrush; JAX uses 20. Keys are typed keys, split and consumed like any other.
+pass BigCrush; JAX uses 20. Keys are typed keys, split and consumed like any other. Gain: 2.1 (as in `accelerator.cpu`).
 
 Solvers made for runs on a CPU convert their key (`fused_key`). Functions that take a key use the one they get.
 """
@@ -19,7 +19,7 @@ import jax.numpy as jnp
 from jax.extend.random import define_prng_impl
 from jax.typing import ArrayLike
 
-from gems_jax.accelerator.cpu import cpu_workarounds, materialize
+from gems_jax.accelerator.cpu import compute_once, cpu_workarounds
 from gems_jax.types import Array
 
 Key = Array | tuple[Array, Array]  # two uint32, or many of each
@@ -106,11 +106,11 @@ def _draws(combine: Callable[[Array, Array], tuple[Array, ...]], count: int) -> 
 
 def _both_words(high: Array, low: Array) -> tuple[Array, Array]:
     # Keys of keys of keys in one kernel take LLVM minutes to compile: a split ends a kernel, only draws fuse.
-    return materialize(high), materialize(low)
+    return compute_once(high), compute_once(low)
 
 
 def _one_word(high: Array, low: Array) -> tuple[Array]:
-    return (materialize(high ^ low),)
+    return (compute_once(high ^ low),)
 
 
 def _split(key: Array, shape: tuple[int, ...]) -> Array:

@@ -18,7 +18,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gems_jax.accelerator.cpu import materialize
+from gems_jax.accelerator.cpu import compute_once
 from gems_jax.types import Array, GameState, NotEnumerableError, PyTree, Struct, did_you_mean
 
 OBSERVATIONS = ("plain", "infoset")
@@ -248,7 +248,7 @@ class TurnGame(ABC):
 
     def _to_move(self, inner: TurnPosition) -> Array:
         done = inner.state.terminated | inner.state.truncated
-        return materialize((inner.first ^ jnp.arange(2) == inner.state.current_player) & ~done)
+        return compute_once((inner.first ^ jnp.arange(2) == inner.state.current_player) & ~done)
 
     def infoset(self, inner: TurnPosition) -> Array | None:
         """Numbers of the information sets of both seats [2], where the game has them."""

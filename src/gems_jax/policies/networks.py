@@ -19,7 +19,7 @@ import jax
 import jax.numpy as jnp
 from jax.typing import DTypeLike
 
-from gems_jax.accelerator.cpu import materialize_gradient, multiply_row
+from gems_jax.accelerator.cpu import compute_gradient_once, multiply_row
 from gems_jax.types import Array, GameState, Policy, PolicyOutput, PyTree
 
 
@@ -107,7 +107,7 @@ class SplitDense(nn.Module):
         parts = [multiply_row(x, kernel[end - len(x) : end]) for x, end in zip(inputs, ends, strict=True)]
         if self.use_bias:  # added to the last part, which has the smallest batch
             parts[-1] = parts[-1] + self.param("bias", nn.initializers.zeros_init(), (self.features,))
-        return parts[0] if len(parts) == 1 else functools.reduce(jnp.add, map(materialize_gradient, parts))
+        return parts[0] if len(parts) == 1 else functools.reduce(jnp.add, map(compute_gradient_once, parts))
 
 
 def _apply_hidden(widths: Sequence[int], inputs: tuple[Array, ...]) -> tuple[Array, ...]:

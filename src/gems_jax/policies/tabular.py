@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gems_jax.accelerator.cpu import materialize
+from gems_jax.accelerator.cpu import compute_once
 from gems_jax.policies.distributions import mask_logits, relative_masses, sum_cumulatively
 from gems_jax.types import Array, GameState, Policy, PolicyOutput
 
@@ -119,7 +119,7 @@ class IndexedTable:
         _, (_, cdfs) = policies[0].params
         index = of_mover([policy.params[0] for policy in policies])
         cdf = cdfs[index, self.find_row(of_mover(self.read(state)))]
-        return jnp.sum(materialize(cdf <= of_mover(noise)), dtype=jnp.int32)  # the rest of the episode depends on it
+        return jnp.sum(compute_once(cdf <= of_mover(noise)), dtype=jnp.int32)  # the rest of the episode depends on it
 
 
 def _invert(numbers: np.ndarray) -> np.ndarray:

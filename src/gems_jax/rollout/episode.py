@@ -12,7 +12,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from gems_jax.accelerator.cpu import materialize
+from gems_jax.accelerator.cpu import compute_once
 from gems_jax.accelerator.prng import split_keys
 from gems_jax.host.stages import on_host
 from gems_jax.policies import distributions
@@ -205,7 +205,7 @@ def _restart_finished(game: Game, state: GameState, key: Array) -> GameState:
     """The state itself, or the start of a new episode where it is finished. key: consumed."""
     if on_host(game):  # a start costs a reset
         return game.renew(state, key)  # type: ignore[attr-defined]
-    done = materialize(state.done)
+    done = compute_once(state.done)
     return jax.tree.map(lambda new, old: jnp.where(done, new, old), game.init(key), state)
 
 

@@ -56,9 +56,9 @@ def play_groups(
     chex.assert_rank(indices, 2 if common else 3)
     keys = jax.random.split(key, (*indices.shape[:-1], episodes))
     groups = num_slots(policies.params)
-    if _can_index(game, policies, opponents):
+    if _can_index(game, opponents) and policies.apply == opponents.apply:
         keys, indices = (jnp.broadcast_to(one, (groups, *one.shape[-2:])) if common else one for one in (keys, indices))
-        return play_indexed(play, keys, game, policies, opponents, indices, lanes)
+        return play_indexed(play, keys, game, opponents, indices, policies.params, lanes)
 
     def against(own: PyTree, indices: Array, keys: Array, lanes: tuple[PyTree, ...], wanted: PyTree) -> PyTree:
         seen = game if wanted is None else dataclasses.replace(game, wanted=wanted)  # type: ignore[type-var]
@@ -76,10 +76,9 @@ def play_groups(
     return spread(played, 3) if common else played
 
 
-def _can_index(game: Game, policies: StackedPolicies, opponents: StackedPolicies) -> bool:
-    """Whether all players can be called by index: on one device, and from JAX."""
-    same = isinstance(policies.apply, IndexedNetwork) and opponents.apply == policies.apply
-    return same and not on_host(game) and not on_mesh()
+def _can_index(game: Game, policies: StackedPolicies) -> bool:
+    """Whether episodes may call these policies by index: on one device, and in JAX."""
+    return isinstance(policies.apply, IndexedNetwork) and not on_host(game) and not on_mesh()
 
 
 def _lay_out_keys(keys: Array, groups: int, game: Game) -> Array:
@@ -119,9 +118,12 @@ def play_joint(
     Returns:
       What `play` returns, leaves [B, M, ...].
     """
+    keys = jax.random.split(key, (indices.shape[0], episodes))
+    if _can_index(game, opponents):
+        return play_indexed(play, keys, game, opponents, indices)
 
     def together(index: Array, keys: Array) -> PyTree:
         players = _select(game, opponents, index)
         return jax.vmap(lambda k: play(k, game, players))(keys)
 
-    return jax.vmap(together)(indices, spread(jax.random.split(key, (indices.shape[0], episodes)), 2))
+    return jax.vmap(together)(indices, spread(keys, 2))

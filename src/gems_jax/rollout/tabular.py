@@ -17,34 +17,43 @@ import numpy as np
 
 from gems_jax.policies.networks import IndexedNetwork
 from gems_jax.policies.population import StackedPolicies
-from gems_jax.types import Array, Game, Policy, PyTree, num_players
+from gems_jax.types import Array, Game, Policy, PyTree
 
 
 def play_indexed(
     play: Callable[..., PyTree],
     keys: Array,
     game: Game,
-    policies: StackedPolicies,
-    opponents: StackedPolicies,
+    populations: StackedPolicies,
     indices: Array,
-    lanes: tuple[PyTree, ...],
+    own: PyTree | None = None,
+    lanes: tuple[PyTree, ...] = (),
 ) -> PyTree:
-    """Plays as `rollout.groups.play_groups` does. keys: consumed.
+    """Plays episodes between policies of an `IndexedNetwork`.
 
-    keys [C, N, M]; policies [C, ...]; opponents [P, K, ...]; indices [C, N, players]; lanes [C, N, M, ...].
+    Args:
+      play: play(key, game, policies, *lanes), which plays one episode or a part of one.
+      keys: typed PRNG keys [..., M], consumed; M episodes for every row of `indices`.
+      game: the game.
+      populations: materialized populations, [P, K, ...].
+      indices: the players' slots, [..., players].
+      own: parameters of player 0's policies in place of its slots, [C, ...]; `indices` is then [C, ..., players].
+      lanes: further arguments of `play`, leaves [..., M, ...].
+
+    Returns:
+      What `play` returns, leaves [..., M, ...].
     """
-    network = opponents.apply
+    network = populations.apply
     assert isinstance(network, IndexedNetwork)
-    players, shape = num_players(game), keys.shape
-    own = np.arange(players).reshape(1, 1, 1, -1) == 0  # numpy: `lengthen` runs in traces of its own
-    first = np.asarray([population * opponents.params.shape[1] for population in game.population_of_player])
-    others = shape[0] + indices[:, :, None] + first.reshape(own.shape)
-    numbers = jnp.where(own, jnp.arange(shape[0]).reshape(-1, 1, 1, 1), others)  # [C, N, 1, players]
-    # Prepared separately: where the opponents stay the same, theirs is hoisted out of a loop.
-    mine, theirs = (
-        network.prepare_stack(params) for params in (policies.params, _merge_leading_axes(opponents.params))
-    )
-    stack = jax.tree.map(lambda *both: jnp.concatenate(both), mine, theirs)
+    shape, players = keys.shape, indices.shape[-1]
+    first = np.asarray(game.population_of_player) * populations.params.shape[1]  # of each population in the stack
+    numbers = indices + np.broadcast_to(first, indices.shape)
+    stack = network.prepare_stack(_merge_leading_axes(populations.params))
+    if own is not None:
+        mine = jnp.arange(len(own)).reshape(-1, *(1,) * (indices.ndim - 1))
+        numbers = jnp.where(np.broadcast_to(np.arange(players) == 0, indices.shape), mine, numbers + len(own))
+        # Prepared separately: where the populations stay the same, theirs is hoisted out of a loop.
+        stack = jax.tree.map(lambda *both: jnp.concatenate(both), network.prepare_stack(own), stack)
 
     def episode(key: Array, game: Game, number: Array, lane: tuple[PyTree, ...], stack: PyTree) -> PyTree:
         policies = (Policy((number[player], stack), network.indexed) for player in range(players))
@@ -65,10 +74,10 @@ def play_indexed(
         played = jax.tree.map(lambda leaf: leaf.reshape(size, -1, *leaf.shape[1:]), played)
         return played, jax.tree.map(lambda leaf: True, played)
 
-    numbers = jnp.broadcast_to(numbers, (*shape, players))
+    numbers = jnp.broadcast_to(numbers[..., None, :], (*shape, players))
     games = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (math.prod(shape), *leaf.shape)), game)
-    keys, numbers, lanes = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[3:]), (keys, numbers, lanes))
-    played = play_all(keys, games, numbers, lanes, stack)
+    flat = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[len(shape) :]), (keys, numbers, lanes))
+    played = play_all(flat[0], games, *flat[1:], stack)
     return jax.tree.map(lambda leaf: leaf.reshape(*shape, *leaf.shape[1:]), played)
 
 

@@ -18,7 +18,7 @@ from jax import lax, vmap
 from pgx._src.games import chess
 from pgx._src.games.chess import BISHOP, EMPTY, KING, KNIGHT, PAWN, QUEEN, ROOK
 
-from gems_jax.accelerator.cpu import materialize
+from gems_jax.accelerator.cpu import compute_once
 from gems_jax.types import Array
 
 _EDGE = 7  # what stands beyond the edge: an own piece that is none
@@ -196,7 +196,7 @@ class ChessRules(chess.Game):
             ]
         )
         facts = jnp.matmul(facts, jnp.eye(7), precision="highest")
-        past = materialize(past).reshape(8, 8, 112).astype(jnp.float32)
+        past = compute_once(past).reshape(8, 8, 112).astype(jnp.float32)
         return jnp.concatenate([past, jnp.broadcast_to(facts, (8, 8, 7))], axis=2)
 
     def step(self, state: Any, action: Array) -> Any:
