@@ -300,11 +300,17 @@ def require_two_player_zero_sum(game: Game, what: str, instead: str = "psro") ->
       what: a singular noun for the method or quantity, the subject of the message.
       instead: what the message recommends for other games.
     """
-    if not is_two_player_zero_sum(game):
-        raise ValueError(
-            f"{what} is for two-player zero-sum games: {game.name!r} has {num_players(game)} players and "
-            f"zero_sum={game.zero_sum}; use {instead}"
-        )
+    expect(
+        is_two_player_zero_sum(game),
+        f"{what} is for two-player zero-sum games: {game.name!r} has {num_players(game)} players and "
+        f"zero_sum={game.zero_sum}; use {instead}",
+    )
+
+
+def expect(holds: object, message: str) -> None:
+    """Raises ValueError with the message unless `holds`."""
+    if not holds:
+        raise ValueError(message)
 
 
 def did_you_mean(name: object, known: Iterable[str], count: int = 1, cutoff: float = 0.6) -> str:

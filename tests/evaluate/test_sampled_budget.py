@@ -7,7 +7,7 @@ import pytest
 
 from gems_jax import make_game
 from gems_jax.evaluate.error_budget import error_budget
-from gems_jax.evaluate.sampled_budget import sampled_budget
+from gems_jax.evaluate.sampled_budget import Candidates, Estimate, sampled_budget
 from gems_jax.extensive.infosets import tabular_policies
 from gems_jax.extensive.values import best_response_policy, build_tree
 
@@ -42,7 +42,7 @@ def measured(request):
     best = jnp.stack([best_response_policy(tree, anchors, sigma, player) for player in range(2)])[:, None]
     policies = {
         "anchors": tabular_policies(game, anchors),
-        "pool": tabular_policies(game, pool),
+        "pool": Candidates(tabular_policies(game, pool), chosen),
         "exploiters": tabular_policies(game, best),
     }
 
@@ -53,8 +53,7 @@ def measured(request):
             **policies,
             active=active,
             sigma=sigma,
-            chosen=chosen,
-            estimated_values=values,
+            estimate=Estimate(values),
             episodes=EPISODES,
             confidence=CONFIDENCE,
         )

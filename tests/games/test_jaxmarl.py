@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from gems_jax.games import JaxmarlGame, make_game
-from gems_jax.games.adapters import jaxmarl as jaxmarl_game
-from gems_jax.games.adapters.jaxmarl import _library
+from gems_jax.games.adapters.jaxmarl import _library, jaxmarl_game
 
 jaxmarl = _library()
 LANES = 16

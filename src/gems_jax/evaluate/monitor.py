@@ -52,7 +52,7 @@ not hold (a pool, anchors) has no columns. Returns are in the game's own units (
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import jax
@@ -99,7 +99,18 @@ InitMonitor = Callable[[PyTree], PyTree]
 Measure = Callable[[PyTree, PyTree, PyTree, PyTree, Array], tuple[PyTree, Row]]
 
 BUDGET_TERMS = ("budget_best_response", "budget_oracle", "budget_newcomer", "budget_meta_regret")
-_MEANS = ("entropy", "kl", "objective", "value_loss", "gradient_norm", "jacobian")
+
+_FromMetrics = Callable[[str, Array], Iterable[tuple[str, Array]]]
+_COLUMNS: dict[str, _FromMetrics] = {  # field of a solver's metrics -> its columns
+    "num_active": lambda name, value: [("active_anchors", value.sum())],
+    **dict.fromkeys(
+        ("entropy", "kl", "objective", "value_loss", "gradient_norm", "jacobian"),
+        lambda name, value: [(name, jnp.mean(value))],
+    ),
+    "scores": lambda name, value: [("max_score", value.max(axis=1).mean())],
+    "shares": lambda name, value: [(f"share_{phase}", value[i]) for i, phase in enumerate(("meta", "oracle", "abr"))],
+    **dict.fromkeys(("episodes", "env_steps"), lambda name, value: [(name, value)]),
+}
 
 
 class Area(NamedTuple):
@@ -279,17 +290,15 @@ def _diversity_columns(tree: GameTree, tables: Array, sigma: Array, active: Arra
 
 def training_columns(metrics: PyTree) -> Row:
     """What a solver's own metrics hold."""
-    row: Row = {}
-    if hasattr(metrics, "num_active"):
-        row["active_anchors"] = metrics.num_active.sum()
-    row |= {name: jnp.mean(getattr(metrics, name)) for name in _MEANS if hasattr(metrics, name)}
-    scores: Any = getattr(metrics, "scores", None)
-    if scores is not None and scores.shape[1]:
-        row["max_score"] = scores.max(axis=1).mean()
-    shares: Any = getattr(metrics, "shares", None)
-    if shares is not None:
-        row |= {f"share_{phase}": shares[number] for number, phase in enumerate(("meta", "oracle", "abr"))}
-    return row | {name: getattr(metrics, name) for name in ("episodes", "env_steps") if hasattr(metrics, name)}
+    fields = ((name, getattr(metrics, name, None)) for name in _COLUMNS)
+    return {column: found for name, value in fields for column, found in _columns_of(name, value)}
+
+
+def _columns_of(name: str, value: Any) -> Iterable[tuple[str, Array]]:
+    """The columns of one field of the metrics, none where it is missing or empty."""
+    if value is None or (name == "scores" and not value.shape[1]):
+        return []
+    return _COLUMNS[name](name, value)
 
 
 def _masked_mean(values: Array, mask: Array) -> Array:

@@ -108,19 +108,23 @@ def sampled_row(key: Array, game: Game, profile: Profile, episodes: int) -> Row:
     elif _board(game):
         row |= _self_play_columns(key_joint, game, profile, episodes)
     opponents = opponents_of(game)
-    for opponent_key, (label, opponent) in zip(
-        jax.random.split(key_fixed, len(opponents)), opponents.items(), strict=True
-    ):
+    for opponent_key, label in zip(jax.random.split(key_fixed, len(opponents)), opponents, strict=True):
         if _scored(game):
-            row |= _score_columns(label, against(opponent_key, game, profile, opponent, episodes))
+            row |= _score_columns(label, against(opponent_key, game, profile, opponents[label], episodes))
         elif not _cooperative(game):
-            for player_key, (player, name) in zip(
-                jax.random.split(opponent_key, len(names)), enumerate(names), strict=True
-            ):
-                found = head_to_head(player_key, game, profile, opponent, player, episodes)
-                row |= {f"{name}_vs_{label}": found.mean, f"{name}_vs_{label}_interval": found.interval}
-                column = f"{label}_vs_{name}"
-                row |= {column: found.opponent, f"{column}_interval": found.opponent_interval}
+            row |= _contest_columns(opponent_key, game, profile, label, episodes)
+    return row
+
+
+def _contest_columns(key: Array, game: Game, profile: Profile, label: str, episodes: int) -> Row:
+    """Every player alone against the opponent called `label` in all other places."""
+    names, opponent = player_labels(game), opponents_of(game)[label]
+    row: Row = {}
+    for player, player_key in enumerate(jax.random.split(key, len(names))):
+        found = head_to_head(player_key, game, profile, opponent, player, episodes)
+        column, reverse = f"{names[player]}_vs_{label}", f"{label}_vs_{names[player]}"
+        row |= {column: found.mean, f"{column}_interval": found.interval}
+        row |= {reverse: found.opponent, f"{reverse}_interval": found.opponent_interval}
     return row
 
 
@@ -133,7 +137,7 @@ def headlines(game: Game) -> tuple[str, ...]:
     if _scored(game):
         return tuple(f"score_{label}" for label in reversed(opponents))
     if _cooperative(game):
-        return tuple(f"return_{name}" for name in names)
+        return tuple(map("return_{}".format, names))
     return tuple(f"{name}_vs_{label}" for label in opponents for name in names)
 
 

@@ -14,6 +14,8 @@ Where several players share a population, v and f are means over the places that
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import jax
 import jax.numpy as jnp
 
@@ -38,6 +40,20 @@ class SampledBudget(Struct):
     episodes: Array  # [] int32, what was played for it
 
 
+class Candidates(NamedTuple):
+    """What the oracle proposed and added."""
+
+    policies: StackedPolicies  # [P, C, ...], C >= 1
+    chosen: Array  # [P] int32, index of z*, -1 when nothing was added
+
+
+class Estimate(NamedTuple):
+    """The values v-hat of the anchors, and the mixture that they were measured against."""
+
+    values: Array  # [P, K], in units of returns
+    sigma: Array | None = None  # [P, K], by default the mixture that is played
+
+
 @compile_play(static_argnames=("game", "episodes"))
 def sampled_budget(
     key: Array,
@@ -46,42 +62,49 @@ def sampled_budget(
     anchors: StackedPolicies,
     active: Array,
     sigma: Array,
-    pool: StackedPolicies,
-    chosen: Array,
+    pool: Candidates,
     exploiters: StackedPolicies,
-    estimated_values: Array,
-    measured_sigma: Array | None = None,
+    estimate: Estimate,
     episodes: int,
     confidence: float | Array = 0.95,
 ) -> SampledBudget:
-    """The budget of a mixture, each mean by `episodes` episodes. key: consumed.
+    """Measures the error budget of a mixture by held-out episodes.
 
-    anchors [P, K, ...] with active and sigma [P, K] are the population that is played; pool [P, C, ...] the candidates
-    (C >= 1), chosen [P] the index of z* in it, -1 when nothing was added; exploiters [P, X, ...] what was trained
-    against the mixture; estimated_values [P, K] are v-hat against measured_sigma [P, K] (by default sigma), in units of
-    returns.
+    Args:
+      key: consumed.
+      game: the game.
+      anchors: the population that is played, [P, K, ...].
+      active: [P, K] bool.
+      sigma: [P, K], the mixture.
+      pool: what the oracle proposed.
+      exploiters: what was trained against the mixture, [P, X, ...].
+      estimate: the values that the method measured itself.
+      episodes: for each mean.
+      confidence: with which all intervals hold together.
+
+    Returns:
+      Bounds [P] of every term.
     """
     low, width = return_scale(game)
-    parts = {"anchor": anchors, "pool": pool, "exploiter": exploiters}
-    if measured_sigma is not None:
-        parts["measured"] = anchors
-    slots = {name: num_slots(take_population(part, 0).params) for name, part in parts.items()}
+    parts = {"anchor": (anchors, sigma), "pool": (pool.policies, sigma), "exploiter": (exploiters, sigma)}
+    if estimate.sigma is not None:
+        parts["measured"] = (anchors, estimate.sigma)
+    slots = {name: num_slots(take_population(part, 0).params) for name, (part, _) in parts.items()}
     delta = (1.0 - confidence) / (num_populations(game) * (sum(slots.values()) + 1))
     *keys, key_joint = jax.random.split(key, len(parts) + 1)
     found = {}
-    for part_key, (name, part) in zip(keys, parts.items(), strict=True):
-        faced = sigma if measured_sigma is None or name != "measured" else measured_sigma
+    for part_key, (name, (part, faced)) in zip(keys, parts.items(), strict=True):
         found[name] = measure_policies(part_key, game, part, anchors, faced, delta=delta, episodes=episodes)
     played = played_value(key_joint, game, anchors, sigma, delta=delta, episodes=episodes)
 
     best_anchor = found["anchor"].most(active)
-    is_chosen = jnp.arange(slots["pool"])[None, :] == chosen[:, None]
+    is_chosen = jnp.arange(slots["pool"])[None, :] == pool.chosen[:, None]
     newcomer, proposed = found["pool"].most(is_chosen), found["pool"].most(jnp.ones_like(is_chosen))
     kept = newcomer.larger(best_anchor)
     exploiter = found["exploiter"].most(jnp.ones_like(found["exploiter"].low, bool))
     best = exploiter.larger(proposed.larger(best_anchor))
     best = Bounds(best.low, best.estimate, jnp.ones_like(best.high))  # nobody knows how much more there is
-    error = distance((estimated_values - low) / width, found.get("measured", found["anchor"])).most(active)
+    error = distance((estimate.values - low) / width, found.get("measured", found["anchor"])).most(active)
     return SampledBudget(
         best_response_gap=best.beyond(proposed.larger(best_anchor)).scaled(width),
         oracle_gap=proposed.beyond(kept).scaled(width),

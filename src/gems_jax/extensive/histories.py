@@ -155,6 +155,12 @@ class _Nodes:
         shape = (deal.max() + 1, ends[-1])
         return self.fill(shape, widest, deal, place).replace(level_ends=tuple(ends.tolist()))
 
+    def payoffs(self, player_of_seat: np.ndarray) -> np.ndarray:
+        """What every player earns at every end, [ends, players]."""
+        returns = np.stack(list(self.returns.values()))
+        owned = [player_of_seat == player for player in range(max(player_of_seat) + 1)]
+        return np.stack([returns[:, seats].mean(axis=1) for seats in owned], axis=1)
+
     def fill(self, shape: tuple[int, int], slots: int, deal: np.ndarray, place: np.ndarray) -> Histories:
         """Put every node at [deal, place] of arrays of `shape`."""
         at, game = (deal, place), self.walk.game
@@ -177,10 +183,9 @@ class _Nodes:
         exists, end = np.zeros(shape, bool), np.zeros(shape, bool)
         exists[at] = True
         payoff = np.zeros((*shape, num_players(game)), np.float32)
-        for node, returns in self.returns.items():
-            end[deal[node], place[node]] = True
-            for owner in range(num_players(game)):
-                payoff[deal[node], place[node], owner] = returns[player_of_seat == owner].mean()
+        ends = np.fromiter(self.returns, int)
+        end[deal[ends], place[ends]] = True
+        payoff[deal[ends], place[ends]] = self.payoffs(player_of_seat)
         chance = np.zeros((*shape, slots), np.float32)
         for node, outcomes in self.outcomes.items():
             chance[deal[node], place[node], : len(outcomes)] = outcomes / outcomes.sum()

@@ -163,19 +163,19 @@ def _arrays(walk: Walk, leaves: list[Positions]) -> GameTree:
     observation, legal = np.stack(walk.observation)[order], np.stack(walk.legal)[order]
     looks = np.concatenate([as_bytes(observation), as_bytes(legal)], axis=1)
     _, firsts, inverse = np.unique(looks, axis=0, return_index=True, return_inverse=True)
-    returns = np.concatenate([part.returns for part in leaves])
-    owners, dtype = np.asarray(walk.game.player_of_seat), jnp.result_type(float)
-    payoff = [returns[:, owners == player].mean(axis=1) for player in range(num_players(walk.game))]
+    dtype, ends = jnp.result_type(float), Positions.join(leaves)
+    owners = np.asarray(walk.game.player_of_seat)
+    payoff = [ends.returns[:, owners == player].mean(axis=1) for player in range(num_players(walk.game))]
     return GameTree(
         observation=jnp.asarray(observation, jnp.float32),
         legal=jnp.asarray(legal),
         seat=jnp.asarray(seat[order], jnp.int32),
         parent=renumber(parent[order], seat[order]),
         twin=jnp.asarray(firsts[inverse.ravel()], jnp.int32),
-        chance=jnp.asarray(np.concatenate([part.chance for part in leaves]), dtype),
+        chance=jnp.asarray(ends.chance, dtype),
         payoff=jnp.asarray(np.stack(payoff, axis=1), dtype),
-        leaf_sequence=renumber(np.concatenate([part.last for part in leaves]), np.arange(seats)),
-        level_ends=tuple(int(end) for end in np.cumsum(np.bincount(level))),
+        leaf_sequence=renumber(ends.last, np.arange(seats)),
+        level_ends=tuple(np.cumsum(np.bincount(level)).tolist()),
         player_of_seat=tuple(walk.game.player_of_seat),
         population_of_player=tuple(walk.game.population_of_player),
         number=jnp.asarray(np.asarray(walk.number)[order], jnp.int32) if walk.number else None,

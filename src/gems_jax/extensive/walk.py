@@ -22,6 +22,7 @@ from gems_jax.types import (
     GameState,
     NotEnumerableError,
     PyTree,
+    expect,
     supports,
 )
 
@@ -106,13 +107,19 @@ def _concatenate(trees: list[PyTree]) -> PyTree:
 class Positions:
     """Positions of one depth, [n], with what led to them."""
 
-    states: GameState
+    states: Any  # GameState of [n], None for those that are finished
     chance: np.ndarray  # [n] float64
     returns: np.ndarray  # [n, S] float64
     last: np.ndarray  # [n, S] last sequence of each seat in the order of discovery, -1 for the empty one
 
     def take(self, rows: np.ndarray) -> Positions:
         return Positions(_take(self.states, rows), self.chance[rows], self.returns[rows], self.last[rows])
+
+    @classmethod
+    def join(cls, parts: list[Positions]) -> Positions:
+        """All finished positions, without their states."""
+        fields = zip(*((part.chance, part.returns, part.last) for part in parts), strict=True)
+        return cls(None, *map(np.concatenate, fields))
 
 
 @dataclasses.dataclass
@@ -153,18 +160,22 @@ class Walk:
         if self.game.continuous:
             self.refuse("its actions are continuous.")
         if supports(self.game, Branching):
-            states, masses = _behind_chance(self.game.starts())
-            shape = (masses.size, self.game.num_seats)
-            return Positions(states, masses, np.zeros(shape), np.full(shape, -1))
+            states, chance = _behind_chance(self.game.starts())
+        else:
+            states, chance = self.listed_deals()
+        shape = (chance.size, self.game.num_seats)
+        return Positions(states, chance, np.zeros(shape), np.full(shape, -1))
+
+    def listed_deals(self) -> tuple[GameState, np.ndarray]:
+        """All `deals` [N] on the host, and their probabilities [N]."""
         try:
             states, probabilities = _deals_of(self.game)
         except (NotImplementedError, NotEnumerableError) as error:
             self.refuse(str(error))
         chance = np.asarray(probabilities, np.float64)
-        if chance.ndim != 1 or not np.isclose(chance.sum(), 1.0, atol=1e-5) or (chance < 0).any():
-            raise ValueError(f"deals() of {self.game.name!r} must give probabilities [N] that sum to 1, got {chance}.")
-        shape = (chance.size, self.game.num_seats)
-        return Positions(_to_host(states), chance / chance.sum(), np.zeros(shape), np.full(shape, -1))
+        sound = chance.ndim == 1 and np.isclose(chance.sum(), 1.0, atol=1e-5) and (chance >= 0).all()
+        expect(sound, f"deals() of {self.game.name!r} must give probabilities [N] that sum to 1, got {chance}.")
+        return _to_host(states), chance / chance.sum()
 
     def run(self) -> list[Positions]:
         """The finished positions of every depth, without their states."""
@@ -174,7 +185,7 @@ class Walk:
             done = np.asarray(positions.states.done, bool)
             self.nodes += done.size
             self.done.append(done)
-            leaves.append(dataclasses.replace(positions.take(done), states=None))  # type: ignore[arg-type]
+            leaves.append(dataclasses.replace(positions.take(done), states=None))
             if done.all():
                 return leaves
             if depth < self.game.max_steps:
@@ -186,18 +197,9 @@ class Walk:
         state, seats = positions.states, self.game.num_seats
         first = np.arange(self.game.num_actions) == 0
         choices = np.where(state.to_move[..., None], state.legal, first)  # [n, S, A]; a seat at rest has one dummy move
-        counts = choices.sum(-1)
-        if (counts == 0).any():
-            raise ValueError(f"{self.game.name!r} has a seat to move without a legal action, at depth {depth}.")
-        children = int(counts.prod(-1).sum())
-        if self.nodes + children > self.max_nodes:
-            size = f"{self.nodes + children:,} positions down to depth {depth + 1}"
-            self.refuse(f"its tree has {size} and more below, over the limit of {self.max_nodes:,} (max_nodes).")
-        need = children * sum(leaf.nbytes for leaf in jax.tree.leaves(state)) // counts.shape[0]
-        if need > _MAX_BYTES:
-            self.refuse(f"the {children:,} positions of depth {depth + 1} need {need:,} bytes; limit {_MAX_BYTES:,}.")
+        self.check_size(choices.sum(-1), state, depth)
         infosets = self.register(positions)  # [n, S]
-        rows, actions = np.arange(counts.shape[0]), np.zeros((counts.shape[0], seats), np.int32)
+        rows, actions = np.arange(len(choices)), np.zeros((len(choices), seats), np.int32)
         for seat in range(seats):
             old, action = np.nonzero(choices[rows, seat])
             rows, actions = rows[old], actions[old]
@@ -211,6 +213,17 @@ class Walk:
             after, masses = self.step(state, rows, actions, depth), np.ones(rows.size)
         self.layers.append(Layer(infosets, rows, actions, masses))
         return Positions(after, positions.chance[rows] * masses, positions.returns[rows] + after.reward, last)
+
+    def check_size(self, counts: np.ndarray, state: GameState, depth: int) -> None:
+        """Refuses trees that would grow too large. counts: [n, S], how many actions each seat has."""
+        expect(counts.all(), f"{self.game.name!r} has a seat to move without a legal action, at depth {depth}.")
+        children = int(counts.prod(-1).sum())
+        if self.nodes + children > self.max_nodes:
+            size = f"{self.nodes + children:,} positions down to depth {depth + 1}"
+            self.refuse(f"its tree has {size} and more below, over the limit of {self.max_nodes:,} (max_nodes).")
+        need = children * sum(leaf.nbytes for leaf in jax.tree.leaves(state)) // len(counts)
+        if need > _MAX_BYTES:
+            self.refuse(f"the {children:,} positions of depth {depth + 1} need {need:,} bytes; limit {_MAX_BYTES:,}.")
 
     def branch(self, states: GameState, rows: np.ndarray, actions: np.ndarray) -> tuple[Any, np.ndarray, np.ndarray]:
         """One after the other, where chance may act after any move: positions, their chances, and who led to each."""

@@ -18,7 +18,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gems_jax.types import Array, GameState, Struct
+from gems_jax.types import Array, GameState, Struct, expect
 
 Mode = Literal["fixed", "random"]
 RewardMode = Literal["general", "zero_sum"]
@@ -62,37 +62,39 @@ class DeceptiveMessages:
     player_names = ("sender", "receiver")
 
     def __post_init__(self) -> None:
-        for field, known in (("mode", get_args(Mode)), ("reward_mode", get_args(RewardMode))):
-            if getattr(self, field) not in known:
-                raise ValueError(f"{field} must be one of {', '.join(known)}, got {getattr(self, field)!r}.")
-        if type(self.arms) is not int or self.arms < 2:
-            raise ValueError(f"arms must be a whole number, at least 2, got {self.arms!r}.")
-        if type(self.target) is not int or not -self.arms <= self.target < self.arms:
-            raise ValueError(f"target must be one of the {self.arms} arms, 0 to {self.arms - 1}, got {self.target!r}.")
+        for field, value, known in (("mode", self.mode, Mode), ("reward_mode", self.reward_mode, RewardMode)):
+            names = get_args(known)
+            expect(value in names, f"{field} must be one of {', '.join(names)}, got {value!r}.")
+        enough = type(self.arms) is int and self.arms >= 2
+        expect(enough, f"arms must be a whole number, at least 2, got {self.arms!r}.")
+        inside = type(self.target) is int and -self.arms <= self.target < self.arms
+        expect(inside, f"target must be one of the {self.arms} arms, 0 to {self.arms - 1}, got {self.target!r}.")
         # Settled here, so that a game spelled out and a game by default are equal and hash equal.
         object.__setattr__(self, "target", self.target % self.arms)
         object.__setattr__(self, "means", self._settled_means())
 
     def _settled_means(self) -> tuple[float, ...]:
-        fixed = self.mode == "fixed"
+        if self.mode == "random":
+            means = self._checked_means((0.8, 0.4, 0.2), "three, of the best arm, the other arms and the target")
+            expect(means[0] > max(means[1:]), f"means must make the first one better than all, got {means}.")
+            return means
         even = tuple(round(0.8 - 0.6 * arm / (self.arms - 1), 6) for arm in range(self.arms))
-        default = even if fixed else (0.8, 0.4, 0.2)
-        expected = f"one per arm, {self.arms}" if fixed else "three, of the best arm, the other arms and the target"
+        means = self._checked_means(even, f"one per arm, {self.arms}")
+        expect(means.count(max(means)) == 1, f"means must make one arm better than all, got {means}.")
+        expect(
+            means.index(max(means)) != self.target,
+            f"target must not be the best arm, got {self.target} with means {means}: a Sender who wants the best "
+            "arm pulled deceives nobody. Choose another target or other means.",
+        )
+        return means
+
+    def _checked_means(self, default: tuple[float, ...], expected: str) -> tuple[float, ...]:
         try:
             means = tuple(float(mean) for mean in self.means) or default
         except (TypeError, ValueError):
             raise ValueError(f"means must be numbers ({expected}), got {self.means!r}.") from None
-        if len(means) != len(default) or not all(0.0 <= mean <= 1.0 for mean in means):
-            raise ValueError(f"means must be numbers from 0 to 1 ({expected}), got {self.means!r}.")
-        highest = max(range(len(means)), key=means.__getitem__)
-        rest = [mean for place, mean in enumerate(means) if place != highest]
-        if (not fixed and highest != 0) or max(rest) == means[highest]:
-            raise ValueError(f"means must make {'one arm' if fixed else 'the first one'} better than all, got {means}.")
-        if fixed and highest == self.target:
-            raise ValueError(
-                f"target must not be the best arm, got {self.target} with means {means}: a Sender who wants the best "
-                "arm pulled deceives nobody. Choose another target or other means."
-            )
+        fits = len(means) == len(default) and 0.0 <= min(means) <= max(means) <= 1.0
+        expect(fits, f"means must be numbers from 0 to 1 ({expected}), got {self.means!r}.")
         return means
 
     @property

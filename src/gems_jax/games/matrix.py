@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gems_jax.types import Array, GameState, Struct, static_field
+from gems_jax.types import Array, GameState, Struct, expect, static_field
 
 
 class MatrixGame(Struct):
@@ -27,6 +27,10 @@ class MatrixGame(Struct):
     zero_sum: bool = static_field()
     shared: bool = static_field(default=False)
     name: str = static_field(default="matrix")
+
+    max_steps = 1
+    simultaneous = True
+    continuous = False
 
     # By value, so that concrete games can be static arguments and dictionary keys.
     def __eq__(self, other: object) -> bool:
@@ -51,18 +55,6 @@ class MatrixGame(Struct):
     @property
     def observation_shape(self) -> tuple[int, ...]:
         return (self.num_seats,)
-
-    @property
-    def max_steps(self) -> int:
-        return 1
-
-    @property
-    def simultaneous(self) -> bool:
-        return True
-
-    @property
-    def continuous(self) -> bool:
-        return False
 
     @property
     def player_of_seat(self) -> tuple[int, ...]:
@@ -122,27 +114,23 @@ def matrix_game(
     return_bounds, zero_sum: found from the payoffs; when these are traced (inside jit or vmap) they must be given.
     """
     traced = any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(payoffs))
-    if traced and return_bounds is None:
-        raise ValueError("return_bounds cannot be found from traced payoffs: pass return_bounds=(lowest, highest).")
     tensor = _tensor(payoffs, traced)
     counts = tuple(tensor.shape[1:])
-    if shared and len(set(counts)) > 1:
-        raise ValueError(f"shared=True needs equally many actions for all players, got {counts}.")
+    alike = not shared or len(set(counts)) == 1
+    expect(alike, f"shared=True needs equally many actions for all players, got {counts}.")
     if not traced:
-        return_bounds = _bounds(tensor, return_bounds)
-    if zero_sum is None:
-        if traced:
-            raise ValueError("zero_sum cannot be found from traced payoffs: pass zero_sum=True or False.")
-        zero_sum = _sums_to_zero(tensor)
-    elif zero_sum and not traced and not _sums_to_zero(tensor):
-        raise ValueError("zero_sum=True, but the players' payoffs do not add up to zero.")
-    assert return_bounds is not None
-    low, high = (float(bound) for bound in return_bounds)
+        return_bounds, zero_sum = _bounds(tensor, return_bounds), _sums_to_zero(tensor, zero_sum)
+    missing = "return_bounds=(lowest, highest)" if return_bounds is None else "zero_sum=True or False"
+    if return_bounds is None or zero_sum is None:
+        raise ValueError(f"{missing.split('=')[0]} cannot be found from traced payoffs: pass {missing}.")
+    low, high = map(float, return_bounds)
     return MatrixGame(jnp.asarray(tensor), counts, (low, high), zero_sum, shared, name)
 
 
-def _sums_to_zero(tensor: Any) -> bool:
-    return bool(np.allclose(tensor.sum(axis=0), 0.0, atol=1e-5 * np.abs(tensor).max()))
+def _sums_to_zero(tensor: Any, declared: bool | None) -> bool:
+    found = bool(np.allclose(tensor.sum(axis=0), 0.0, atol=1e-5 * np.abs(tensor).max()))
+    expect(found or not declared, "zero_sum=True, but the players' payoffs do not add up to zero.")
+    return found if declared is None else declared
 
 
 def _tensor(payoffs: Any, traced: bool) -> Any:
@@ -154,22 +142,21 @@ def _tensor(payoffs: Any, traced: bool) -> Any:
         raise ValueError(f"payoffs must be a matrix, a pair of equal-shaped matrices or a tensor: {error}") from error
     if tensor.ndim == 2:
         tensor = xp.stack([tensor, -tensor])
-    if tensor.ndim < 2 or tensor.shape[0] != tensor.ndim - 1 or 0 in tensor.shape:
-        raise ValueError(
-            f"payoffs of shape {tensor.shape} are no game: expected a matrix [A_0, A_1], a pair of matrices, or "
-            "[S, A_0, ..., A_{S-1}], one axis of actions for each of the S seats."
-        )
+    expect(
+        tensor.ndim >= 2 and tensor.shape[0] == tensor.ndim - 1 and 0 not in tensor.shape,
+        f"payoffs of shape {tensor.shape} are no game: expected a matrix [A_0, A_1], a pair of matrices, or "
+        "[S, A_0, ..., A_{S-1}], one axis of actions for each of the S seats.",
+    )
     return tensor
 
 
 def _bounds(tensor: np.ndarray, declared: tuple[float, float] | None) -> tuple[float, float]:
-    if not np.isfinite(tensor).all():
-        raise ValueError("payoffs must be finite, got NaN or infinity.")
+    expect(np.isfinite(tensor).all(), "payoffs must be finite, got NaN or infinity.")
     low, high = float(tensor.min()), float(tensor.max())
     if declared is None:
         return (low, high) if low < high else (low - 0.5, low + 0.5)  # estimators divide by the width
-    if not (declared[0] <= low and high <= declared[1] and declared[0] < declared[1]):
-        raise ValueError(f"return_bounds {declared} do not hold the payoffs, which lie in [{low}, {high}].")
+    holds = declared[0] <= low <= high <= declared[1] and declared[0] < declared[1]
+    expect(holds, f"return_bounds {declared} do not hold the payoffs, which lie in [{low}, {high}].")
     return declared
 
 
@@ -180,8 +167,7 @@ def rock_paper_scissors(shared: bool = False) -> MatrixGame:
 
 def biased_rps(a: float = 1.0, b: float = 2.0, c: float = 3.0, shared: bool = False) -> MatrixGame:
     """Paper beats rock by a, scissors beat paper by b, rock beats scissors by c: Nash proportional to (b, c, a)."""
-    if not min(a, b, c) > 0:
-        raise ValueError(f"biased_rps needs a, b, c > 0, got {(a, b, c)}.")
+    expect(min(a, b, c) > 0, f"biased_rps needs a, b, c > 0, got {(a, b, c)}.")
     return matrix_game(_rps(a, b, c), shared=shared, name="biased_rps")
 
 
@@ -203,8 +189,8 @@ def prisoners_dilemma(
     temptation: float = 5.0, reward: float = 3.0, punishment: float = 1.0, sucker: float = 0.0, shared: bool = False
 ) -> MatrixGame:
     """Cooperate (0) or defect (1); defecting dominates, and both would rather cooperate."""
-    if not temptation > reward > punishment > sucker:
-        order = (temptation, reward, punishment, sucker)
-        raise ValueError(f"prisoners_dilemma needs temptation > reward > punishment > sucker, got {order}.")
+    order = (temptation, reward, punishment, sucker)
+    falls = temptation > reward > punishment > sucker
+    expect(falls, f"prisoners_dilemma needs temptation > reward > punishment > sucker, got {order}.")
     row = np.array([[reward, sucker], [temptation, punishment]])
     return matrix_game(np.stack([row, row.T]), shared=shared, name="prisoners_dilemma")

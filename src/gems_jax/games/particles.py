@@ -25,7 +25,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from gems_jax.games.sides import Sided, check_sides
-from gems_jax.types import Array, GameState, Struct
+from gems_jax.types import Array, GameState, Struct, expect
 
 DT = 0.1
 DAMPING = 0.25
@@ -74,10 +74,15 @@ class ParticleGame(Sided):
     continuous: bool = False
     max_steps: int = USUAL_STEPS
 
+    num_actions = 5
+    simultaneous = True
+    zero_sum = False
+    typical_bounds = True
+
     def __post_init__(self) -> None:
         check_sides(self.name, self.teams, self.shared)
-        if not isinstance(self.max_steps, int) or self.max_steps < 1:
-            raise ValueError(f"{self.name}: max_steps must be a whole number, at least 1, got {self.max_steps!r}")
+        sound = isinstance(self.max_steps, int) and self.max_steps >= 1
+        expect(sound, f"{self.name}: max_steps must be a whole number, at least 1, got {self.max_steps!r}")
 
     @property
     @abstractmethod
@@ -107,26 +112,10 @@ class ParticleGame(Sided):
         """[S]"""
 
     @property
-    def num_actions(self) -> int:
-        return 5
-
-    @property
-    def simultaneous(self) -> bool:
-        return True
-
-    @property
-    def zero_sum(self) -> bool:
-        return False
-
-    @property
     def return_bounds(self) -> tuple[float, float]:
         """A typical interval, in proportion to the length of an episode: returns may lie outside it."""
         low, high = self._usual_returns
         return low * self.max_steps / USUAL_STEPS, high * self.max_steps / USUAL_STEPS
-
-    @property
-    def typical_bounds(self) -> bool:
-        return True
 
     def init(self, key: Array) -> GameState:
         """key: consumed."""
@@ -166,23 +155,18 @@ class ParticleGame(Sided):
     def _contacts(self, position: Array) -> Array:
         """[S, 2] forces of a soft contact between every two bodies that collide."""
         bodies, seats = self.bodies, self.num_seats
-        pairs = [
-            (a, b)
-            for a, b in itertools.combinations(range(len(bodies)), 2)
-            if a < seats and bodies[a].collides and bodies[b].collides
-        ]
+        solid = [number for number, body in enumerate(bodies) if body.collides]
+        pairs = [pair for pair in itertools.combinations(solid, 2) if pair[0] < seats]
         apart = jnp.stack([position[a] - position[b] for a, b in pairs])  # [pairs, 2]
         reach = np.asarray([bodies[a].radius + bodies[b].radius for a, b in pairs], np.float32)
         distance = _norm(apart)
         depth = jnp.logaddexp(0.0, (reach - distance) / CONTACT_MARGIN) * CONTACT_MARGIN
         # Two bodies in one place have no direction to be pushed apart in: no force, where the originals give NaN.
         push = apart * (CONTACT_FORCE * depth / jnp.where(distance > 0, distance, 1.0))[:, None]
-        total = [jnp.zeros(2)] * seats
+        total = [jnp.zeros(2)] * len(bodies)
         for row, (a, b) in enumerate(pairs):
-            total[a] = total[a] + push[row]
-            if b < seats:
-                total[b] = total[b] - push[row]
-        return jnp.stack(total)
+            total[a], total[b] = total[a] + push[row], total[b] - push[row]
+        return jnp.stack(total[:seats])
 
     def _game_state(self, world: Particles, reward: Array | None = None) -> GameState:
         seats = self.num_seats
@@ -217,32 +201,16 @@ class SimpleTag(ParticleGame):
     shared=True the pursuers are drawn from one population.
     """
 
-    @property
-    def name(self) -> str:
-        return "simple_tag"
-
-    @property
-    def sides(self) -> tuple[int, ...]:
-        return (0, 0, 0, 1)
-
-    @property
-    def side_names(self) -> tuple[tuple[str, str], ...]:
-        return (("pursuer", "pursuers"), ("evader", "evader"))
-
-    @property
-    def bodies(self) -> tuple[Body, ...]:
-        pursuer, evader, obstacle = (
-            Body("pursuer", 0.075, True), Body("evader", 0.05, True), Body("obstacle", 0.2, True, 0.9)
-        )  # fmt: skip
-        return (pursuer, pursuer, pursuer, evader, obstacle, obstacle)
-
-    @property
-    def _motors(self) -> tuple[_Motor, ...]:
-        return (_Motor(3.0, 1.0),) * 3 + (_Motor(4.0, 1.3),)
-
-    @property
-    def _usual_returns(self) -> tuple[float, float]:
-        return (-100.0, 100.0)
+    name = "simple_tag"
+    sides = (0, 0, 0, 1)
+    side_names = (("pursuer", "pursuers"), ("evader", "evader"))
+    bodies = (
+        *(Body("pursuer", 0.075, True),) * 3,
+        Body("evader", 0.05, True),
+        *(Body("obstacle", 0.2, True, 0.9),) * 2,
+    )
+    _motors = (_Motor(3.0, 1.0),) * 3 + (_Motor(4.0, 1.3),)
+    _usual_returns = (-100.0, 100.0)
 
     def _see(self, world: Particles, seat: int) -> list[Array]:
         return [*self._others(world, seat), world.velocity[3] if seat < 3 else jnp.zeros(2)]
@@ -270,14 +238,12 @@ class SimpleSpread(ParticleGame):
 
     agents: int = 3
 
+    name = "simple_spread"
+
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not isinstance(self.agents, int) or self.agents < 2:
-            raise ValueError(f"simple_spread: agents must be a whole number, at least 2, got {self.agents!r}")
-
-    @property
-    def name(self) -> str:
-        return "simple_spread"
+        enough = isinstance(self.agents, int) and self.agents >= 2
+        expect(enough, f"simple_spread: agents must be a whole number, at least 2, got {self.agents!r}")
 
     @property
     def sides(self) -> tuple[int, ...]:

@@ -162,8 +162,9 @@ class LeducHoldem(PokerGame):
     def hands(self) -> tuple[tuple[tuple[int, ...], int], ...]:
         if self.suits:
             return tuple((hand, 1) for hand in itertools.permutations(range(self.cards), 3))
-        distinct = (hand for hand in itertools.product(range(RANKS), repeat=3) if len(set(hand)) > 1)
-        return tuple((hand, 8 if len(set(hand)) == 3 else 4) for hand in distinct)
+        ways = {1: 0, 2: 4, 3: 8}  # by the number of different ranks
+        hands = itertools.product(range(RANKS), repeat=3)
+        return tuple((hand, ways[len(set(hand))]) for hand in hands if len(set(hand)) > 1)
 
     @property
     def num_infosets(self) -> int:

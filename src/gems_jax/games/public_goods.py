@@ -11,13 +11,12 @@ is max(0, c_i - r / n) q_i + max(0, r / n - c_i) (1 - q_i).
 from __future__ import annotations
 
 import dataclasses
-import math
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gems_jax.types import Array, GameState
+from gems_jax.types import Array, GameState, expect
 
 WITHHOLD, CONTRIBUTE = 0, 1
 
@@ -47,8 +46,8 @@ class PublicGoods:
     areas = ("welfare", "coop")  # columns whose area under the curve is logged too
 
     def __post_init__(self) -> None:
-        if type(self.n) is not int or self.n < 2:
-            raise ValueError(f"n must be a whole number of players, at least 2, got {self.n!r}.")
+        enough = type(self.n) is int and self.n >= 2
+        expect(enough, f"n must be a whole number of players, at least 2, got {self.n!r}.")
         try:
             costs = np.broadcast_to(np.asarray(self.c, np.float64), (self.n,))
             multiplier = float(self.r)
@@ -56,10 +55,10 @@ class PublicGoods:
             raise ValueError(
                 f"r must be a number and c one or {self.n} of them, got r={self.r!r}, c={self.c!r}."
             ) from None
-        if not (0.0 < multiplier < math.inf and (costs >= 0.0).all() and np.isfinite(costs).all()):
-            raise ValueError(f"r must be above 0 and every c at least 0, all finite, got r={self.r!r}, c={self.c!r}.")
-        if self.shared and len(set(costs.tolist())) > 1:
-            raise ValueError(f"shared=True makes the players exchangeable: c must be one number, got {self.c!r}.")
+        sound = np.isfinite([multiplier, *costs]).all() and multiplier > 0.0 and costs.min() >= 0.0
+        expect(sound, f"r must be above 0 and every c at least 0, all finite, got r={self.r!r}, c={self.c!r}.")
+        one = costs.min() == costs.max() or not self.shared
+        expect(one, f"shared=True makes the players exchangeable: c must be one number, got {self.c!r}.")
         # Settled here, so that c=1, c=1.0 and c=(1, 1, 1, 1, 1) are one game.
         object.__setattr__(self, "r", multiplier)
         object.__setattr__(self, "c", tuple(costs.tolist()))

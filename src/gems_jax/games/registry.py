@@ -7,16 +7,15 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
-from gems_jax.games.adapters.jaxmarl import JaxmarlGame, jaxmarl_game
-from gems_jax.games.adapters.openspiel import OpenSpielGame, openspiel_game
+from gems_jax.games.adapters.jaxmarl import jaxmarl_game
+from gems_jax.games.adapters.openspiel import openspiel_game
 from gems_jax.games.adapters.own import find_own
-from gems_jax.games.adapters.pettingzoo import PettingZooGame, environment_game, pettingzoo_game
+from gems_jax.games.adapters.pettingzoo import environment_game, pettingzoo_game
 from gems_jax.games.adapters.pgx import PgxGame
 from gems_jax.games.boards.games import Chess, ConnectFour, Go
 from gems_jax.games.deceptive import DeceptiveMessages
 from gems_jax.games.hanabi.game import Hanabi
 from gems_jax.games.matrix import (
-    MatrixGame,
     biased_matching_pennies,
     biased_rps,
     matching_pennies,
@@ -27,29 +26,9 @@ from gems_jax.games.matrix import (
 from gems_jax.games.particles import SimpleSpread, SimpleTag
 from gems_jax.games.poker import KuhnPoker, LeducHoldem
 from gems_jax.games.public_goods import PublicGoods
-from gems_jax.host.own import NotAGameError, UnknownNameError
+from gems_jax.host.own import UnknownNameError
 from gems_jax.host.pettingzoo import is_environment
-from gems_jax.types import Game, did_you_mean
-
-__all__ = [
-    "GAMES",
-    "KINDS",
-    "GameEntry",
-    "Hanabi",
-    "JaxmarlGame",
-    "MatrixGame",
-    "NotAGameError",
-    "OpenSpielGame",
-    "PettingZooGame",
-    "PgxGame",
-    "SimpleSpread",
-    "SimpleTag",
-    "game_options",
-    "is_own",
-    "jaxmarl_game",
-    "make_game",
-    "matrix_game",
-]
+from gems_jax.types import Game, did_you_mean, expect
 
 
 class GameEntry(NamedTuple):
@@ -132,14 +111,17 @@ def make_game(name: str, **options: Any) -> Game:
         return factory
     known = _options(factory)
     if known is not None:
-        unknown = [option for option in options if option not in known]
-        if unknown:
-            allowed = f"Known options: {', '.join(known)}." if known else "It takes none."
-            raise ValueError(f"The game {name!r} has no option {', '.join(map(repr, unknown))}. {allowed}")
-        missing = [option for option, required in known.items() if required and option not in options]
-        if missing:
-            raise ValueError(f"The game {name!r} needs {', '.join(missing)}: make_game({name!r}, {missing[0]}=...).")
+        _check_options(name, known, options)
     return factory(**options)
+
+
+def _check_options(name: str, known: dict[str, bool], options: dict[str, Any]) -> None:
+    unknown = ", ".join(repr(option) for option in options if option not in known)
+    allowed = f"Known options: {', '.join(known)}." if known else "It takes none."
+    expect(not unknown, f"The game {name!r} has no option {unknown}. {allowed}")
+    missing = [option for option, required in known.items() if required and option not in options]
+    how = f"make_game({name!r}, {''.join(missing[:1])}=...)"
+    expect(not missing, f"The game {name!r} needs {', '.join(missing)}: {how}.")
 
 
 def game_options(name: str) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from gems_jax.accelerator.cpu import compute_once
-from gems_jax.types import Array, GameState, NotEnumerableError, PyTree, Struct, did_you_mean
+from gems_jax.types import Array, GameState, NotEnumerableError, PyTree, Struct, did_you_mean, expect
 
 OBSERVATIONS = ("plain", "infoset")
 
@@ -119,21 +119,18 @@ class TurnGame(ABC):
     def __post_init__(self) -> None:
         self.check_options()
         players, longest = self.env.num_players, self.rules.max_steps
-        if players != 2:
-            raise ValueError(f"PgxGame needs a two-player game, got {self.id!r} with {players} players.")
-        if self.max_steps < 0 or (self.max_steps == 0 and longest == 0):
-            raise ValueError(f"{self.id!r} needs max_steps > 0, got {self.max_steps}: where shall an episode be cut?")
-        if self.max_steps == 0 or (0 < longest < self.max_steps):
-            object.__setattr__(self, "max_steps", longest)
+        expect(players == 2, f"PgxGame needs a two-player game, got {self.id!r} with {players} players.")
+        steps = self.max_steps or longest
+        expect(steps > 0, f"{self.id!r} needs max_steps > 0, got {self.max_steps}: where shall an episode be cut?")
+        object.__setattr__(self, "max_steps", min(steps, longest or steps))
 
     def check_options(self) -> None:
         """Raises ValueError for options that this game does not have."""
-        if self.observation not in OBSERVATIONS:
-            raise ValueError(f"observation must be one of {OBSERVATIONS}, got {self.observation!r}.")
-        if self.observation == "infoset" and not self.has_infosets:
-            raise ValueError(f"observation='infoset' exists for kuhn_poker and leduc_holdem only, not {self.id!r}.")
-        if self.suits and not self.has_suits:
-            raise ValueError(f"suits=True exists for leduc_holdem only, not {self.id!r}.")
+        known = self.observation in OBSERVATIONS
+        expect(known, f"observation must be one of {OBSERVATIONS}, got {self.observation!r}.")
+        listed = self.has_infosets or self.observation != "infoset"
+        expect(listed, f"observation='infoset' exists for kuhn_poker and leduc_holdem only, not {self.id!r}.")
+        expect(self.has_suits or not self.suits, f"suits=True exists for leduc_holdem only, not {self.id!r}.")
 
     has_infosets = False  # whether observation="infoset" exists
     has_suits = False

@@ -53,43 +53,47 @@ class Bench:
         for lane in lanes:
             progress(lane)
             record = records[lane]
-            order, seed = int(record["order"]), int(record["seed"])
-            step = 0 if order == RESET else int(record["step"]) + 1
+            seed, step = int(record["seed"]), 0 if record["order"] == RESET else int(record["step"]) + 1
             try:
-                if lane not in self.environments:
-                    self.environments[lane] = self.make()
-                environment = self.environments[lane]
-                if order == RESET:
-                    seen = environment.reset(seed)
-                else:
-                    seen = environment.step(record["action"].copy())
+                seen = self.play(lane, record)
             except Exception as error:
                 told = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
                 raise self.failure(seed, step, f"raised {told}{_where(error)}") from error
             self.write(record, seen, seed, step)
+
+    def play(self, lane: int, record: Any) -> Seen:
+        """Does what one record orders."""
+        if lane not in self.environments:
+            self.environments[lane] = self.make()
+        environment = self.environments[lane]
+        if record["order"] == RESET:
+            return environment.reset(int(record["seed"]))
+        return environment.step(record["action"].copy())
 
     def failure(self, seed: int, step: int, what: str) -> EnvironmentFailure:
         return EnvironmentFailure(f"{self.name}: {_when(step)} of the episode with seed {seed} {what}")
 
     def write(self, record: Any, seen: Seen, seed: int, step: int) -> None:
         """The position into its record, if it is one."""
-        for field, shape in self.shapes.items():
-            value = np.asarray(getattr(seen, field))
-            if value.shape != shape:
-                what = f"gave {field} of shape {list(value.shape)}, expected {list(shape)}"
-                raise self.failure(seed, step, what)
-            if value.dtype.kind == "f" and not np.isfinite(value).all():
-                raise self.failure(seed, step, f"gave {field} with NaN or infinity in it")
-            record[field] = value
+        for field in self.shapes:
+            record[field] = self.checked(field, np.asarray(getattr(seen, field)), seed, step)
         over = bool(seen.terminated or seen.truncated)
         if not over:
             self.check_movers(seen, seed, step)
-        cut = not over and step >= self.max_steps
-        if over or cut:
+        if over or step >= self.max_steps:
             record["to_move"], record["legal"] = False, False
         record["terminated"] = seen.terminated
-        record["truncated"] = cut or (seen.truncated and not seen.terminated)
+        record["truncated"] = not seen.terminated and (seen.truncated or step >= self.max_steps)
         record["step"], record["order"] = step, NOTHING
+
+    def checked(self, field: str, value: np.ndarray, seed: int, step: int) -> np.ndarray:
+        """A field of a position, if it has the right shape and finite numbers."""
+        if value.shape != self.shapes[field]:
+            what = f"gave {field} of shape {list(value.shape)}, expected {list(self.shapes[field])}"
+            raise self.failure(seed, step, what)
+        if value.dtype.kind == "f" and not np.isfinite(value).all():
+            raise self.failure(seed, step, f"gave {field} with NaN or infinity in it")
+        return value
 
     def check_movers(self, seen: Seen, seed: int, step: int) -> None:
         """Somebody is to move, and whoever is has a legal action."""

@@ -41,15 +41,11 @@ def tensor_shape(game: Any) -> tuple[tuple[int, ...], bool]:
     """The shape of what a player sees, planes last, and whether it is the information state."""
     kind = game.get_type()
     perfect = kind.information == type(kind.information).PERFECT_INFORMATION
-    if not perfect and kind.provides_information_state_tensor:
-        shape, state = game.information_state_tensor_shape(), True
-    elif kind.provides_observation_tensor:
-        shape, state = game.observation_tensor_shape(), False
-    elif kind.provides_information_state_tensor:
-        shape, state = game.information_state_tensor_shape(), True
-    else:
+    observed, state = kind.provides_observation_tensor, kind.provides_information_state_tensor
+    if not (observed or state):
         raise ValueError(f"{kind.short_name} of OpenSpiel has no tensors for its observations")
-    return tuple(int(size) for size in shape), state
+    state = state and not (perfect and observed)
+    return tuple(game.information_state_tensor_shape() if state else game.observation_tensor_shape()), state
 
 
 class OpenSpiel:
@@ -103,23 +99,27 @@ class OpenSpiel:
 
 def see(environment: OpenSpiel, state: Any, reward: np.ndarray) -> Seen:
     """The position that a state of the game is."""
-    facts, over = environment.facts, state.is_terminal()
+    facts = environment.facts
     legal, to_move = np.zeros((facts.num_seats, facts.num_actions), bool), np.zeros(facts.num_seats, bool)
-    if not over:
-        movers = range(facts.num_seats) if state.is_simultaneous_node() else [state.current_player()]
-        for seat in movers:
-            actions = state.legal_actions(seat)
-            legal[seat, actions], to_move[seat] = True, bool(actions)
-    parts: list[np.ndarray] = [np.zeros(1, np.float32)] * facts.num_seats
-    if environment.board:
-        parts = [np.zeros((*environment.shape[1:], environment.shape[0]), np.float32)] * facts.num_seats
-    for seat in range(facts.num_seats):
-        if to_move[seat]:
-            tensor = (
-                state.information_state_tensor(seat)
-                if environment.information_state
-                else state.observation_tensor(seat)
-            )
-            seen: np.ndarray = np.asarray(tensor, np.float32).reshape(environment.shape)
-            parts[seat] = np.moveaxis(seen, 0, -1) if environment.board else seen
-    return Seen(with_seats(parts, facts.observation_shape), legal, to_move, reward, bool(over), False)
+    blank = (*environment.shape[1:], environment.shape[0]) if environment.board else (1,)
+    parts = [np.zeros(blank, np.float32)] * facts.num_seats
+    for seat in _movers(state, facts.num_seats):
+        actions = state.legal_actions(seat)
+        legal[seat, actions], to_move[seat] = True, bool(actions)
+        if actions:
+            parts[seat] = _tensor(environment, state, seat)
+    over = bool(state.is_terminal())
+    return Seen(with_seats(parts, facts.observation_shape), legal, to_move, reward, over, False)
+
+
+def _movers(state: Any, seats: int) -> list[int]:
+    if state.is_terminal():
+        return []
+    return list(range(seats)) if state.is_simultaneous_node() else [state.current_player()]
+
+
+def _tensor(environment: OpenSpiel, state: Any, seat: int) -> np.ndarray:
+    """What a seat sees, planes last."""
+    read = state.information_state_tensor if environment.information_state else state.observation_tensor
+    seen = np.asarray(read(seat), np.float32).reshape(environment.shape)
+    return np.moveaxis(seen, 0, -1) if environment.board else seen

@@ -7,6 +7,7 @@ code.
 from __future__ import annotations
 
 import importlib
+import operator
 import os
 import sys
 from typing import Any
@@ -34,10 +35,18 @@ def import_own(name: str) -> Any:
       ImportError: if the module exists and cannot import something itself.
     """
     module, _, attribute = name.partition(":")
-    if not all(part.isidentifier() for text in (module, attribute) for part in text.split(".")):
+    if not all(part.isidentifier() for part in [*module.split("."), *attribute.split(".")]):
         raise UnknownNameError(f"{name!r} is not of the form package.module:MyGame")
+    found = _import(module)
     try:
-        found: Any = importlib.import_module(module)
+        return operator.attrgetter(attribute)(found)
+    except AttributeError as error:
+        raise UnknownNameError(f"the module {module!r} has no {attribute!r}") from error
+
+
+def _import(module: str) -> Any:
+    try:
+        return importlib.import_module(module)
     except ModuleNotFoundError as error:
         if error.name is None or not (module == error.name or module.startswith(error.name + ".")):
             raise  # the module exists and lacks a dependency of its own: that message says more
@@ -46,11 +55,6 @@ def import_own(name: str) -> Any:
         ) from error
     except SystemExit as error:
         raise UnknownNameError(f"the module {module!r} is a program: importing it exits with {error.code}") from error
-    for part in attribute.split("."):
-        if not hasattr(found, part):
-            raise UnknownNameError(f"the module {module!r} has no {attribute!r}")
-        found = getattr(found, part)
-    return found
 
 
 def python_module(module: str) -> tuple[list[str], dict[str, str]]:

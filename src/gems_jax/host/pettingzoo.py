@@ -6,10 +6,12 @@ have. Observations are what an agent sees when it is to move, and zeros for the 
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
 import pkgutil
 import warnings
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -28,26 +30,37 @@ def find_module(name: str) -> Any:
         import pettingzoo  # noqa: F401
     except ImportError as error:
         raise ImportError(f"pz:{name} {NEEDS}") from error
-    known = []
+    known: dict[str, str] = {}
     for home in _HOMES:
-        try:
-            package = importlib.import_module(home)
-        except ImportError:
-            continue
-        names = [module.name for module in pkgutil.iter_modules(package.__path__)]
-        names = [found for found in names if found.rpartition("_v")[2].isdigit()]
-        known += names
-        if name in names:
-            try:
+        known |= dict.fromkeys(_environments(home), home)
+        if name in known:
+            with _needing(name):
                 return importlib.import_module(f"{home}.{name}")
-            except ImportError as error:
-                raise ImportError(f"pz:{name} {NEEDS} ({error})") from error
-    if name.startswith("simple_") and not any(found.startswith("simple_") for found in known):
+    if name.startswith("simple_") and "mpe2" not in known.values():
         raise ImportError(f"pz:{name} is an environment of mpe2 and {NEEDS}")
     from gems_jax.types import did_you_mean  # here only: workers start without JAX
 
     hint = did_you_mean(name, known, 3)
     raise ValueError(f"PettingZoo has no environment {name!r}; {hint}known: {', '.join(sorted(known))}")
+
+
+@contextlib.contextmanager
+def _needing(name: str) -> Iterator[None]:
+    """Says what to install when something that the environment needs is missing."""
+    try:
+        yield
+    except ImportError as error:
+        raise ImportError(f"pz:{name} {NEEDS} ({error})") from error
+
+
+def _environments(home: str) -> list[str]:
+    """Names of the environments of a package, none where it cannot be imported."""
+    try:
+        package = importlib.import_module(home)
+    except ImportError:
+        return []
+    names = [module.name for module in pkgutil.iter_modules(package.__path__)]
+    return [name for name in names if name.rpartition("_v")[2].isdigit()]
 
 
 def make_pettingzoo(name: str, **options: Any) -> Environment:
@@ -60,10 +73,8 @@ def make_pettingzoo(name: str, **options: Any) -> Environment:
     with warnings.catch_warnings():  # upstream's own, about its spaces and its registry
         warnings.simplefilter("ignore")
         found = find_module(name)
-        try:
+        with _needing(name):
             return wrap((getattr(found, "parallel_env", None) or found.env)(**options))
-        except ImportError as error:
-            raise ImportError(f"pz:{name} {NEEDS} ({error})") from error
 
 
 def wrap(made: Any) -> Environment:
@@ -137,6 +148,10 @@ class _Agents:
         share = (np.clip(actions[seat, : int(np.prod(space.shape))], -1, 1) + 1) / 2
         return (space.low + share.reshape(space.shape) * (space.high - space.low)).astype(space.dtype)
 
+    def rewards(self, given: dict[str, float]) -> np.ndarray:
+        """[S], 0 for agents that earned nothing."""
+        return np.asarray([given.get(agent, 0.0) for agent in self.agents], np.float32)
+
     def position(
         self, given: dict[int, Any], movers: list[int], reward: np.ndarray, terminated: bool, truncated: bool
     ) -> Seen:
@@ -166,12 +181,11 @@ class Together(_Agents):
     def step(self, actions: np.ndarray) -> Seen:
         chosen = {agent: self.action_of(self.agents.index(agent), actions) for agent in self.alive}
         observations, rewards, terminations, truncations, _ = self.env.step(chosen)
-        reward = np.asarray([rewards.get(agent, 0.0) for agent in self.agents], np.float32)
-        left = [a for a in self.alive if not (terminations.get(a, False) or truncations.get(a, False))]
-        left = [agent for agent in left if agent in self.env.agents]
+        gone = {agent for agent in self.alive if terminations.get(agent, False) or truncations.get(agent, False)}
+        left = [agent for agent in self.alive if agent in self.env.agents and agent not in gone]
         cut = not left and any(truncations.get(agent, False) for agent in self.alive)
         self.alive = left
-        return self._position(observations, reward, not left and not cut, cut)
+        return self._position(observations, self.rewards(rewards), not left and not cut, cut)
 
     def _position(self, observations: dict[str, Any], reward: np.ndarray, terminated: bool, truncated: bool) -> Seen:
         given = {self.agents.index(agent): seen for agent, seen in observations.items()}
@@ -190,8 +204,7 @@ class Turns(_Agents):
 
     def step(self, actions: np.ndarray) -> Seen:
         self.env.step(self.action_of(self.mover, actions))
-        rewards = self.env.rewards
-        return self._position(np.asarray([rewards.get(agent, 0.0) for agent in self.agents], np.float32))
+        return self._position(self.rewards(self.env.rewards))
 
     def _position(self, reward: np.ndarray) -> Seen:
         env = self.env  # wrappers look every attribute up one by one: ask once

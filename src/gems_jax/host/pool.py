@@ -121,14 +121,13 @@ class Pool:
             self._died(worker)
 
     def _wait(self, busy: list[_Worker]) -> None:
-        waiting = list(busy)
+        waiting = {worker.socket: worker for worker in busy}
         while waiting:
-            pause = min(1.0, self.time_limit / 4)
-            ready, _, _ = select.select([worker.socket for worker in waiting], [], [], pause)
-            for worker in [one for one in waiting if one.socket in ready]:
-                if self._answered(worker):
-                    waiting.remove(worker)
-            for worker in waiting:
+            ready, _, _ = select.select(list(waiting), [], [], min(1.0, self.time_limit / 4))
+            for line in ready:
+                if self._answered(waiting[line]):
+                    del waiting[line]
+            for worker in waiting.values():
                 self._check_progress(worker)
 
     def _answered(self, worker: _Worker) -> bool:

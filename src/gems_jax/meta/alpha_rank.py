@@ -17,7 +17,7 @@ players. That is the wall of this solver; the single-population chain has 41.
 
 from __future__ import annotations
 
-import itertools
+import contextlib
 from collections.abc import Callable
 
 import chex
@@ -96,21 +96,23 @@ def _distribution(
     level = _TIE * np.abs(payoffs).max() if tie is None else tie
     if epsilon is not None:
         return stationary(make_chain(payoffs, perturbed(epsilon, level)))
+    return _sweep(lambda eps: stationary(make_chain(payoffs, perturbed(eps, level))))
+
+
+def _sweep(solve: Callable[[float], np.ndarray]) -> np.ndarray:
+    """The limit of `solve(epsilon)` for epsilon 1/2, 1/4, ..., as far as the arithmetic goes."""
     previous: np.ndarray | None = None
-    for step in itertools.count(1):
-        eps = 0.5**step
-        if step > _MAX_STEPS or eps < _LEAST_EPS:
-            break
-        try:
-            pi = stationary(make_chain(payoffs, perturbed(eps, level)))
-        except np.linalg.LinAlgError:
-            break
-        if step > _MIN_STEPS and previous is not None and np.allclose(pi, previous, rtol=1e-5, atol=1e-8):
-            return pi
-        previous = pi
+    with contextlib.suppress(np.linalg.LinAlgError):
+        for step in range(1, _MAX_STEPS + 1):
+            if 0.5**step < _LEAST_EPS:
+                break
+            pi = solve(0.5**step)
+            if step > _MIN_STEPS and previous is not None and np.allclose(pi, previous, rtol=1e-5, atol=1e-8):
+                return pi
+            previous = pi
     if previous is None:
         raise np.linalg.LinAlgError("alpha-rank found no stationary distribution even at epsilon 1/2")
-    return previous  # as far as the arithmetic goes
+    return previous
 
 
 def alpha_rank(

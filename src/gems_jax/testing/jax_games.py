@@ -21,13 +21,13 @@ from gems_jax.testing.promises import (
     check_state,
     check_turn,
     check_winners,
+    explain_errors,
     is_key,
     random_actions,
     require,
     row,
     same,
     same_structure,
-    telling,
 )
 from gems_jax.types import Array, Enumerable, Game, GameState, NotEnumerableError, PyTree, supports
 
@@ -73,14 +73,23 @@ def _check_identity(game: Game) -> None:
         "the hash is wrong: an exact copy of the game is equal to it but hashes differently. Leave __hash__ to a "
         "frozen dataclass.",
     )
-    if dataclasses.is_dataclass(game):
-        left_out = [field.name for field in dataclasses.fields(game) if field.compare is False or field.hash is False]
-        require(
-            not left_out,
-            game,
-            f"the hash is wrong: it leaves out {', '.join(left_out)}, so that games which differ in it pass for "
-            "the same one, and a program that was compiled for one would be used for the other.",
-        )
+    left_out = _left_out(game)
+    require(
+        not left_out,
+        game,
+        f"the hash is wrong: it leaves out {', '.join(left_out)}, so that games which differ in it pass for "
+        "the same one, and a program that was compiled for one would be used for the other.",
+    )
+    _check_traced_once(game, twin)
+
+
+def _left_out(game: Game) -> list[str]:
+    """Names of the fields that do not count when games are compared."""
+    fields: tuple[Any, ...] = dataclasses.fields(game) if dataclasses.is_dataclass(game) else ()
+    return [field.name for field in fields if field.compare is False or field.hash is False]
+
+
+def _check_traced_once(game: Game, twin: Game) -> None:
     traces = []
 
     @jax.jit
@@ -89,7 +98,7 @@ def _check_identity(game: Game) -> None:
         return game.init(key)
 
     for each in (game, twin):
-        with telling(game, "jit(init)"):
+        with explain_errors(game, "jit(init)"):
             probe.eval_shape(each, jax.random.key(0))
     require(len(traces) == 1, game, "an equal copy of the game was traced again: static fields must compare by value.")
 
@@ -98,18 +107,18 @@ def _check_single(game: Game, jit_init: _Init, jit_step: _Step, key: Array, step
     """The first steps of one episode without vmap: jit = eager, and the same input twice gives the same output."""
     key_init, key = jax.random.split(key)
     clone = jax.random.clone
-    with telling(game, "init"), _untouched(game, "init"):
+    with explain_errors(game, "init"), _untouched(game, "init"):
         state = game.init(key_init)
     check_state(game, state, "init")
     same(game, state, game.init(clone(key_init)), "init is not pure: the same key twice gave different")
-    with telling(game, "jit(init)"):
+    with explain_errors(game, "jit(init)"):
         compiled = jit_init(clone(key_init))
     same(game, state, compiled, "jit(init) differs from init in")
     for index in range(min(steps, game.max_steps)):
         key, key_act, key_step = jax.random.split(key, 3)
         actions = random_actions(game, state.legal, key_act)
         where = f"step {index + 1}"
-        with telling(game, where), _untouched(game, where, state):
+        with explain_errors(game, where), _untouched(game, where, state):
             after = game.step(state, actions, key_step)
         check_state(game, after, where)
         same_structure(game, state, after, where)
@@ -117,7 +126,7 @@ def _check_single(game: Game, jit_init: _Init, jit_step: _Step, key: Array, step
             twice = game.step(state, actions, clone(key_step))
             same(game, after, twice, f"{where} is not pure: the same input twice gave different")
             _check_traces(game, where, jit_step, (state, actions, key_step))
-        with telling(game, f"{where}: jit(step)"):
+        with explain_errors(game, f"{where}: jit(step)"):
             compiled = jit_step(state, actions, clone(key_step))
         same(game, after, compiled, f"{where}: jit(step) differs from step in")
         state = after
@@ -127,7 +136,7 @@ def _check_play(game: Game, jit_init: _Init, jit_step: _Step, rows: _Rows, keys:
     """A batch of random episodes, played to the end and one step beyond."""
     init, step = rows
     act = jax.jit(jax.vmap(lambda legal, key: random_actions(game, legal, key)))
-    with telling(game, "vmap(init)"):
+    with explain_errors(game, "vmap(init)"):
         state = init(keys)
     check_state(game, state, "vmap(init)", keys.shape)
     alone = jit_init(jax.random.clone(keys)[0])
@@ -147,7 +156,7 @@ def _check_play(game: Game, jit_init: _Init, jit_step: _Step, rows: _Rows, keys:
         key, key_act, key_step = jax.random.split(key, 3)
         key_acts, key_steps = jax.random.split(key_act, len(keys)), jax.random.split(key_step, len(keys))
         actions, where = act(state.legal, key_acts), f"step {index}"
-        with telling(game, f"{where}: vmap(step)"):
+        with explain_errors(game, f"{where}: vmap(step)"):
             after = step(state, actions, key_steps)
         last = np.where(was_over, last, np.asarray(state.to_move).argmax(axis=1))
         idle = actions + jnp.asarray(~state.to_move).reshape(*state.to_move.shape, *(1,) * (actions.ndim - 2))
@@ -166,7 +175,7 @@ def _check_play(game: Game, jit_init: _Init, jit_step: _Step, rows: _Rows, keys:
 
 def _check_traces(game: Game, where: str, jit_step: Any, arguments: tuple) -> None:
     """What is drawn or counted in Python is a number of the compiled program: traced twice, it would be two."""
-    with telling(game, f"{where}: jit(step)"):
+    with explain_errors(game, f"{where}: jit(step)"):
         first = jit_step.trace(*arguments).jaxpr
         second = jax.make_jaxpr(lambda *given: game.step(*given))(*arguments)  # a new function: traces are kept
     numbers = [[value.tobytes() for value in _numbers(traced)] for traced in (first, second)]
@@ -183,11 +192,13 @@ def _numbers(closed: Any) -> list[np.ndarray]:
     found = [np.asarray(value) for value in closed.consts if not is_key(value)]
     for eqn in closed.jaxpr.eqns:
         found += [np.asarray(var.val) for var in eqn.invars if isinstance(var, core.Literal)]
-        for value in eqn.params.values():
-            for part in value if isinstance(value, (tuple, list)) else (value,):
-                if isinstance(part, core.ClosedJaxpr):
-                    found += _numbers(part)
+        for part in filter(_is_trace, jax.tree.leaves(list(eqn.params.values()), is_leaf=_is_trace)):
+            found += _numbers(part)
     return found
+
+
+def _is_trace(value: Any) -> bool:
+    return isinstance(value, core.ClosedJaxpr)
 
 
 @contextlib.contextmanager
@@ -236,18 +247,17 @@ def _check_absorbing(game: Game, before: GameState, after: GameState, was_over: 
     same(game, left, right, f"{where}: a finished game is not absorbing: stepping it again changed")
 
 
-def _check_deals(game: Game, rows: _Rows, key: Array, episodes: int, failure: float = 1e-6) -> None:
+def _check_deals(game: Game, rows: _Rows, key: Array, episodes: int) -> None:
     """`deals` against `init`, by the observations along the line of first legal actions (hidden cards come out)."""
-    if not supports(game, Enumerable):
-        return
     try:
-        states, probabilities = game.deals()
+        found = game.deals() if supports(game, Enumerable) else None
     except (NotEnumerableError, NotImplementedError):
+        found = None
+    if found is None:
         return
-    weights = np.asarray(probabilities, np.float64)
-    good = weights.ndim == 1 and np.all(weights >= 0) and abs(weights.sum() - 1) < 1e-5
+    states, weights = found[0], np.asarray(found[1], np.float64)
     require(
-        good,
+        weights.ndim == 1 and np.all(weights >= 0) and abs(weights.sum() - 1) < 1e-5,
         game,
         f"deals: probabilities must be [N], >= 0 and sum to 1, got shape {weights.shape}, sum {weights.sum():g}.",
     )
@@ -261,11 +271,18 @@ def _check_deals(game: Game, rows: _Rows, key: Array, episodes: int, failure: fl
     # chance moves: compare the start only
     steps = slice(None) if all(map(np.array_equal, played, again)) else slice(0, 1)
     listed, seen = _rows_as_bytes(played[0][steps])[: len(weights)], _rows_as_bytes(played[1][steps])
-    expected: dict[bytes, float] = {}
+    _check_frequencies(game, listed, weights, seen)
+
+
+def _check_frequencies(
+    game: Game, listed: list[bytes], weights: np.ndarray, seen: list[bytes], failure: float = 1e-6
+) -> None:
+    """Whether starts `seen` come up as often as the `weights` of those listed say."""
+    expected: Counter[bytes] = Counter()
     for name, weight in zip(listed, weights, strict=True):
-        expected[name] = expected.get(name, 0.0) + weight
+        expected[name] += weight
     counts = Counter(seen)
-    strange = sum(count for name, count in counts.items() if expected.get(name, 0.0) == 0)
+    strange = sum(count for name, count in counts.items() if expected[name] == 0)
     require(
         strange == 0,
         game,

@@ -27,30 +27,33 @@ def require(holds: Any, game: Game, message: str) -> None:
         raise GameError(f"{_name(game)}: {message}")
 
 
+_MISTAKES: dict[tuple[type[Exception], ...], tuple[str, str]] = {  # what it did, and why that fails
+    (jax.errors.TracerBoolConversionError, jax.errors.TracerIntegerConversionError): (
+        "branches in Python on a traced value",
+        ": under jit its value is not known. Use jnp.where, jax.lax.cond or jax.lax.while_loop.",
+    ),
+    (jax.errors.TracerArrayConversionError, jax.errors.ConcretizationTypeError): (
+        "takes a traced value out of JAX",
+        " (NumPy, float(), a shape that depends on it): under jit its value is not known. Use jax.numpy.",
+    ),
+    (jax.errors.UnexpectedTracerError,): (
+        "met a value that an earlier trace left behind",
+        ": the game, or a variable outside of it, is mutable state. Keep everything in GameState.inner.",
+    ),
+}
+
+
 @contextmanager
-def telling(game: Game, where: str) -> Iterator[None]:
-    """What the game itself raises inside, in plain words, with its line."""
+def explain_errors(game: Game, where: str) -> Iterator[None]:
+    """Turns what the game itself raises inside into a GameError that names the line and the usual remedy."""
     try:
         yield
     except GameError:
         raise
-    except (jax.errors.TracerBoolConversionError, jax.errors.TracerIntegerConversionError) as error:
-        raise GameError(
-            f"{_name(game)}: {where} branches in Python on a traced value{_line(error)}: under jit its value is not "
-            "known. Use jnp.where, jax.lax.cond or jax.lax.while_loop."
-        ) from error
-    except (jax.errors.TracerArrayConversionError, jax.errors.ConcretizationTypeError) as error:
-        raise GameError(
-            f"{_name(game)}: {where} takes a traced value out of JAX{_line(error)} (NumPy, float(), a shape that "
-            "depends on it): under jit its value is not known. Use jax.numpy."
-        ) from error
-    except jax.errors.UnexpectedTracerError as error:
-        raise GameError(
-            f"{_name(game)}: {where} met a value that an earlier trace left behind{_line(error)}: the game, or a "
-            "variable outside of it, is mutable state. Keep everything in GameState.inner."
-        ) from error
     except Exception as error:
-        raise GameError(f"{_name(game)}: {where} raised {type(error).__name__}{_line(error)}: {error}") from error
+        known = (words for kinds, words in _MISTAKES.items() if isinstance(error, kinds))
+        what, why = next(known, (f"raised {type(error).__name__}", f": {error}"))
+        raise GameError(f"{_name(game)}: {where} {what}{_line(error)}{why}") from error
 
 
 def _name(game: Any) -> str:
@@ -69,20 +72,28 @@ def check_declared(game: Game) -> None:
     require(not missing, game, f"the game lacks {', '.join(missing)}, which the Game protocol asks for.")
     for name in ("num_seats", "num_actions", "max_steps"):
         value = getattr(game, name)
-        require(isinstance(value, int) and value >= 1, game, f"{name} must be an int of at least 1, got {value!r}.")
+        require(_is_size(value), game, f"{name} must be an int of at least 1, got {value!r}.")
     shape = game.observation_shape
-    sizes = isinstance(shape, tuple) and all(isinstance(size, int) and size >= 1 for size in shape)
+    sizes = isinstance(shape, tuple) and all(map(_is_size, shape))
     require(sizes, game, f"observation_shape must be a tuple of positive ints, got {shape!r}.")
-    for name, length in (("player_of_seat", game.num_seats), ("population_of_player", max(game.player_of_seat) + 1)):
-        owners = getattr(game, name)
-        require(
-            isinstance(owners, tuple) and len(owners) == length and set(owners) == set(range(max(owners) + 1)),
-            game,
-            f"{name} must be a tuple of {length} numbers that leaves out none from 0 up, got {owners!r}.",
-        )
+    _check_owners(game, "player_of_seat", game.num_seats)
+    _check_owners(game, "population_of_player", max(game.player_of_seat) + 1)
     low, high = game.return_bounds
     finite = np.isfinite([low, high]).all() and low < high
     require(finite, game, f"return_bounds must be finite with low < high, got {game.return_bounds!r}.")
+
+
+def _is_size(value: Any) -> bool:
+    return isinstance(value, int) and value >= 1
+
+
+def _check_owners(game: Game, name: str, length: int) -> None:
+    owners = getattr(game, name)
+    require(
+        isinstance(owners, tuple) and len(owners) == length and set(owners) == set(range(max(owners) + 1)),
+        game,
+        f"{name} must be a tuple of {length} numbers that leaves out none from 0 up, got {owners!r}.",
+    )
 
 
 def check_state(game: Game, state: GameState, where: str, batch: tuple[int, ...] = ()) -> None:
@@ -166,14 +177,14 @@ def check_winners(game: Game, returns: np.ndarray, last: np.ndarray) -> None:
         f"the reward looks as if it went to the wrong seat: in all {len(ended)} games that were decided, the seat "
         f"which made the last move lost. {way_out}",
     )
-    for seat in range(2):
-        both = min((ended == 0).sum(), (ended == 1).sum()) >= _SURE // 2
-        require(
-            not (both and (paid[:, seat] > 0).all()),
-            game,
-            f"the reward looks as if it went to the wrong seat: seat {seat} won all {len(ended)} games that were "
-            f"decided, though either seat made the last move in some. {way_out}",
-        )
+    both = min((ended == 0).sum(), (ended == 1).sum()) >= _SURE // 2
+    winner = int(np.argmax((paid > 0).sum(axis=0)))
+    require(
+        not (both and (paid[:, winner] > 0).all()),
+        game,
+        f"the reward looks as if it went to the wrong seat: seat {winner} won all {len(ended)} games that were "
+        f"decided, though either seat made the last move in some. {way_out}",
+    )
 
 
 def row(tree: PyTree, index: Any) -> PyTree:

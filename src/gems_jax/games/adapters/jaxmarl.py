@@ -33,7 +33,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from gems_jax.games.sides import Sided, check_sides
-from gems_jax.types import Array, GameState, PyTree, Struct, did_you_mean
+from gems_jax.types import Array, GameState, PyTree, Struct, did_you_mean, expect
 
 # (steps, low, high) of known ids: JaxMARL's length of an episode, and an interval that holds nearly all returns of
 # random play, with room for better play. That of MPE, which pays in every step, goes with the length.
@@ -94,23 +94,28 @@ def _library() -> Any:
 def _env(env_id: str, settings: tuple[tuple[str, Any], ...], max_steps: int = 0) -> Any:
     """The environment, whose own time limit (if it has one) is not before `max_steps`."""
     library = _library()
-    known = library.registration.registered_envs
+    env = _make_env(env_id, settings)
+    parts: tuple[Any, ...] = (env, getattr(env, "_env", None)) if max_steps else ()
+    for part in parts:
+        if hasattr(part, "max_steps"):
+            part.max_steps = max_steps
+    if "step_env" not in dir(env) or type(env).step_env is library.environments.MultiAgentEnv.step_env:
+        raise ValueError(f"{env_id!r} does not fit: it has no step_env, a step that does not restart a finished game")
+    return env
+
+
+def _make_env(env_id: str, settings: tuple[tuple[str, Any], ...]) -> Any:
+    known = _library().registration.registered_envs
     if env_id not in known:
         hint = did_you_mean(env_id, known, 3)
         raise ValueError(f"JaxMARL has no environment {env_id!r}; {hint}known: {', '.join(known)}")
     with jax.ensure_compile_time_eval(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            env = library.make(env_id, **dict(settings))
+            return _library().make(env_id, **dict(settings))
         except Exception as error:  # whatever its constructors raise, the settings are at fault
             given = ", ".join(f"{name}={value!r}" for name, value in settings) or "no settings"
             raise ValueError(f"JaxMARL cannot make {env_id!r} with {given}: {error}") from error
-    for part in filter(None, (env, getattr(env, "_env", None))):
-        if max_steps and hasattr(part, "max_steps"):
-            part.max_steps = max_steps
-    if "step_env" not in dir(env) or type(env).step_env is library.environments.MultiAgentEnv.step_env:
-        raise ValueError(f"{env_id!r} does not fit: it has no step_env, a step that does not restart a finished game")
-    return env
 
 
 @cache
@@ -163,26 +168,32 @@ class JaxmarlGame(Sided):
     high: float = 0.0
     settings: tuple[tuple[str, Any], ...] = ()
 
+    simultaneous = True
+    zero_sum = False
+    typical_bounds = True
+
     def __post_init__(self) -> None:
         check_sides(self.name, self.teams, self.shared)
         spaces = [self.env.action_space(agent) for agent in self.env.agents]
         kinds = {type(space).__name__ for space in spaces}
-        if kinds not in ({"Discrete"}, {"Box"}):
-            raise ValueError(f"{self.name} does not fit: actions must be all Discrete or all Box, got {sorted(kinds)}")
+        fits = kinds in ({"Discrete"}, {"Box"})
+        expect(fits, f"{self.name} does not fit: actions must be all Discrete or all Box, got {sorted(kinds)}")
+        self._settle_sizes()
+        expect(
+            self.low < self.high,
+            f"{self.name} needs low < high, got {self.low} and {self.high}: between which numbers do the returns "
+            "of a player usually lie?",
+        )
+
+    def _settle_sizes(self) -> None:
+        """The usual length of an episode and the usual returns, where none were given."""
         steps, low, high = _USUAL.get(self.id, (0, 0.0, 0.0))
-        if self.max_steps == 0 and steps:
-            object.__setattr__(self, "max_steps", steps)
-        if self.max_steps < 1:
-            raise ValueError(f"{self.name} needs max_steps > 0, got {self.max_steps}: how long is an episode?")
+        object.__setattr__(self, "max_steps", self.max_steps or steps)
+        expect(self.max_steps > 0, f"{self.name} needs max_steps > 0, got {self.max_steps}: how long is an episode?")
         if self.low == self.high == 0.0 and steps:
             longer = self.max_steps / steps if self.id.startswith("MPE") else 1.0
             object.__setattr__(self, "low", low * longer)
             object.__setattr__(self, "high", high * longer)
-        if not self.low < self.high:
-            raise ValueError(
-                f"{self.name} needs low < high, got {self.low} and {self.high}: between which numbers do the returns "
-                "of a player usually lie?"
-            )
 
     @property
     def env(self) -> Any:
@@ -207,24 +218,12 @@ class JaxmarlGame(Sided):
         return tuple(int(np.prod(space.shape)) if self.continuous else int(space.n) for space in spaces)
 
     @property
-    def simultaneous(self) -> bool:
-        return True
-
-    @property
     def continuous(self) -> bool:
         return type(self.env.action_space(self.env.agents[0])).__name__ == "Box"
 
     @property
-    def zero_sum(self) -> bool:
-        return False
-
-    @property
     def return_bounds(self) -> tuple[float, float]:
         return (self.low, self.high)
-
-    @property
-    def typical_bounds(self) -> bool:
-        return True
 
     def init(self, key: Array) -> GameState:
         """key: consumed."""

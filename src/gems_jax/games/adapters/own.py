@@ -50,11 +50,11 @@ def missing_members(kind: type) -> list[str]:
 
     Declared are class attributes, properties, annotated fields, and what the constructor assigns or names.
     """
-    declared = {name for base in kind.__mro__ if base is not object for name in _declared(base)}
-    dynamic = hasattr(kind, "__getattr__")  # looks the sizes up elsewhere
     methods = [name for name in ("init", "step") if not callable(getattr(kind, name, None))]
-    sizes = [name for name in MEMBERS if name not in ("init", "step")]
-    return methods + [name for name in sizes if name not in declared and not dynamic]
+    if hasattr(kind, "__getattr__"):  # looks the sizes up elsewhere
+        return methods
+    declared = {"init", "step"}.union(*map(_declared, kind.__mro__))
+    return methods + [name for name in MEMBERS if name not in declared]
 
 
 def _declared(base: type) -> set[str]:

@@ -34,7 +34,16 @@ from gems_jax.games.hanabi.table import (
     with_row,
 )
 from gems_jax.games.sides import Sided, check_sides
-from gems_jax.types import Array, GameState
+from gems_jax.types import Array, GameState, expect
+
+_RANGES = {
+    "players": (2, 5),
+    "colors": (1, 6),
+    "ranks": (1, 9),
+    "hand_size": (0, 9),
+    "information_tokens": (1, 99),
+    "life_tokens": (1, 99),
+}
 
 
 @jax.tree_util.register_static
@@ -59,34 +68,29 @@ class Hanabi(Sided):
     information_tokens: int = 8
     life_tokens: int = 3
 
+    name = "hanabi"
+    simultaneous = False
+    continuous = False
+    zero_sum = False
+    side_names = (("player", "team"),)
+
     def __post_init__(self) -> None:
         check_sides("hanabi", self.teams, self.shared)
-        for name, low, high in (
-            ("players", 2, 5), ("colors", 1, 6), ("ranks", 1, 9), ("hand_size", 0, 9), ("information_tokens", 1, 99),
-            ("life_tokens", 1, 99),
-        ):  # fmt: skip
+        for name, (low, high) in _RANGES.items():
             value = getattr(self, name)
-            if not isinstance(value, int) or not low <= value <= high:
-                raise ValueError(f"hanabi: {name} must be a whole number from {low} to {high}, got {value!r}")
+            fits = isinstance(value, int) and low <= value <= high
+            expect(fits, f"hanabi: {name} must be a whole number from {low} to {high}, got {value!r}")
         if self.hand_size == 0:
             object.__setattr__(self, "hand_size", 5 if self.players < 4 else 4)
-        if self.deck_size <= self.players * self.hand_size:
-            raise ValueError(
-                f"hanabi: {self.players} hands of {self.hand_size} cards leave nothing to draw of a deck of "
-                f"{self.deck_size}; use fewer players, smaller hands, more colors or more ranks"
-            )
-
-    @property
-    def name(self) -> str:
-        return "hanabi"
+        expect(
+            self.deck_size > self.players * self.hand_size,
+            f"hanabi: {self.players} hands of {self.hand_size} cards leave nothing to draw of a deck of "
+            f"{self.deck_size}; use fewer players, smaller hands, more colors or more ranks",
+        )
 
     @property
     def sides(self) -> tuple[int, ...]:
         return (0,) * self.players
-
-    @property
-    def side_names(self) -> tuple[tuple[str, str], ...]:
-        return (("player", "team"),)
 
     @property
     def sizes(self) -> HanabiSizes:
@@ -106,18 +110,6 @@ class Hanabi(Sided):
         """Every card drawn by a discard, every token spent on a hint before the deck is empty, and the last round."""
         draws = self.deck_size - self.players * self.hand_size
         return 2 * draws + self.information_tokens - 1 + self.players
-
-    @property
-    def simultaneous(self) -> bool:
-        return False
-
-    @property
-    def continuous(self) -> bool:
-        return False
-
-    @property
-    def zero_sum(self) -> bool:
-        return False
 
     @property
     def return_bounds(self) -> tuple[float, float]:

@@ -115,7 +115,7 @@ def matches(sizes: HanabiSizes, table: HanabiTable, target: Array, color: Array,
 def observe(sizes: HanabiSizes, table: HanabiTable) -> Array:
     """[S, obs]"""
     seats = sizes.players
-    order = np.asarray([[(seat + distance) % seats for distance in range(seats)] for seat in range(seats)])
+    order = (np.arange(seats)[:, None] + np.arange(seats)[None, :]) % seats  # [S, S] seats by distance
     held = table.hands >= 0
     cards = table.hands[:, :, None] == jnp.arange(sizes.colors * sizes.ranks)[None, None, :]
     actor, acted = (table.turn - 1) % seats, table.turn > 0
@@ -130,21 +130,21 @@ def observe(sizes: HanabiSizes, table: HanabiTable) -> Array:
             _knowledge(sizes, table, held).reshape(seats, -1),
         )
     )
-    short = jnp.stack([~jnp.all(held[seat]) for seat in range(seats)])
     by_seat = [  # [S, S] each, by who sees and by distance from there
-        jnp.stack([jnp.stack([short[other] for other in row]) for row in order]),
+        jnp.stack([jnp.roll(~jnp.all(held, axis=1), -seat) for seat in range(seats)]),
         (order == actor) & acted,
         (order == target) & is_hint & acted,
         np.eye(seats, dtype=bool),
     ]
     missing, acting, told, own = (jnp.asarray(part, jnp.float32) for part in by_seat)
-    rows = []
-    for seat in range(seats):
+
+    def row(seat: int) -> Array:
         others = [hands[other] for other in order[seat][1:]]
         last = [acting[seat], move[:4], told[seat], move[4:]]
         known = [knowledge[other] for other in order[seat]]
-        rows.append(jnp.concatenate([*others, missing[seat], board, *last, *known, own[seat]]))
-    return jnp.stack(rows)
+        return jnp.concatenate([*others, missing[seat], board, *last, *known, own[seat]])
+
+    return jnp.stack([row(seat) for seat in range(seats)])
 
 
 def _board(sizes: HanabiSizes, table: HanabiTable) -> list[Array]:
