@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from gems_jax.types import Game, GameState
-from gems_jax.viz.board_pictures import MARK, Field
+from gems_jax.viz.animation import MARK, Field
 from gems_jax.viz.board_words import FILES, GO_COLUMNS, board_cells, go_stones, whites_view
 
 DARK, LIGHT, EDGE, LINE = "#1A1A1A", "#FFFFFF", "#222222", "#8A8A8A"

@@ -14,7 +14,7 @@ import numpy as np
 from experiments.pictures.board_drawing import check_board, draw_board
 from experiments.pictures.drawn import Drawn, trained
 from gems_jax.runner.directory import slug
-from gems_jax.viz.board_pictures import board_of
+from gems_jax.viz.animation import board_of
 from gems_jax.viz.plotting import panels_of
 from gems_jax.viz.transcripts import GameRecord, GameTable, animated_game, play_out
 from gems_jax.viz.words import Words, words_of

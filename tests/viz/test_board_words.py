@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from gems_jax.games import make_game
-from gems_jax.viz.board_pictures import board_of
+from gems_jax.viz.animation import board_of
 from gems_jax.viz.board_words import (
     chess_board,
     chess_move,

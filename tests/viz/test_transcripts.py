@@ -12,9 +12,8 @@ from cli import SMALL, assert_one_line, call, untrained_run
 from gems_jax.games import GAMES, make_game
 from gems_jax.runner.directory import RunDirectory
 from gems_jax.runner.load import load
+from gems_jax.viz.animation import MARK, animation, board_of
 from gems_jax.viz.animation import _style as animation_style
-from gems_jax.viz.animation import animation
-from gems_jax.viz.board_pictures import MARK, board_of
 from gems_jax.viz.transcripts import GameRecord, GameTable, Turn, choose, game_transcript, play_out, write_replays
 from gems_jax.viz.words import legal_actions, words_of
 

@@ -2,21 +2,25 @@
 
 pgx's animation alone is blank where CSS animations are not played (file managers, editors, a printed page), says
 nothing of who moved, and rushes past the final position. This one stands still on the final position there, names
-every move with its probability, and holds the result for a while.
+every move with its probability, and holds the result for a while. It adds what pgx's drawings lack: coordinates along
+the edges, and a mark on the move that was just made.
 """
 
 from __future__ import annotations
 
+import os
 import tempfile
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from xml.etree import ElementTree
 
 import jax
+import numpy as np
 
-from gems_jax.viz.board_pictures import Board, Field
+from gems_jax.types import GameState
+from gems_jax.viz.board_words import FILES, GO_COLUMNS, chess_move
 
 SVG = "http://www.w3.org/2000/svg"
 HREF = "{http://www.w3.org/1999/xlink}href"
@@ -25,6 +29,89 @@ LAST_SECONDS = 3.0
 MARGIN = 8.0
 LINE_HEIGHT = 18.0
 LETTER_WIDTH = 7.4  # of the caption's font at 13 px, generously
+
+
+MARK = {"fill": "none", "stroke": "#E69F00", "stroke-width": "3"}
+Field = tuple[int, int]  # column and row, counted from the top left
+
+
+class Board(NamedTuple):
+    """In pixels of pgx's drawing; labels stand `label_gap` from the centres of the outer fields."""
+
+    first: tuple[float, float]  # centre of the field at the top left
+    step: float  # between the centres of two neighbours
+    moved: Callable[[GameState, int], list[Field]]  # fields of an action in a position
+    radius: float = 0.0  # of the ring around a field that was moved to; 0 for a square frame
+    columns: str = ""
+    rows: tuple[str, ...] = ()
+    height: int = 0  # rows of fields
+    label_gap: float = 0.0
+
+    def marks(self, fields: Sequence[Field]) -> list[ElementTree.Element]:
+        return [self._mark(*self._centre(*field)) for field in fields]
+
+    def labels(self) -> list[ElementTree.Element]:
+        """Names of the columns below the lowest row, and of the rows to the left."""
+        below = [(self._centre(column, self.height - 1), name) for column, name in enumerate(self.columns)]
+        left = [(self._centre(0, row), name) for row, name in enumerate(self.rows)]
+        places = [((x, y + self.label_gap), name) for (x, y), name in below]
+        places += [((x - self.label_gap, y), name) for (x, y), name in left]
+        return [self._text(x, y, name) for (x, y), name in places]
+
+    def _centre(self, column: int, row: int) -> tuple[float, float]:
+        return self.first[0] + self.step * column, self.first[1] + self.step * row
+
+    def _mark(self, x: float, y: float) -> ElementTree.Element:
+        if self.radius:
+            return _element("circle", cx=f"{x:g}", cy=f"{y:g}", r=f"{self.radius:g}", **MARK)
+        side = self.step - 6
+        place = {"x": f"{x - side / 2:g}", "y": f"{y - side / 2:g}", "width": f"{side:g}", "height": f"{side:g}"}
+        return _element("rect", **place, **MARK)
+
+    def _text(self, x: float, y: float, name: str) -> ElementTree.Element:
+        element = _element("text", **{"class": "label", "x": f"{x:g}", "y": f"{y + 3.5:g}", "text-anchor": "middle"})
+        element.text = name
+        return element
+
+
+def _element(name: str, **attributes: str) -> ElementTree.Element:
+    return ElementTree.Element(f"{{{SVG}}}{name}", attributes)
+
+
+def board_of(position: Any) -> Board | None:
+    """The board of a pgx state, None where nothing is known of its drawing."""
+    return _BOARDS.get(str(position.env_id))
+
+
+def _field(state: GameState, action: int) -> list[Field]:
+    return [(action % 3, action // 3)]
+
+
+def _disc(state: GameState, action: int) -> list[Field]:
+    column = np.asarray(state.inner.state._x.board).reshape(6, 7)[:, action]
+    return [(action, int((column < 0).sum()) - 1)]
+
+
+def _go(size: int) -> Board:
+    def stone(state: GameState, action: int) -> list[Field]:
+        return [] if action == size**2 else [(action % size, action // size)]
+
+    rows = tuple(str(size - row) for row in range(size))
+    return Board((25.0, 25.0), 25.0, stone, 5.0, GO_COLUMNS[:size], rows, size, 18.0)
+
+
+def _squares(state: GameState, action: int) -> list[Field]:
+    name = chess_move(state, action)
+    return [(FILES.index(square[0]), 8 - int(square[1])) for square in (name[:2], name[2:4])]
+
+
+_BOARDS = {
+    "tic_tac_toe": Board((60.0, 60.0), 60.0, _field),
+    "connect_four": Board((35.0, 35.0), 35.0, _disc, 14.0, "1234567", (), 6, 32.0),
+    "go_9x9": _go(9),
+    "go_19x19": _go(19),
+    "chess": Board((60.0, 50.0), 50.0, _squares),  # pgx draws its coordinates
+}
 
 
 def can_draw(position: Any) -> bool:
@@ -40,7 +127,7 @@ def animation(
     board: Board | None = None,
     moved: Sequence[Sequence[Field]] = (),
 ) -> str:
-    """SVG text: one frame per pgx state with its lines of caption; the last frame stays longest.
+    """Draws SVG text: one frame per pgx state with its lines of caption; the last frame stays longest.
 
     board, moved: how to mark the fields of the move that led to each position; without a board nothing is marked.
     """
@@ -48,15 +135,14 @@ def animation(
         raise ValueError(f"one caption per position: got {len(positions)} positions, {len(captions)} captions")
     drawn = _drawn_by_pgx(jax.device_get(list(positions)))  # field by field, from the device that takes a minute
     frames = [group for group in drawn.iter(f"{{{SVG}}}g") if group.get("class") == "frame"]
-    lines = max(len(caption) for caption in captions)
     longest = max(len(line) for caption in captions for line in caption)
     drawing = float(drawn.get("width", "0")), float(drawn.get("height", "0"))
     width = max(drawing[0], longest * LETTER_WIDTH + 2 * MARGIN)
-    height = drawing[1] + lines * LINE_HEIGHT + MARGIN
+    height = drawing[1] + max(map(len, captions)) * LINE_HEIGHT + MARGIN
     size = {"width": f"{width:g}", "height": f"{height:g}"}
-    root = ElementTree.Element(f"{{{SVG}}}svg", {**size, "viewBox": f"0 0 {width:g} {height:g}"})
+    root = _element("svg", **size, viewBox=f"0 0 {width:g} {height:g}")
     ElementTree.SubElement(root, f"{{{SVG}}}style").text = _style(len(frames))
-    ElementTree.SubElement(root, f"{{{SVG}}}rect", {**size, "fill": "white"})
+    root.append(_element("rect", **size, fill="white"))
     ElementTree.SubElement(root, f"{{{SVG}}}defs").extend([*_share_images(frames), *_share_board(frames)])
     middle = {"transform": f"translate({(width - drawing[0]) / 2:g},0)"}
     for number, (frame, caption) in enumerate(zip(frames, captions, strict=True)):
@@ -64,18 +150,23 @@ def animation(
         group = ElementTree.SubElement(root, f"{{{SVG}}}g", {"class": "frame", "id": f"frame{number}", **hidden})
         for name in ("class", "id"):
             del frame.attrib[name]
-        shifted = ElementTree.SubElement(group, f"{{{SVG}}}g", middle)
-        shifted.append(frame)
-        if board is not None:
-            shifted.extend(board.marks(moved[number]))
-        for row, line in enumerate(caption):
-            place = {"x": f"{width / 2:g}", "y": f"{drawing[1] + (row + 0.7) * LINE_HEIGHT:g}", "text-anchor": "middle"}
-            ElementTree.SubElement(group, f"{{{SVG}}}text", {"class": "caption", **place}).text = line
+        marks = board.marks(moved[number]) if board is not None else []
+        ElementTree.SubElement(group, f"{{{SVG}}}g", middle).extend([frame, *marks])
+        group.extend(_caption(caption, width / 2, drawing[1]))
     if board is not None:
         ElementTree.SubElement(root, f"{{{SVG}}}g", middle).extend(board.labels())
     ElementTree.register_namespace("", SVG)
     ElementTree.register_namespace("xlink", "http://www.w3.org/1999/xlink")
     return ElementTree.tostring(root, encoding="unicode") + "\n"
+
+
+def _caption(lines: Sequence[str], x: float, top: float) -> list[ElementTree.Element]:
+    found = []
+    for row, line in enumerate(lines):
+        place = {"x": f"{x:g}", "y": f"{top + (row + 0.7) * LINE_HEIGHT:g}", "text-anchor": "middle"}
+        found.append(_element("text", **{"class": "caption", **place}))
+        found[-1].text = line
+    return found
 
 
 def _drawn_by_pgx(positions: Sequence[Any]) -> ElementTree.Element:
@@ -94,17 +185,15 @@ def _share_images(frames: Sequence[ElementTree.Element]) -> list[ElementTree.Ele
     With the empty board, which is shared as well, a game of chess shrinks from ten megabytes to one.
     """
     shared: dict[str, ElementTree.Element] = {}
-    for frame in frames:
-        for image in frame.iter(f"{{{SVG}}}image"):
-            data = image.attrib.pop(HREF)
-            if data not in shared:
-                attributes = {"id": f"piece{len(shared)}", HREF: data}
-                attributes |= {name: image.get(name, "0") for name in ("width", "height")}
-                shared[data] = ElementTree.Element(f"{{{SVG}}}image", attributes)
-            image.tag = f"{{{SVG}}}use"
-            place = {name: image.get(name, "0") for name in ("x", "y")}
-            image.attrib.clear()
-            image.attrib.update({**place, HREF: f"#{shared[data].get('id')}"})
+    for image in [image for frame in frames for image in frame.iter(f"{{{SVG}}}image")]:
+        data = image.attrib.pop(HREF)
+        if data not in shared:
+            size = {name: image.get(name, "0") for name in ("width", "height")}
+            shared[data] = _element("image", **{"id": f"piece{len(shared)}", HREF: data, **size})
+        image.tag = f"{{{SVG}}}use"
+        place = {name: image.get(name, "0") for name in ("x", "y")}
+        image.attrib.clear()
+        image.attrib.update({**place, HREF: f"#{shared[data].get('id')}"})
     return list(shared.values())
 
 
@@ -112,15 +201,13 @@ def _share_board(frames: Sequence[ElementTree.Element]) -> list[ElementTree.Elem
     """The same for what all frames begin with: the empty board."""
     groups = [frame[-1] if len(frame) else frame for frame in frames]
     texts = [[ElementTree.tostring(part) for part in group] for group in groups]
-    same = 0
-    while all(len(parts) > same and parts[same] == texts[0][same] for parts in texts):
-        same += 1
+    same = len(os.path.commonprefix(texts))
     if same < 2:
         return []
-    empty = ElementTree.Element(f"{{{SVG}}}g", {"id": "empty"})
+    empty = _element("g", id="empty")
     empty.extend(groups[0][:same])
     for group in groups:
-        group[:same] = [ElementTree.Element(f"{{{SVG}}}use", {HREF: "#empty"})]
+        group[:same] = [_element("use", **{HREF: "#empty"})]
     return [empty]
 
 

@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import itertools
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -24,6 +25,9 @@ from gems_jax.runner.directory import open_run, read_config
 from gems_jax.runner.errors import RunError, writing
 from gems_jax.runner.files import replace_text, resolve, write_json
 from gems_jax.runner.writers import read_metrics
+
+if TYPE_CHECKING:
+    from gems_jax.viz.plotting import Style
 
 HEADLINES = ("exploitability", "nash_conv")
 AXES = {
@@ -36,6 +40,7 @@ AXES = {
 USUAL = ("iteration", "total_env_steps", "seconds")
 _DEPTH = 5  # how deep below a folder runs are looked for
 _POINTS = 40  # of a curve
+_NONE = np.zeros(1)  # a column that a run lacks
 
 
 class CompareError(RunError):
@@ -98,7 +103,7 @@ class Comparison:
 def compare_runs(
     paths: Sequence[Path | str], *, metric: str = "", axes: Sequence[str] = USUAL, trust: bool = False
 ) -> Comparison:
-    """Read the runs at or below `paths` and compare them at equal `axes`. RunError says what is missing.
+    """Reads the runs at or below `paths` and compares them at equal `axes`. RunError says what is missing.
 
     trust: import games of a user's own, which a comparison over several games asks for their range of returns.
     """
@@ -106,15 +111,22 @@ def compare_runs(
     groups = group_seeds(collect_seeds(paths))
     metric = metric or _headline(groups)
     _check_metric(groups, metric)
-    lines: list[Line] = []
-    for game in dict.fromkeys(each.game for each in groups):
-        here = [each for each in groups if each.game == game]
-        for axis in _axes(here, axes):
-            budget = min(each.reach(axis) for each in here)
-            for each in here:
-                scores = each.at(metric, axis, budget)
-                lines.append(_line(game, each.label, axis, budget, scores[:, None]))
+    lines = [line for here in _by_game(groups).values() for line in _lines_of_game(here, metric, axes)]
     return Comparison(metric, axes, tuple(groups), (*lines, *_over_games(groups, metric, trust)))
+
+
+def _by_game(groups: Sequence[Group]) -> dict[str, list[Group]]:
+    found: dict[str, list[Group]] = {}
+    for each in groups:
+        found.setdefault(each.game, []).append(each)
+    return found
+
+
+def _lines_of_game(groups: Sequence[Group], metric: str, axes: Sequence[str]) -> Iterator[Line]:
+    for axis in _axes(groups, axes):
+        budget = min(each.reach(axis) for each in groups)
+        for each in groups:
+            yield _line(each.game, each.label, axis, budget, each.at(metric, axis, budget)[:, None])
 
 
 def _axis(name: str) -> str:
@@ -126,7 +138,7 @@ def _axis(name: str) -> str:
 
 
 def collect_seeds(paths: Sequence[Path | str]) -> list[Seed]:
-    """Every seed's run at or below the paths, each once."""
+    """Collects every seed's run at or below the paths, each once."""
     folders: dict[Path, None] = {}
     for path in map(Path, paths):
         if not path.exists():
@@ -135,45 +147,48 @@ def collect_seeds(paths: Sequence[Path | str]) -> list[Seed]:
         if not found:
             raise CompareError(f"{path} holds no run: there is no config.json in it or below it")
         folders |= dict.fromkeys(found)
-    seeds = []
-    for folder in folders:
-        try:
-            rows = read_metrics(folder)
-        except ValueError as error:
-            raise RunError(f"cannot read {folder / 'metrics.csv'}: {error}") from error
-        if not len(rows.get("iteration", ())):
-            raise RunError(f"{folder} has no rows yet")
-        if "gradient_steps" in rows:
-            rows["total_gradient_steps"] = np.cumsum(rows["gradient_steps"])
-        seeds.append(Seed(folder, read_config(folder), rows))
-    return seeds
+    return [_read_seed(folder) for folder in folders]
+
+
+def _read_seed(folder: Path) -> Seed:
+    try:
+        rows = read_metrics(folder)
+    except ValueError as error:
+        raise RunError(f"cannot read {folder / 'metrics.csv'}: {error}") from error
+    if not len(rows.get("iteration", ())):
+        raise RunError(f"{folder} has no rows yet")
+    if "gradient_steps" in rows:
+        rows["total_gradient_steps"] = np.cumsum(rows["gradient_steps"])
+    return Seed(folder, read_config(folder), rows)
 
 
 def _members(path: Path) -> list[Path]:
     """The seed folders of a run, or of all runs below a folder."""
     if (path / "config.json").is_file():
-        if read_config(path).get("seed") is not None:
-            return [path]
-        return list(open_run(path).members)
-    patterns = ["/".join(["*"] * depth) + "/config.json" for depth in range(1, _DEPTH + 1)]
-    below = sorted({found.parent for pattern in patterns for found in path.glob(pattern)})
-    return [folder for folder in below if read_config(folder).get("seed") is not None]
+        return [path] if _is_seed(path) else list(open_run(path).members)
+    below = {found.parent for depth in range(1, _DEPTH + 1) for found in path.glob("*/" * depth + "config.json")}
+    return sorted(filter(_is_seed, below))
+
+
+def _is_seed(folder: Path) -> bool:
+    return read_config(folder).get("seed") is not None
 
 
 def group_seeds(seeds: Sequence[Seed]) -> list[Group]:
-    """Seeds of equal game, method and settings; labels tell groups of the same game apart."""
+    """Groups seeds of equal game, method and settings; labels tell groups of the same game apart."""
     kinds: dict[str, list[Seed]] = {}
     for seed in seeds:
         kinds.setdefault(json.dumps(_kind(seed.record), sort_keys=True), []).append(seed)
-    named: list[tuple[str, str, list[Seed]]] = [
-        (_game_name(members[0].record), _label(members[0].record), members) for members in kinds.values()
-    ]
-    result = []
-    for game, label, members in named:
-        rivals = [other for g, l, other in named if g == game and l == label and other is not members]
-        suffix = _difference(members[0].record, [other[0].record for other in rivals])
-        result.append(Group(game, f"{label} {suffix}".strip(), tuple(members)))
-    return result
+    rivals: dict[tuple[str, str], list[list[Seed]]] = {}
+    for members in kinds.values():
+        rivals.setdefault((_game_name(members[0].record), _label(members[0].record)), []).append(members)
+    named = {id(members): name for name, alike in rivals.items() for members in alike}
+    return [_group(*named[id(members)], members, rivals[named[id(members)]]) for members in kinds.values()]
+
+
+def _group(game: str, label: str, members: list[Seed], alike: list[list[Seed]]) -> Group:
+    suffix = _difference(members[0].record, [other[0].record for other in alike if other is not members])
+    return Group(game, f"{label} {suffix}".strip(), tuple(members))
 
 
 def _kind(record: Mapping[str, Any]) -> dict[str, Any]:
@@ -194,43 +209,41 @@ def _label(record: Mapping[str, Any]) -> str:
 
 def _difference(own: Mapping[str, Any], others: Sequence[Mapping[str, Any]]) -> str:
     """The settings in which a group differs from others of the same name: `eta=0.1`."""
-    mine = own["config"] or {}
-    names = [
-        name
-        for name in mine
-        if name != "iterations" and any((o["config"] or {}).get(name) != mine[name] for o in others)
-    ]
+    mine, theirs = _kind(own)["config"], [_kind(other)["config"] for other in others]
+    names = [name for name in mine if any(config.get(name) != mine[name] for config in theirs)]
     shown = ", ".join(f"{name}={mine[name]}" for name in names[:3])
-    return f"({shown}{', ...' if len(names) > 3 else ''})" if shown else ""
+    return f"({shown}{', ...' * (len(names) > 3)})" if shown else ""
 
 
 def _headline(groups: Sequence[Group]) -> str:
+    shared = _columns(groups)
     for name in HEADLINES:
-        if all(name in seed.rows for each in groups for seed in each.seeds):
+        if name in shared:
             return name
-    raise CompareError(
-        f"the runs share no {' or '.join(HEADLINES)}; choose with --metric: {', '.join(_columns(groups))}"
-    )
+    raise CompareError(f"the runs share no {' or '.join(HEADLINES)}; choose with --metric: {', '.join(shared)}")
+
+
+def _seeds_of(groups: Sequence[Group]) -> list[Seed]:
+    return [seed for each in groups for seed in each.seeds]
 
 
 def _columns(groups: Sequence[Group]) -> list[str]:
-    first, *rest = [seed.rows for each in groups for seed in each.seeds]
+    first, *rest = [seed.rows for seed in _seeds_of(groups)]
     return [name for name in first if name not in AXES and all(name in rows for rows in rest)]
 
 
 def _check_metric(groups: Sequence[Group], metric: str) -> None:
-    for each in groups:
-        for seed in each.seeds:
-            if metric not in seed.rows:
-                raise CompareError(
-                    f"{seed.folder} has no column {metric!r}; all these runs have: {', '.join(_columns(groups))}"
-                )
+    for seed in _seeds_of(groups):
+        if metric not in seed.rows:
+            raise CompareError(
+                f"{seed.folder} has no column {metric!r}; all these runs have: {', '.join(_columns(groups))}"
+            )
 
 
 def _axes(groups: Sequence[Group], axes: Sequence[str]) -> list[str]:
     """Those of `axes` that all groups have moved along: a method that walks the tree takes no environment steps."""
-    seeds = [seed for each in groups for seed in each.seeds]
-    return [axis for axis in axes if all(axis in seed.rows and seed.rows[axis][-1] > 0 for seed in seeds)]
+    seeds = _seeds_of(groups)
+    return [axis for axis in axes if all(seed.rows.get(axis, _NONE)[-1] > 0 for seed in seeds)]
 
 
 def _value_at(rows: Mapping[str, np.ndarray], metric: str, axis: str, budget: float) -> float:
@@ -249,20 +262,18 @@ def _line(game: str, label: str, axis: str, budget: float, scores: np.ndarray) -
 
 def _over_games(groups: Sequence[Group], metric: str, trust: bool) -> list[Line]:
     """Labels that occur on every game, over all games: each game is a stratum, in units of its range of returns."""
-    games = list(dict.fromkeys(each.game for each in groups))
+    games = _by_game(groups)
     if len(games) < 2:
         return []
+    budgets = {game: min(each.reach("iteration") for each in here) for game, here in games.items()}
     lines = []
     for label in dict.fromkeys(each.label for each in groups):
         here = [each for each in groups if each.label == label]
-        if [each.game for each in here] != games:
-            continue
-        count = min(len(each.seeds) for each in here)
-        columns = []
-        for each in here:
-            budget = min(rival.reach("iteration") for rival in groups if rival.game == each.game)
-            columns.append(each.at(metric, "iteration", budget)[:count] / _return_range(each, trust))
-        lines.append(_line("all games, in units of their returns", label, "iteration", np.nan, np.stack(columns, 1)))
+        if [each.game for each in here] == list(games):
+            columns = [each.at(metric, "iteration", budgets[each.game]) / _return_range(each, trust) for each in here]
+            count = min(map(len, columns))
+            scores = np.stack([column[:count] for column in columns], 1)
+            lines.append(_line("all games, in units of their returns", label, "iteration", np.nan, scores))
     return lines
 
 
@@ -277,7 +288,7 @@ def _return_range(each: Group, trust: bool) -> float:
 
 
 def comparison_table(comparison: Comparison) -> Any:
-    """The final table, for the terminal."""
+    """Builds the final table, for the terminal."""
     from rich import box
     from rich.table import Table
 
@@ -288,12 +299,10 @@ def comparison_table(comparison: Comparison) -> Any:
     result = Table(title=title, caption=caption, title_justify="left", caption_justify="left", box=box.SIMPLE_HEAD)
     for name in HEADER:
         result.add_column(name, justify="left" if name in HEADER[:2] else "right", overflow="fold")
-    before = None
-    for line in comparison.lines:
-        if before is not None and (line.game, line.axis) != before:
-            result.add_section()
-        before = (line.game, line.axis)
-        result.add_row(*_cells(line))
+    for _, section in itertools.groupby(comparison.lines, lambda line: (line.game, line.axis)):
+        result.add_section()
+        for line in section:
+            result.add_row(*_cells(line))
     return result
 
 
@@ -318,69 +327,62 @@ def _text(interval: Interval) -> str:
 
 
 def comparison_markdown(comparison: Comparison) -> str:
+    """Writes the final table, for a document."""
     rows = [HEADER, ("---", "---", "---", "---:", "---:", "---:"), *(_cells(line) for line in comparison.lines)]
     return "\n".join(f"| {' | '.join(row)} |" for row in rows) + "\n"
 
 
 def write_comparison(comparison: Comparison, folder: Path | None = None) -> list[Path]:
-    """curves.png (one for each game), table.md and table.json in a new folder below runs/compare, or in `folder`."""
+    """Writes curves.png (one for each game), table.md and table.json to `folder`, or below runs/compare."""
     stamp = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
     folder = folder or Path("runs") / "compare" / stamp
+    games = _by_game(comparison.groups)
+    names = ["curves.png"] if len(games) == 1 else [f"curves-{number}.png" for number in range(1, len(games) + 1)]
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
-    games = list(dict.fromkeys(each.game for each in comparison.groups))
-    paths = []
-    for number, game in enumerate(games, 1):
-        path = folder / ("curves.png" if len(games) == 1 else f"curves-{number}.png")
-        with writing(path):
-            draw_comparison(comparison, game).savefig(path, dpi=130)
-        paths.append(path)
+        for name, game in zip(names, games, strict=True):
+            draw_comparison(comparison, game).savefig(folder / name, dpi=130)
     replace_text(folder / "table.md", comparison_markdown(comparison))
     lines = [
         {**dataclasses.asdict(line), "iqm": line.iqm._asdict(), "mean": line.mean._asdict()}
         for line in comparison.lines
     ]
     write_json(folder / "table.json", resolve({"metric": comparison.metric, "lines": lines}))
-    return [*paths, folder / "table.md", folder / "table.json"]
+    return [folder / name for name in (*names, "table.md", "table.json")]
 
 
 def draw_comparison(comparison: Comparison, game: str) -> Any:
-    """The metric of one game's groups on every axis: interquartile mean and its band."""
-    from matplotlib.figure import Figure
+    """Draws the metric of one game's groups on every axis: interquartile mean and its band."""
+    from gems_jax.viz.plotting import draw_grid, panels_of, styles_of
 
-    from gems_jax.viz.plotting import STYLES
-
-    here = [each for each in comparison.groups if each.game == game]
-    axes_names = _axes(here, comparison.axes)
-    figure = Figure(figsize=(4.2 * len(axes_names), 4.2), layout="constrained")
-    panels = figure.subplots(1, len(axes_names), sharey=True, squeeze=False)[0]
+    here = _by_game(comparison.groups)[game]
+    names = _axes(here, comparison.axes)
+    figure, (panels,) = panels_of(1, len(names), width=4.2 * len(names), height=4.2, sharey=True)
     positive = all((each.at(comparison.metric, "iteration", np.inf) > 0).all() for each in here)
-    for panel, axis in zip(panels, axes_names, strict=True):
-        for number, each in enumerate(here):
-            style = STYLES[number % len(STYLES)]
-            x, bands = _curve(each, comparison.metric, axis)
-            panel.plot(x, bands[:, 0], color=style.color, linestyle=style.line, label=each.label)
-            if len(each.seeds) > 1:
-                panel.fill_between(x, bands[:, 1], bands[:, 2], color=style.color, alpha=0.15, linewidth=0)
+    for panel, axis in zip(panels, names, strict=True):
+        for style, each in zip(styles_of(here), here, strict=True):
+            _draw_group(panel, each, comparison.metric, axis, style)
         panel.set_xlabel(AXES[axis])
         panel.xaxis.get_major_locator().set_params(integer=axis == "iteration")
-        panel.grid(True, color="0.9", linewidth=0.6)
-        panel.spines[["top", "right"]].set_visible(False)
-        if positive:
-            panel.set_yscale("log")
+        draw_grid(panel)
+        panel.set_yscale("log" if positive else "linear")
     panels[0].set_ylabel(f"{comparison.metric.replace('_', ' ')}, interquartile mean")
     figure.suptitle(game, fontsize=10)
-    handles, names = panels[0].get_legend_handles_labels()
-    figure.legend(handles, names, loc="outside lower center", ncols=min(len(names), 3), fontsize=8, frameon=False)
+    handles, labels = panels[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=min(len(labels), 3), fontsize=8, frameon=False)
     return figure
+
+
+def _draw_group(panel: Any, each: Group, metric: str, axis: str, style: Style) -> None:
+    x, bands = _curve(each, metric, axis)
+    panel.plot(x, bands[:, 0], color=style.color, linestyle=style.line, label=each.label)
+    if len(each.seeds) > 1:
+        panel.fill_between(x, bands[:, 1], bands[:, 2], color=style.color, alpha=0.15, linewidth=0)
 
 
 def _curve(each: Group, metric: str, axis: str) -> tuple[np.ndarray, np.ndarray]:
     """x [n] and (estimate, low, high) [n, 3] where every seed has a row."""
-    start, reach = each.start(axis), each.reach(axis)
-    if axis == "iteration":
-        x = np.unique(np.round(np.linspace(start, reach, _POINTS)))
-    else:
-        x = np.linspace(start, reach, _POINTS) if reach > start else np.asarray([reach])
+    x = np.linspace(each.start(axis), each.reach(axis), _POINTS)
+    x = np.unique(np.round(x)) if axis == "iteration" else np.unique(x)
     intervals = [stratified_bootstrap(each.at(metric, axis, point), replicates=400) for point in x]
     return x, np.asarray(intervals)

@@ -24,28 +24,29 @@ def hand_in_words(game: Hanabi, state: GameState, seat: int) -> str:
 
 
 def _places(numbers: Sequence[int]) -> str:
-    """`card 2`, `cards 1, 2 and 4`."""
+    """`card 2 is`, `cards 1, 2 and 4 are`, `no card are`."""
     named = [str(number + 1) for number in numbers]
     if len(named) == 1:
-        return f"card {named[0]}"
-    return f"cards {', '.join(named[:-1])} and {named[-1]}"
+        return f"card {named[0]} is"
+    return f"cards {', '.join(named[:-1])} and {named[-1]} are" if named else "no card are"
 
 
 def action_in_words(game: Hanabi, state: GameState, action: int) -> str:
-    """What playing `action` in this position means: `plays card 2`, `tells seat 1 that cards 1 and 3 are red`."""
+    """Describes what playing `action` means here: `plays card 2`, `tells seat 1 that cards 1 and 3 are red`."""
     hand, mover = game.hand_size, int(state.inner.turn) % game.players
     if action < 2 * hand:
         return f"{'plays' if action >= hand else 'discards'} card {action % hand + 1}"
-    code, others = action - 2 * hand, game.players - 1
-    by_color = code < others * game.colors
-    distance, value = divmod(code, game.colors) if by_color else divmod(code - others * game.colors, game.ranks)
+    code, colors = action - 2 * hand, (game.players - 1) * game.colors
+    if code < colors:
+        distance, value = divmod(code, game.colors)
+        kind, name = "color", COLORS[value]
+    else:
+        distance, value = divmod(code - colors, game.ranks)
+        kind, name = "rank", f"of rank {value + 1}"
     target = (mover + 1 + distance) % game.players
     cards = np.asarray(state.inner.hands)[target]
-    meant = cards // game.ranks == value if by_color else (cards % game.ranks == value) & (cards >= 0)
-    name = COLORS[value] if by_color else f"of rank {value + 1}"
-    numbers = [int(number) for number in np.flatnonzero(meant)]
-    verb = "is" if len(numbers) == 1 else "are"
-    return f"tells seat {target} that {_places(numbers) if numbers else 'no card'} {verb} {name}"
+    meant = {"color": cards // game.ranks == value, "rank": (cards % game.ranks == value) & (cards >= 0)}[kind]
+    return f"tells seat {target} that {_places(np.flatnonzero(meant).tolist())} {name}"
 
 
 def outcome_in_words(game: Hanabi, after: GameState) -> str:
@@ -85,25 +86,31 @@ def result_in_words(game: Hanabi, final: GameState) -> str:
 
 
 def hanabi_transcript(game: Hanabi, record: Any, number: int) -> str:
-    """One game (a `GameRecord`): the hands, every move with its probability and the likeliest others, the score."""
+    """Writes one game (a `GameRecord`): hands, every move with its probability and the likeliest others, the score."""
     turns, lines = record.turns, [f"game {number}"]
-    after = [*(turn.state for turn in turns[1:]), record.final]
     if turns:
         lines += [f"  seat {seat} holds {hand_in_words(game, turns[0].state, seat)}" for seat in range(game.players)]
-    built = None
+    after = [*(turn.state for turn in turns[1:]), record.final]
+    built = [0] * game.colors
     for index, (turn, following) in enumerate(zip(turns, after, strict=True), 1):
-        ((seat, action),) = turn.actions.items()
-        probs = turn.probabilities[seat]
-        others = [int(other) for other in np.argsort(-probs) if other != action and probs[other] >= 0.05][:_LIKELY]
-        rest = "".join(f"; {action_in_words(game, turn.state, other)} {probs[other]:.2f}" for other in others)
-        done = f"{action_in_words(game, turn.state, action)}{outcome_in_words(game, following)}"
-        lines.append(f"  {index:>2}. seat {seat} {done}  ({probs[action]:.2f}{rest})")
-        drew = action < 2 * game.hand_size and int(following.inner.hands[seat][-1]) >= 0 and not bool(following.done)
-        if drew:
-            lines.append(f"      and draws {card_in_words(game, int(following.inner.hands[seat][-1]))}")
+        lines += _turn_in_words(game, turn, following, index)
         now = np.asarray(following.inner.fireworks).tolist()
-        if now != built and (built is not None or any(now)):
+        if now != built:
             lines.append(f"      {table_in_words(game, following)}")
         built = now
     lines.append(f"  result: {result_in_words(game, record.final)}")
     return "\n".join(lines)
+
+
+def _turn_in_words(game: Hanabi, turn: Any, following: GameState, index: int) -> list[str]:
+    """The move with what came of it, and the card that was drawn, where one was."""
+    ((seat, action),) = turn.actions.items()
+    probs = turn.probabilities[seat]
+    others = [int(other) for other in np.argsort(-probs) if other != action and probs[other] >= 0.05][:_LIKELY]
+    rest = "".join(f"; {action_in_words(game, turn.state, other)} {probs[other]:.2f}" for other in others)
+    done = f"{action_in_words(game, turn.state, action)}{outcome_in_words(game, following)}"
+    lines = [f"  {index:>2}. seat {seat} {done}  ({probs[action]:.2f}{rest})"]
+    drawn = int(following.inner.hands[seat][-1])
+    if action < 2 * game.hand_size and drawn >= 0 and not bool(following.done):
+        lines.append(f"      and draws {card_in_words(game, drawn)}")
+    return lines

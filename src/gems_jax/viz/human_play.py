@@ -7,6 +7,7 @@ shows something. One policy is drawn from the mixture per game where the game is
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import jax
 import numpy as np
@@ -23,6 +24,13 @@ LISTED = 9  # as many moves are listed when asking; of more, only how to type on
 
 class Leave(Exception):
     """The person wants no more."""
+
+
+class Person(NamedTuple):
+    """Who plays: what was typed after a prompt, and how something is shown."""
+
+    ask: Callable[[str], str]
+    tell: Callable[[str], None]
 
 
 def check_playable(game: Game) -> None:
@@ -47,78 +55,73 @@ def play(
     seed: int = 0,
     games: int = 0,
 ) -> list[float]:
-    """Play until the person leaves, or `games` games (0: no end); returns what the person earned in each.
+    """Plays until the person leaves, or `games` games (0: no end); returns what the person earned in each.
 
     seat: the person's, by default changing from game to game.
     """
     check_playable(policy.game)
-    table, words = GameTable(policy.game), words_of(policy.game)
+    table, words, person = GameTable(policy.game), words_of(policy.game), Person(ask, tell)
     earned: list[float] = []
     tell(f"{words.title} against {policy.method} (iteration {policy.iteration}). Type {words.hint}; q leaves.")
     try:
         while not games or len(earned) < games:
             number = len(earned)
             own = number % policy.game.num_seats if seat is None else seat
-            called = f" ({words.seat(own)})" if words.seats else ""
-            begins = " and begin" if own == 0 and not policy.game.simultaneous else ""
-            tell(f"\ngame {number + 1}: you sit in seat {own}{called}{begins}")
+            tell(f"\ngame {number + 1}: {_introduce(policy.game, words, own)}")
             key = jax.random.fold_in(jax.random.key(seed), number)
-            earned.append(_one_game(table, words, policy, own, key, ask, tell))
-            total = f"{sum(earned):+g} in {len(earned)} game{'s' * (len(earned) > 1)}"
-            tell(f"you earned {earned[-1]:+g} {words.unit}; so far {total}")
+            earned.append(_one_game(table, words, policy, own, key, person))
+            tell(f"you earned {earned[-1]:+g} {words.unit}; so far {sum(earned):+g} in {_count(earned)}")
     except (Leave, EOFError):
         tell("")
-    if earned:
-        tell(f"{len(earned)} game{'s' * (len(earned) > 1)}, {np.mean(earned):+.3f} {words.unit} per game. Good-bye.")
-    else:
-        tell("Good-bye.")
+    per_game = f"{_count(earned)}, {np.mean(earned):+.3f} {words.unit} per game. " if earned else ""
+    tell(f"{per_game}Good-bye.")
     return earned
 
 
-def _one_game(
-    table: GameTable,
-    words: Words,
-    policy: LoadedPolicy,
-    own: int,
-    key: Array,
-    ask: Callable[[str], str],
-    tell: Callable[[str], None],
-) -> float:
+def _introduce(game: Game, words: Words, own: int) -> str:
+    called = f" ({words.seat(own)})" if words.seats else ""
+    return f"you sit in seat {own}{called}" + " and begin" * (own == 0 and not game.simultaneous)
+
+
+def _count(games: list[float]) -> str:
+    return f"{len(games)} game{'s' * (len(games) > 1)}"
+
+
+def _one_game(table: GameTable, words: Words, policy: LoadedPolicy, own: int, key: Array, person: Person) -> float:
     key_slots, key_deal, key_play = jax.random.split(key, 3)
-    drawn, state, total = policy.episode(key_slots), table.init(key_deal), 0.0
-    for number in range(table.game.max_steps):
-        if bool(state.done):
-            break
+    drawn, state, total, number = policy.episode(key_slots), table.init(key_deal), 0.0, 0
+    while number < table.game.max_steps and not bool(state.done):
         key_act, key_step = jax.random.split(jax.random.fold_in(key_play, number))
         actions = {}
         for seat in movers(state):
             if seat == own:
-                tell(words.seen(state, own))
-                actions[seat] = _ask(words, state, own, ask, tell)
+                actions[seat] = _ask(words, state, own, person)
             else:
                 actions[seat], _ = choose(drawn, state, seat, jax.random.fold_in(key_act, seat))
-        for seat, action in actions.items():  # after all have chosen: nobody sees the others' choice before
-            if seat != own:
-                tell(f"opponent: {words.action(state, action)}")
+        for seat in [
+            seat for seat in actions if seat != own
+        ]:  # after all have chosen: nobody sees the others' choice before
+            person.tell(f"opponent: {words.action(state, actions[seat])}")
         state = table.advance(state, actions, key_step)
         total += float(state.reward[own])
-    for told in (words.shown(state), words.ending(state) if words.ending else ""):
-        if told:
-            tell(told)
+        number += 1
+    for told in filter(None, (words.shown(state), words.ending(state) if words.ending else "")):
+        person.tell(told)
     return total
 
 
-def _ask(words: Words, state: GameState, seat: int, ask: Callable[[str], str], tell: Callable[[str], None]) -> int:
-    """Ask until a legal action was typed."""
+def _ask(words: Words, state: GameState, seat: int, person: Person) -> int:
+    """Show the position, and ask until a legal action was typed."""
+    person.tell(words.seen(state, seat))
     legal = legal_actions(state, seat)
     names = ", ".join(words.action(state, action) for action in legal)
     asked = names if len(legal) <= LISTED else words.hint
     while True:
-        text = ask(f"{asked} > ").strip()
+        text = person.ask(f"{asked} > ").strip()
         if text.lower() in QUIT:
             raise Leave
         action = words.of_text(state, text)
         if action in legal:
-            return action
+            return action  # type: ignore[return-value]
         why = f"only {names}" if words.why_not is None else words.why_not(state, text)
-        tell(f"{text!r} is not possible here: {why} (q leaves)")
+        person.tell(f"{text!r} is not possible here: {why} (q leaves)")

@@ -10,8 +10,9 @@ The same policy and seed give the same games.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -25,8 +26,7 @@ from gems_jax.runner.files import replace_text
 from gems_jax.runner.load import LoadedPolicy
 from gems_jax.types import Array, Game, GameState
 from gems_jax.viz import hanabi_text
-from gems_jax.viz.animation import animation, can_draw
-from gems_jax.viz.board_pictures import board_of
+from gems_jax.viz.animation import animation, board_of, can_draw
 from gems_jax.viz.words import Words, legal_actions, words_of
 
 
@@ -79,14 +79,12 @@ def choose(policy: LoadedPolicy, state: GameState, seat: int, key: Array) -> tup
 
 
 def play_out(table: GameTable, policy: LoadedPolicy, key: Array) -> GameRecord:
-    """One game in which all players are drawn from the policy's mixture. key: consumed."""
+    """Plays one game in which all players are drawn from the policy's mixture. key: consumed."""
     key_slots, key_deal, key_play = jax.random.split(key, 3)
     policy = policy.episode(key_slots)
-    state, turns, returns = table.init(key_deal), [], np.zeros(table.game.num_seats)
-    for number in range(table.game.max_steps):
-        if bool(state.done):
-            break
-        key_act, key_step = jax.random.split(jax.random.fold_in(key_play, number))
+    state, turns, returns = table.init(key_deal), list[Turn](), np.zeros(table.game.num_seats)
+    while len(turns) < table.game.max_steps and not bool(state.done):
+        key_act, key_step = jax.random.split(jax.random.fold_in(key_play, len(turns)))
         chosen = {seat: choose(policy, state, seat, jax.random.fold_in(key_act, seat)) for seat in movers(state)}
         actions = {seat: action for seat, (action, _) in chosen.items()}
         turns.append(Turn(state, actions, {seat: probs for seat, (_, probs) in chosen.items()}))
@@ -96,73 +94,87 @@ def play_out(table: GameTable, policy: LoadedPolicy, key: Array) -> GameRecord:
 
 
 def game_transcript(words: Words, record: GameRecord, number: int) -> str:
-    """One game in words: what was shown, every move with the probabilities it was drawn from, the result."""
+    """Writes one game: what was shown, every move with the probabilities it was drawn from, the result."""
     lines, shown = [f"game {number}"], ""
-
-    def show(state: GameState) -> None:
-        nonlocal shown
-        now = words.shown(state)
-        if now != shown and now:
-            lines.extend(f"  {line}" for line in now.splitlines())
-        shown = now
-
     for index, turn in enumerate(record.turns):
         if index % words.shown_every == 0:
-            show(turn.state)
+            lines += _changes(words, turn.state, shown)
+            shown = words.shown(turn.state)
+        count = f"{index + 1:>3}. " * (words.shown_every > 1)
         for seat, action in turn.actions.items():
             name = words.action(turn.state, action)
-            count = f"{index + 1:>3}. " if words.shown_every > 1 else ""
             lines.append(f"  {count}{words.seat(seat)}: {name:<10} ({_odds(words, turn, seat)})")
     if record.turns:
-        show(record.final)
+        lines += _changes(words, record.final, shown)
     if words.ending:
         lines.append(f"  {words.ending(record.final)}")
     lines.append(f"  result: {words.returns(record.returns)} {words.unit}")
     return "\n".join(lines)
 
 
+def _changes(words: Words, state: GameState, before: str) -> list[str]:
+    """The position, where it looks different from before."""
+    now = words.shown(state)
+    return [f"  {line}" for line in now.splitlines()] if now != before else []
+
+
 def _odds(words: Words, turn: Turn, seat: int) -> str:
     """What could be played with its probability. Of many: the chosen one's, and the likeliest others."""
-    probs, chosen, legal = turn.probabilities[seat], turn.actions[seat], legal_actions(turn.state, seat)
-    ranked = sorted(legal, key=lambda action: -probs[action])
-    if len(legal) > 3:
+    chosen, probs = turn.actions[seat], turn.probabilities[seat]
+    ranked = sorted(legal_actions(turn.state, seat), key=lambda action: -probs[action])
+    few = len(ranked) <= 3
+    if not few:
         ranked = [action for action in ranked if action != chosen and probs[action] >= 0.005][:4]
     others = ", ".join(f"{words.action(turn.state, action)} {probs[action]:.2f}" for action in ranked)
-    return others if len(legal) <= 3 else "; ".join(filter(None, [f"{probs[chosen]:.2f}", others]))
+    return others if few else "; ".join(filter(None, [f"{probs[chosen]:.2f}", others]))
+
+
+class _Games(NamedTuple):
+    """Games that were played, in words, with what they paid, and the files of their pictures."""
+
+    texts: list[str]
+    returns: list[np.ndarray]
+    pictures: list[Path]
 
 
 def write_replays(policy: LoadedPolicy, folder: Path, *, episodes: int = 3, seed: int = 0) -> list[Path]:
-    """Play `episodes` games and write them below `folder`; returns the files, the text first."""
-    game, words, table = policy.game, words_of(policy.game), GameTable(policy.game)
-    check_discrete(game)
+    """Plays `episodes` games and writes them below `folder`; returns the files, the text first."""
+    check_discrete(policy.game)
+    words = words_of(policy.game)
     keys = jax.random.split(jax.random.key(seed), episodes)
     stem = f"iteration-{policy.iteration}-seed-{policy.seed}-games-{seed}"
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
-    if isinstance(game, ParticleGame):
-        from gems_jax.viz import particles
-
-        tracks = [particles.play_track(table, policy, key) for key in keys]
-        parts = [particles.track_in_words(game, words, track, number) for number, track in enumerate(tracks, 1)]
-        returns = [track.reward.sum(axis=0) for track in tracks]
-        pictures = particles.write_pictures(game, tracks, folder, stem)
-    else:
-        records = [play_out(table, policy, key) for key in keys]
-        parts = [
-            hanabi_text.hanabi_transcript(game, record, number)
-            if isinstance(game, Hanabi)
-            else game_transcript(words, record, number)
-            for number, record in enumerate(records, 1)
-        ]
-        returns = [record.returns for record in records]
-        pictures = _animations(words, records, folder, stem)
+    play = _play_particles if isinstance(policy.game, ParticleGame) else _play_turns
+    texts, returns, pictures = play(policy, words, keys, folder, stem)
     head = f"{words.title}: {policy.method}, seed {policy.seed}, iteration {policy.iteration}"
     head += f"; {words.legend}" if words.legend else ""
     games = "1 game" if episodes == 1 else f"{episodes} games"
     tail = f"mean of {games}: {words.returns(np.round(np.mean(returns, axis=0), 4))} {words.unit}"
     text = folder / f"{stem}.txt"
-    replace_text(text, "\n\n".join([head, *parts, tail]) + "\n")
+    replace_text(text, "\n\n".join([head, *texts, tail]) + "\n")
     return [text, *pictures]
+
+
+def _play_particles(policy: LoadedPolicy, words: Words, keys: Array, folder: Path, stem: str) -> _Games:
+    from gems_jax.viz import particles
+
+    game: Any = policy.game
+    table = GameTable(game)
+    tracks = [particles.play_track(table, policy, key) for key in keys]
+    texts = [particles.track_in_words(game, words, track, number) for number, track in enumerate(tracks, 1)]
+    returns = [track.reward.sum(axis=0) for track in tracks]
+    return _Games(texts, returns, particles.write_pictures(game, tracks, folder, stem))
+
+
+def _play_turns(policy: LoadedPolicy, words: Words, keys: Array, folder: Path, stem: str) -> _Games:
+    table = GameTable(policy.game)
+    records = [play_out(table, policy, key) for key in keys]
+    told: Callable[[GameRecord, int], str] = partial(game_transcript, words)
+    if isinstance(policy.game, Hanabi):
+        told = partial(hanabi_text.hanabi_transcript, policy.game)
+    texts = [told(record, number) for number, record in enumerate(records, 1)]
+    return _Games(texts, [record.returns for record in records], _animations(words, records, folder, stem))
 
 
 def captions(words: Words, record: GameRecord) -> list[list[str]]:
