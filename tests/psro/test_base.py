@@ -165,7 +165,7 @@ def test_the_loop_around_a_method():
         return state.replace(sigma=sigma), Iteration(cost, rounds, jnp.ones((1, 3), bool), (), meta=(sigma, sigma))
 
     solver = family_solver(config, first, iterate, lambda state, sigma: Profile(None, sigma))
-    assert not solver.jittable
+    assert not solver.jittable and "env_steps" in solver.columns and "num_active" not in solver.columns
     state = solver.init(jax.random.key(0))
     np.testing.assert_array_equal(solver.profile(state).sigma, [[1, 0, 0]])
     for _ in range(2):

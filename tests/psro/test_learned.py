@@ -69,6 +69,12 @@ def test_a_profile_and_honest_counts(method, runs):
 
 
 @pytest.mark.parametrize("method", [*EXPLICIT, "self_play"])
+def test_every_method_declares_its_columns(method, runs):
+    solver, _, rows = runs[method]
+    assert set(solver.columns) == {name for name, value in vars(rows[-1]).items() if np.ndim(value) == 0}
+
+
+@pytest.mark.parametrize("method", [*EXPLICIT, "self_play"])
 def test_every_method_keeps_the_budget(method, runs):
     """1,200 env steps per iteration: the account of four iterations is within a round (and a look ahead) of it."""
     _, state, rows = runs[method]

@@ -17,6 +17,7 @@ Stored policies are arrays [P, K, ...] whose capacity K doubles when they are fu
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
@@ -72,6 +73,11 @@ class PsroMetrics(Struct):
     parameter_bytes: Array  # [] float32, of the policies
     payoff_bytes: Array  # [] float32, of the payoff table
     meta_bytes: Array  # [] float32, of mixtures and whatever else the meta-solver keeps
+
+
+def metric_columns(metrics: type[PsroMetrics]) -> tuple[str, ...]:
+    """Names the scalar fields of a class of metrics."""
+    return tuple(field.name for field in dataclasses.fields(metrics) if field.name != "num_active")
 
 
 def measure_iteration(done: Iteration) -> PsroMetrics:
@@ -214,7 +220,7 @@ class PsroState(Struct):
 
 
 class StoreState(PsroState):
-    """The same of methods that store policies."""
+    """State of the methods that store policies."""
 
     store: Store
 
@@ -257,4 +263,4 @@ def family_solver(
     def chosen(state: State, which: str = "iterate") -> Profile:
         return profile(state, choose_mixture(which, state.sigma, state.sigma_average))
 
-    return Solver(first, step, chosen, jittable=False)
+    return Solver(first, step, chosen, jittable=False, columns=metric_columns(PsroMetrics))

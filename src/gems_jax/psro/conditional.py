@@ -49,6 +49,7 @@ class RowStudent(Struct):
     student: Student  # "policy" is the generator
     mean: PyTree  # of the generator
     rounds: Array  # [] float32, that were averaged so far
+    sink: PyTree = ()  # parameters of the one policy that answers no mixture
 
 
 def fourier_features(row: Array, count: int, bandwidth: float) -> Array:
@@ -99,10 +100,9 @@ def new_row_student(key: Array, nets: RowNets, learning: Learning, scale: float 
 
 def shrink_rows(learner: RowStudent, factor: Array | float) -> RowStudent:
     """Multiplies by `factor` what the trained generator adds to its base. The average stays as it is."""
-    theta = learner.student.params["policy"]
-    theta = {**theta, "output": factor * theta["output"]}
-    student = Student({**learner.student.params, "policy": theta}, learner.student.opt_state)
-    return RowStudent(student, learner.mean, learner.rounds)
+    params = learner.student.params
+    theta = {**params["policy"], "output": factor * params["policy"]["output"]}
+    return learner.replace(student=learner.student.replace(params={**params, "policy": theta}))
 
 
 def average_rounds(mean: PyTree, theta: PyTree, rounds: Array, decay: float) -> PyTree:
@@ -185,4 +185,5 @@ def train_rows(
         (learner.mean, learner.rounds), momentum=nets.momentum,
         learning_rate={"policy": rate, "critic": learning.critic_learning_rate},
     )  # fmt: skip
-    return RowStudent(student, *metrics.carry), metrics._replace(carry=())
+    mean, averaged = metrics.carry
+    return learner.replace(student=student, mean=mean, rounds=averaged), metrics._replace(carry=())

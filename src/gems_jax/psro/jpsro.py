@@ -47,6 +47,7 @@ from gems_jax.psro.base import (
     Store,
     StoreState,
     family_solver,
+    metric_columns,
     new_state,
     pad_slots,
     stack_slots,
@@ -170,14 +171,14 @@ def meet_opponents(key: Array, game: Game, play: JointPlay, profiles: int) -> Mi
     return draw_profiles(key, game, play, profiles)
 
 
-def learned_joint_oracle(game: Game, oracle: Oracle, profiles: int) -> RespondJointly:
-    """Learned responses to mu."""
+def joint_responses(game: Game, config: JpsroConfig, oracle: Oracle) -> RespondJointly:
+    """Exact or learned responses to mu, as the settings without `auto` say."""
 
     def respond(key: Array, play: JointPlay, rounds: int) -> Response:
         key_draw, key_learn = jax.random.split(key)
-        return oracle.respond(key_learn, meet_opponents(key_draw, game, play, profiles), rounds=rounds)
+        return oracle.respond(key_learn, meet_opponents(key_draw, game, play, config.profiles), rounds=rounds)
 
-    return respond
+    return exact_joint_oracle(game, config.ties) if config.oracle == "exact" else respond
 
 
 # --- how newcomers are kept
@@ -244,13 +245,11 @@ def keep_in_network(game: Game, config: NeuplJpsroConfig) -> Keeping:
 def jpsro_solver(game: Game, config: JpsroConfig) -> Solver:
     """Joint PSRO, or with NeuplJpsroConfig its form with one network per population. Its step runs in Python."""
     config = config.for_game(game)
-    if config.oracle == "exact":  # of tables, and so are what is distilled from them
+    exact = config.oracle == "exact"
+    if exact:  # of tables, and so are what is distilled from them
         config = config.replace(policy="tabular")
-    oracle = make_oracle(game, config, ties=config.ties)
-    if config.oracle == "exact":
-        respond, least = exact_joint_oracle(game, config.ties), config.min_gain
-    else:
-        respond, least = learned_joint_oracle(game, oracle, config.profiles), 0.0
+    oracle, least = make_oracle(game, config, ties=config.ties), config.min_gain if exact else 0.0
+    respond = joint_responses(game, config, oracle)
     keeping = keep_in_network(game, config) if isinstance(config, NeuplJpsroConfig) else STORED
     players = num_players(game)
 
@@ -293,12 +292,17 @@ def jpsro_solver(game: Game, config: JpsroConfig) -> Solver:
         )
 
     solver = family_solver(config, first, iterate, oracle.profile)
-    if not (walkable(game) and players == game.num_seats):
-        return solver
+    known = walkable(game) and players == game.num_seats
+    return add_joint_gap(solver, game, oracle) if known else solver
+
+
+def add_joint_gap(solver: Solver, game: Game, oracle: Oracle) -> Solver:
+    """Adds how far mu is from a CCE of the whole game to the metrics of Joint PSRO. For enumerable games."""
 
     def step(state: JpsroState, key: Array) -> tuple[JpsroState, JointMetrics]:
         after, metrics = solver.step(state, key)
-        gap = np.maximum(joint_gains(game, play_of(after.store, after.joint))[1], 0.0).sum()
+        play = JointPlay(oracle.population(after.store.params), after.store.active, after.joint)
+        gap = np.maximum(joint_gains(game, play)[1], 0.0).sum()
         return after, JointMetrics(**vars(metrics), joint_cce_gap=jnp.float32(gap))
 
-    return solver._replace(step=step)
+    return solver._replace(step=step, columns=metric_columns(JointMetrics))

@@ -59,7 +59,6 @@ from gems_jax.types import (
     Profile,
     PyTree,
     Solver,
-    Struct,
     num_players,
     num_populations,
     require_two_player_zero_sum,
@@ -214,13 +213,6 @@ def exact_slots(symmetric: Game, config: NeuplConfig) -> Slots:
 # --- one network
 
 
-class Conditional(Struct):
-    """One network for all slots, and the sink."""
-
-    learner: RowStudent
-    sink: PyTree  # parameters of one policy
-
-
 def learned_slots(symmetric: Game, config: NeuplConfig) -> Slots:
     """One network, trained by PPO."""
     learning, count = learning_of(config, symmetric), config.slots
@@ -232,12 +224,12 @@ def learned_slots(symmetric: Game, config: NeuplConfig) -> Slots:
     )  # fmt: skip
     network = unshared(nets.generator.policy)
 
-    def first(key: Array) -> Conditional:
+    def first(key: Array) -> RowStudent:
         key_learner, key_sink = jax.random.split(key)
-        return Conditional(new_row_student(key_learner, nets, learning), network.init(key_sink))
+        return new_row_student(key_learner, nets, learning).replace(sink=network.init(key_sink))
 
-    def policies(slots: Conditional, graph: Array) -> StackedPolicies:
-        made = jax.vmap(lambda row: nets.policy(slots.learner.mean, row))(graph)
+    def policies(slots: RowStudent, graph: Array) -> StackedPolicies:
+        made = jax.vmap(lambda row: nets.policy(slots.mean, row))(graph)
         empty = graph.sum(axis=1) < 0.5
 
         def put(one: Array, sink: Array) -> Array:
@@ -245,24 +237,22 @@ def learned_slots(symmetric: Game, config: NeuplConfig) -> Slots:
 
         return StackedPolicies(jax.tree.map(put, made, slots.sink), network)
 
-    def measure(key: Array, slots: Conditional, graph: Array) -> tuple[Array, Cost]:
+    def measure(key: Array, slots: RowStudent, graph: Array) -> tuple[Array, Cost]:
         everyone = np.ones((1, count), bool)
-        table, cost = fill(
-            key, symmetric, config, new_table(symmetric, count), policies(slots, graph), everyone, everyone
-        )
+        empty = new_table(symmetric, count)
+        table, cost = fill(key, symmetric, config, empty, policies(slots, graph), everyone, everyone)
         return meta_game(symmetric, table, jnp.asarray(everyone))[0][0], cost
 
-    def train(key: Array, slots: Conditional, graph: Array, updates: int, rounds: int) -> tuple[Conditional, Cost]:
+    def train(key: Array, slots: RowStudent, graph: Array, updates: int, rounds: int) -> tuple[RowStudent, Cost]:
         del updates
-        different = jnp.asarray(_different(graph))
-        bonus = anneal(learning.entropy_weight, config.entropy_decay, slots.learner.rounds)
+        different = jnp.asarray(_distinct_rows(graph))
+        bonus = anneal(learning.entropy_weight, config.entropy_decay, slots.rounds)
         trained, basis = jnp.where(graph.sum(axis=1) > 0.5, different, 0.0), different if config.simplex else None
         learner, metrics = train_rows(
             key, symmetric, learning.replace(entropy_weight=bonus), jnp.int32(rounds), nets, config.rows,
-            shrink_rows(slots.learner, config.shrink), policies(slots, graph),
-            Rows(graph, trained, basis, config.simplex),
+            shrink_rows(slots, config.shrink), policies(slots, graph), Rows(graph, trained, basis, config.simplex),
         )  # fmt: skip
-        return Conditional(learner, slots.sink), training_cost(learning, metrics, rounds)
+        return learner, training_cost(learning, metrics, rounds)
 
     return Slots(first, jax.jit(policies), measure, train)
 
@@ -323,7 +313,7 @@ def neupl_solver(game: Game, config: NeuplConfig) -> Solver:
             cost = cost.plus(spent, measured)
             left -= updates
         sigma, gap = (rows[-1] for rows in nash(payoffs, graph, state.sigma))
-        active = jnp.asarray(_different(graph))[None]
+        active = jnp.asarray(_distinct_rows(graph))[None]
         done = Iteration(cost, passes * each, active, slots, payoffs, (graph, sigma, sigma), gap)
         return state.replace(slots=slots, graph=graph, payoffs=payoffs, weight=weight, sigma=sigma), done
 
@@ -372,7 +362,7 @@ def forget(weight: Array, old: Array, new: Array, retain: Array | float) -> Arra
     return retain * same[:, None] * same[None, :] * weight
 
 
-def _different(graph: Array) -> np.ndarray:
+def _distinct_rows(graph: Array) -> np.ndarray:
     """[N] bool: slots whose row is not an earlier one's, the sizes of the population that is really there."""
     rows = np.asarray(graph)
     return np.array([not any(np.abs(rows[i] - rows[j]).max() <= _EQUAL for j in range(i)) for i in range(len(rows))])

@@ -74,7 +74,7 @@ def lookahead_oracle(game: Game, config: AdvantageSettings, oracle: Oracle) -> O
     return oracle._replace(respond=look(game, config, oracle.respond))
 
 
-def _steps(config: AdvantageSettings) -> Array:
+def _step_lengths(config: AdvantageSettings) -> Array:
     return config.lookahead_rate * jnp.arange(1, config.lookahead_steps + 1) / config.lookahead_steps
 
 
@@ -106,7 +106,7 @@ def look_ahead_exactly(game: Game, config: AdvantageSettings, ordinary: Respond)
         theta = jax.vmap(mixture_to_behaviour, in_axes=(None, 0, 0))(tree, tables, sigma)
         each = jnp.broadcast_to(found[:, None], (config.candidates, *theta.shape))
         over_shares = jax.vmap(partial(advantage, tree), in_axes=(None, None, 0))
-        best = jax.vmap(over_shares, in_axes=(None, 0, None))(theta, each, _steps(config)).max(axis=1)  # [C, P]
+        best = jax.vmap(over_shares, in_axes=(None, 0, None))(theta, each, _step_lengths(config)).max(axis=1)  # [C, P]
         return found[best.argmax(axis=0)], best.max(axis=0) - advantage(tree, theta, theta, jnp.float32(0.0))
 
     def respond(key: Array, mixture: Mixture, start: PyTree = None, rounds: int = 1) -> Response:
@@ -153,7 +153,11 @@ def look_ahead_by_learning(game: Game, config: AdvantageSettings, ordinary: Resp
         for population in range(len(active)):
             own, others = (payoffs[0], active[-1]) if population == 0 else (payoffs[1].T, active[0])
             ahead, now = worst_cases(
-                own[:slots, :slots], mixture.sigma[population], own[slots:, :slots], _steps(config), jnp.asarray(others)
+                own[:slots, :slots],
+                mixture.sigma[population],
+                own[slots:, :slots],
+                _step_lengths(config),
+                jnp.asarray(others),
             )
             best = int(jnp.argmax(ahead))
             chosen.append(best if float(ahead[best] - now) >= config.acceptance else 0)
@@ -193,7 +197,7 @@ def newest_slot(active: Array) -> Array:
     return jax.nn.one_hot(active.sum(axis=1) - 1, active.shape[1])
 
 
-def _answers(mixture: Mixture) -> Array:
+def _transfer_weights(mixture: Mixture) -> Array:
     """The opponents' mixture, one slot later; what has no answer yet is left out."""
     populations, slots = mixture.sigma.shape
     others = (mixture.sigma.sum(axis=0, keepdims=True) - mixture.sigma) if populations > 1 else mixture.sigma
@@ -206,12 +210,17 @@ def _answers(mixture: Mixture) -> Array:
 STARTS: dict[str, Callable[[Mixture], Array]] = {
     "newest": lambda mixture: newest_slot(mixture.active),
     "fusion": lambda mixture: mixture.sigma,
-    "transfer": _answers,
+    "transfer": _transfer_weights,
 }
 
 
 def warm_oracle(oracle: Oracle, how: str) -> Oracle:
-    """An oracle of learned responses that start as STARTS[how] says, where no learner is given to go on from."""
+    """An oracle of learned responses that start as STARTS[how] says, where no learner is given to go on from.
+
+    With "fresh" networks it is `oracle` itself.
+    """
+    if how == "fresh":
+        return oracle
 
     def respond(key: Array, mixture: Mixture, start: PyTree = None, rounds: int = 1) -> Response:
         key_first, key_learn = jax.random.split(key)

@@ -55,7 +55,7 @@ class P2sroState(StoreState):
     table: PayoffTable  # of the fixed policies, the learners in the W slots behind them
 
 
-def _below(store: Store, level: int, workers: int) -> np.ndarray:
+def _mask_below(store: Store, level: int, workers: int) -> np.ndarray:
     """[P, K + W] bool: fixed policies, and the learners below `level`."""
     active = np.asarray(store.active)
     lower = np.broadcast_to(np.arange(workers) < level, (len(active), workers))
@@ -93,7 +93,7 @@ class _Pipeline(NamedTuple):
         """Payoffs of the learners as they are now, and of slots that were just `fixed` [P, K]. key: consumed."""
         workers = self.config.workers
         fresh = np.concatenate([fixed, np.ones((len(fixed), workers), bool)], axis=1)
-        active = _below(store, workers, workers)
+        active = _mask_below(store, workers, workers)
         return fill(key, self.game, self.config, table, self.population(store, learners), active, fresh)
 
     def tick(self, key: Array, state: P2sroState, rounds: int) -> tuple[P2sroState, np.ndarray, Cost]:
@@ -103,7 +103,7 @@ class _Pipeline(NamedTuple):
         fixed = np.asarray(state.store.active) & (int(state.step) == 0)  # nobody has met yet
         table, cost = self.measure(key_measure, state.table, state.store, state.learners, fixed)
         policies = self.population(state.store, state.learners)
-        masks = jnp.asarray(np.stack([_below(state.store, level, workers) for level in range(workers)]))
+        masks = jnp.asarray(np.stack([_mask_below(state.store, level, workers) for level in range(workers)]))
         sigmas, _ = solve_levels(self.game, self.config.meta_solver, table, masks)
         moved, lacks = [], []
         for level, level_key in enumerate(jax.random.split(key_learn, workers)):
@@ -141,7 +141,7 @@ class _Pipeline(NamedTuple):
             if (lacks <= config.plateau).all():
                 state, spent = self.freeze(key_freeze, state)
                 cost = cost.plus(spent)
-        mask = jnp.asarray(_below(state.store, 0, config.workers))
+        mask = jnp.asarray(_mask_below(state.store, 0, config.workers))
         sigma, gap = solve_payoffs(self.game, config.meta_solver, state.table, mask)
         after = state.replace(sigma=sigma[:, : state.store.capacity])
         return after, after.finish(cost, lots * each, state.learners, payoffs=state.table, gap=gap)

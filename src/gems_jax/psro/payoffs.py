@@ -86,7 +86,7 @@ def exact_payoffs(tree: GameTree, tables: tuple[Array, ...]) -> Array:
 
 
 @functools.partial(jax.jit, static_argnames="player")
-def _filled(tree: GameTree, values: Array, tables: Array, player: int, slots: Array) -> Array:
+def _fill_slots(tree: GameTree, values: Array, tables: Array, player: int, slots: Array) -> Array:
     """The table's values with all profiles in which `player` plays one of the `slots` [n]. tables [P, K, I, A]."""
     everyone = [tables[population] for population in tree.population_of_player]
     everyone[player] = everyone[player][slots]
@@ -101,7 +101,7 @@ def fill_exact(
     for player, population in enumerate(game.population_of_player):
         slots = np.nonzero(fresh[population])[0]
         if slots.size:
-            values = _filled(tree, values, tables, player, jnp.asarray(slots))
+            values = _fill_slots(tree, values, tables, player, jnp.asarray(slots))
     return PayoffTable(values, table.episodes), Cost(tree_walks=len(new_profiles(game, active, fresh)))
 
 
@@ -204,7 +204,8 @@ def solve_payoffs(
         begin = None if start is None else start[owners]
         sigma = regret_matching_plus(payoffs, everyone, tolerance=tolerance, start=begin).sigma
     else:
-        sigma = META_SOLVERS["alpha_rank_single" if shared and name == "alpha_rank" else name](payoffs, everyone)
+        own_name = {"alpha_rank": "alpha_rank_single"}.get(name, name) if shared else name
+        sigma = META_SOLVERS[own_name](payoffs, everyone)
     if shared:
         sigma = sigma.mean(axis=0, keepdims=True)
     return sigma, duality_gap(payoffs, sigma[owners], everyone)

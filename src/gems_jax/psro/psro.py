@@ -33,7 +33,7 @@ from gems_jax.psro.base import Iteration, Store, StoreState, family_solver, new_
 from gems_jax.psro.oracle_variants import AdvantageSettings, lookahead_oracle, single_opponent, warm_oracle
 from gems_jax.psro.payoffs import PayoffTable, fill, new_table, solve_payoffs
 from gems_jax.psro.ppo import make_oracle
-from gems_jax.psro.responses import Mixture, Respond
+from gems_jax.psro.responses import Mixture, Oracle, Respond
 from gems_jax.types import Array, Game, Solver, num_populations
 
 
@@ -70,16 +70,19 @@ class PopulationState(StoreState):
     table: PayoffTable
 
 
-def psro_solver(game: Game, config: PsroConfig, respond: Respond | None = None) -> Solver:
-    """PSRO with any responses of tabular policies; without such, those of the config. Its step runs in Python."""
-    config = config.for_game(game)
+def _response_oracle(game: Game, config: PsroConfig, respond: Respond | None) -> Oracle:
     oracle = make_oracle(game, config, respond, config.ties)
-    if config.oracle == "ppo" and respond is None and config.start != "fresh":
+    if config.oracle == "ppo" and respond is None:
         oracle = warm_oracle(oracle, config.start)
     if config.target == "newest":
         oracle = single_opponent(oracle)
-    if config.ordinary < 1:
-        oracle = lookahead_oracle(game, config, oracle)
+    return oracle if config.ordinary >= 1 else lookahead_oracle(game, config, oracle)
+
+
+def psro_solver(game: Game, config: PsroConfig, respond: Respond | None = None) -> Solver:
+    """PSRO with any responses of tabular policies; without such, those of the config. Its step runs in Python."""
+    config = config.for_game(game)
+    oracle = _response_oracle(game, config, respond)
     least = config.min_gain if config.oracle == "exact" else 0.0
 
     def first(key: Array) -> PopulationState:

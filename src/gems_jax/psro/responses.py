@@ -135,9 +135,12 @@ def count_plans(tree: GameTree, tied: np.ndarray, own: np.ndarray) -> tuple[list
         below[parent[infoset]].append(int(infoset))
     count = [1] * tree.num_infosets
     for infoset in np.nonzero(own)[0][::-1]:  # sets below come later in the order of levels
-        following = (below[infoset * actions + action] for action in np.nonzero(tied[infoset])[0])
-        count[infoset] = sum(math.prod(count[each] for each in infosets) for infosets in following)
+        count[infoset] = sum(_product(count, below[infoset * actions + a]) for a in np.nonzero(tied[infoset])[0])
     return count, below
+
+
+def _product(count: list[int], infosets: list[int]) -> int:
+    return math.prod(count[infoset] for infoset in infosets)
 
 
 def novel_plan(tree: GameTree, tied: np.ndarray, own: np.ndarray, plans: np.ndarray, order: np.ndarray) -> np.ndarray:
@@ -152,20 +155,20 @@ def novel_plan(tree: GameTree, tied: np.ndarray, own: np.ndarray, plans: np.ndar
     best = np.where(plans >= 0, tied[np.arange(tree.num_infosets)[None], plans], True)
     old, (count, below) = plans[best.all(axis=1)], count_plans(tree, tied, own)
     pending = sorted(sum(below[tree.num_infosets * tree.num_actions :], []))  # the roots of all seats
-    if math.prod(count[each] for each in pending) <= len(old):
+    if _product(count, pending) <= len(old):
         return chosen
     while pending:
         infoset, *others = pending
         for action in order[infoset][ranked[infoset]]:
             pending = sorted(others + below[infoset * tree.num_actions + action])
             same = old[old[:, infoset] == action]
-            if math.prod(count[each] for each in pending) > len(same):
+            if _product(count, pending) > len(same):
                 break
         chosen[infoset], old = action, same
     return chosen
 
 
-def _preferred(key: Array, tree: GameTree, tables: Array, active: Array, ties: str) -> np.ndarray:
+def _order_actions(key: Array, tree: GameTree, tables: Array, active: Array, ties: str) -> np.ndarray:
     """Actions in the order in which they are preferred, [I, A]."""
     lowest = np.broadcast_to(np.arange(tree.num_actions), tree.legal.shape)
     if ties in ("novel", "lowest"):
@@ -190,7 +193,7 @@ def choose_replies(key: Array, game: Game, tables: Array, active: Array, tied_be
     if ties not in TIES:
         raise ValueError(f"unknown rule for ties {ties!r}; known: {', '.join(TIES)}")
     tree = build_tree(game)
-    tied, order = np.asarray(tied_best), _preferred(key, tree, tables, active, ties)
+    tied, order = np.asarray(tied_best), _order_actions(key, tree, tables, active, ties)
     weights, rows = np.asarray(_reaches(tree, tables)), []
     for population in range(tree.num_populations):
         own = infosets_of(game, population)

@@ -51,6 +51,7 @@ from gems_jax.psro.base import (
     allowed_rounds,
     choose_mixture,
     measure_iteration,
+    metric_columns,
     new_pace,
     settle_pace,
     stack_slots,
@@ -262,9 +263,8 @@ def self_play_solver(game: Game, config: SelfPlayConfig) -> Solver:
         sigma = choose_mixture(which, *(jnp.tile(mass[None], (num_populations(game), 1)) for mass in masses))
         return Profile(StackedPolicies(params, network), sigma)
 
-    if on_host(game):
-        return Solver(init, staged(step), profile, jittable=False)
-    return Solver(init, step, profile, jittable=True)
+    hosted, columns = on_host(game), metric_columns(PsroMetrics)
+    return Solver(init, staged(step) if hosted else step, profile, jittable=not hosted, columns=columns)
 
 
 # --- random play
@@ -297,4 +297,5 @@ def random_solver(game: Game, config: RandomConfig) -> Solver:
         step=step,
         profile=lambda state, which="iterate": random_profile(game),
         jittable=not on_host(game),
+        columns=RandomMetrics._fields,
     )

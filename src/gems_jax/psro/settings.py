@@ -63,11 +63,11 @@ class ExplicitSettings(Budgeted):
 
     def for_game(self, game: Game) -> Self:
         """The same with every `auto` settled. Raises NotEnumerableError where exactness is not to be had."""
-        oracle = self.oracle if self.oracle != "auto" else ("exact" if walkable(game) else "ppo")
-        payoffs = self.payoffs if self.payoffs != "auto" else ("exact" if oracle == "exact" else "episodes")
+        oracle = _settle(self.oracle, "exact" if walkable(game) else "ppo")
+        payoffs = _settle(self.payoffs, "exact" if oracle == "exact" else "episodes")
         if "exact" in (oracle, payoffs):
             build_tree(game)
-        return self.replace(oracle=oracle, payoffs=payoffs, policy=settled_policy(game, self.policy))
+        return self.replace(oracle=oracle, payoffs=payoffs, policy=settle_policy(game, self.policy))
 
 
 def anneal(value: ArrayLike, decay: ArrayLike, updates: Array) -> Array:
@@ -75,9 +75,13 @@ def anneal(value: ArrayLike, decay: ArrayLike, updates: Array) -> Array:
     return jnp.asarray(value) / jnp.sqrt(1.0 + jnp.asarray(decay) * updates)
 
 
-def settled_policy(game: Game, policy: str) -> str:
-    """`auto` as the network that it stands for on this game."""
-    return policy if policy != "auto" else ("tabular" if walkable(game) else "mlp")
+def _settle(choice: str, automatic: str) -> str:
+    return automatic if choice == "auto" else choice
+
+
+def settle_policy(game: Game, policy: str) -> str:
+    """Replaces `auto` by the network that it stands for on this game."""
+    return _settle(policy, "tabular" if walkable(game) else "mlp")
 
 
 def learning_of(config: Learning, game: Game) -> Learning:
@@ -86,7 +90,7 @@ def learning_of(config: Learning, game: Game) -> Learning:
     Methods that agree in it share programs.
     """
     part = Learning(**{field.name: getattr(config, field.name) for field in dataclasses.fields(Learning)})
-    policy = settled_policy(game, part.policy)
+    policy = settle_policy(game, part.policy)
     actor, critic = (0.05, 0.02) if policy == "tabular" else (0.001, 0.001)
     return part.replace(
         policy=policy,
