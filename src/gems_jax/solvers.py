@@ -31,7 +31,7 @@ def _gems(game: Game, config: GemsConfig) -> Solver:
     init = functools.partial(init_gems, game=game, config=config)
 
     def step(state: PyTree, key: Array) -> tuple[PyTree, Any]:
-        return gems_step(state, fused_key(key), game, config)
+        return gems_step(state, fused_key(key), game, config)  # runs on a CPU draw from the PRNG that fuses
 
     return Solver(
         init=jax.jit(init) if on_host(game) else init,

@@ -9,7 +9,7 @@ from gems_jax.extensive.infosets import tabular_policies
 from gems_jax.learning.batches import Experience, Learner
 from gems_jax.learning.networks import policy_network
 from gems_jax.learning.ppo import no_metrics
-from gems_jax.policies.networks import Hypernetwork
+from gems_jax.policies.generator import Hypernetwork
 from gems_jax.psro.base import Cost
 from gems_jax.psro.distil import (
     Teachers,

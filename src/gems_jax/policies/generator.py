@@ -80,23 +80,17 @@ class Hypernetwork:
         d^T (V^T V * W W^T) d, whose matrix, an entrywise product, is the same for all codes.
         """
         with jax.default_matmul_precision("highest"):
+            gram = _gram(theta["output"])  # [F, F]
             if len(self.widths) == 1:
                 slope = 1.0 - self.features(theta, z) ** 2
-                pairs = _gram(theta["layers"][0]["kernel"].T) * _gram(theta["output"])
-                return _symmetric_form(lambda left, right: jnp.sum(left * multiply_row(right, pairs)), slope)
+                return jnp.sum(slope * multiply_row(slope, _gram(theta["layers"][0]["kernel"].T) * gram))
             jacobian = jax.jacfwd(lambda code: self.features(theta, code))(z)  # [F, D]
-            return jnp.sum(jacobian * (theta["output"] @ theta["output"].T @ jacobian))
+            return jnp.sum(jacobian * (gram @ jacobian))
 
 
 def _gram(rows: Array) -> Array:
-    """rows rows^T, for use where only its symmetric part counts."""
-    return _symmetric_form(lambda left, right: jax.vmap(multiply_row, in_axes=(0, None))(left, right.T), rows)
-
-
-def _symmetric_form(form: Callable[[Array, Array], Array], x: Array) -> Array:
-    """form(x, x) of a symmetric bilinear form, whose gradient is twice that of one argument: one product, not two."""
-    fixed = jax.lax.stop_gradient(x)
-    return 2.0 * form(x, fixed) - form(fixed, fixed)
+    """rows rows^T."""
+    return jax.vmap(multiply_row, in_axes=(0, None))(rows, rows.T)
 
 
 def _split_shared(phi: PyTree) -> tuple[dict[str, Shared], PyTree]:

@@ -15,7 +15,17 @@ import jax
 import jax.numpy as jnp
 
 from gems_jax.host.stages import on_host
-from gems_jax.types import Array, Game, GameState, PyTree, Struct, num_players, num_populations, static_field
+from gems_jax.types import (
+    Array,
+    Game,
+    GameState,
+    PyTree,
+    Struct,
+    num_players,
+    num_populations,
+    seats_of_player,
+    static_field,
+)
 
 R = TypeVar("R")
 
@@ -91,7 +101,7 @@ def players_of(game: Game, population: int) -> tuple[int, ...]:
 def view(game: Game, player: int) -> View:
     """Makes the view of `player`; the others follow in turn."""
     players = [(player + turn) % num_players(game) for turn in range(num_players(game))]
-    seats = [seat for one in players for seat, owner in enumerate(game.player_of_seat) if owner == one]
+    seats = [seat for one in players for seat in seats_of_player(game, one)]
     own, count = game.population_of_player[player], num_populations(game)
     return View(
         base=game,
@@ -109,13 +119,7 @@ def is_rotational(game: Game) -> bool:
 
 def rotate(tree: PyTree, population: Array | int) -> PyTree:
     """Reorders the axis P of a tree as a view of `population` counts: its own population first."""
-
-    def turn(leaf: Array) -> Array:
-        if leaf.shape[0] == 2:
-            return jnp.where(jnp.asarray(population) == 0, leaf, leaf[::-1])
-        return leaf[(jnp.arange(leaf.shape[0]) + population) % leaf.shape[0]]
-
-    return jax.tree.map(turn, tree)
+    return jax.tree.map(lambda leaf: leaf[(jnp.arange(leaf.shape[0]) + population) % leaf.shape[0]], tree)
 
 
 def each_view(views: tuple[View, ...], function: Callable[..., R], keys: Array, *each: list[PyTree]) -> list[R]:
@@ -125,13 +129,16 @@ def each_view(views: tuple[View, ...], function: Callable[..., R], keys: Array, 
     half of the code to compile, and half of the kernels to start. Games that Python plays go one by one.
     """
     first = views[0]
-    kinds = {(one.player_of_seat, one.population_of_player) for one in views}
-    if len(views) == 1 or len(kinds) > 1 or on_host(first):
+    if on_host(first) or not _differ_in_seats_alone(views):
         return [function(one, *own) for one, *own in zip(views, keys, *each, strict=True)]
     seats = jnp.stack([one.seats for one in views])
     permuted = lambda seats, *own: function(dataclasses.replace(first, seats=seats), *own)  # noqa: E731
     results = jax.vmap(permuted)(seats, keys, *map(stack_populations, each))
     return [take_population(results, number) for number in range(len(views))]
+
+
+def _differ_in_seats_alone(views: tuple[View, ...]) -> bool:
+    return len(views) > 1 and len({(one.player_of_seat, one.population_of_player) for one in views}) == 1
 
 
 def each_population(game: Game, function: Callable[[tuple[View, ...], Array | int, Array], R], keys: Array) -> R:
