@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import pytest
 
 from gems_jax import make_game
-from gems_jax.psro.symmetric import OnePopulation
+from gems_jax.rollout.views import view
 from gems_jax.types import (
     Bounded,
     Branching,
@@ -45,7 +45,7 @@ def test_structs_are_frozen_pytrees_whose_static_fields_are_structure():
 
 def test_capabilities_are_seen_through_wrappers():
     kuhn, pennies = make_game("kuhn_poker"), make_game("matching_pennies")
-    assert supports(kuhn, Enumerable) and supports(OnePopulation(kuhn), Enumerable)
+    assert supports(kuhn, Enumerable) and supports(view(kuhn, 1), Enumerable)
     assert supports(kuhn, Bounded) and not kuhn.truncates
     assert not supports(kuhn, Branching) and not supports(pennies, Named) and not supports(3, Enumerable)
     assert supports(make_game("deceptive_messages"), Named)

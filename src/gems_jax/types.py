@@ -26,7 +26,6 @@ import numpy as np
 Array = jax.Array
 PyTree = Any
 
-T = TypeVar("T")
 C = TypeVar("C")
 
 
@@ -53,18 +52,6 @@ class Struct:
     def replace(self, **changes: Any) -> Self:
         """A copy with some fields changed."""
         return dataclasses.replace(self, **changes)  # type: ignore[type-var]
-
-
-@dataclass_transform(frozen_default=True, field_specifiers=(dataclasses.field, static_field))
-def struct(cls: type[T]) -> type[T]:
-    """Makes a class what subclasses of `Struct` are; type checkers do not see its `replace`."""
-    if issubclass(cls, Struct):
-        return cls
-    data = dataclasses.dataclass(frozen=True)(cls)
-    if not hasattr(cls, "replace"):
-        data.replace = Struct.replace  # type: ignore[attr-defined]
-    jax.tree_util.register_dataclass(data)
-    return data
 
 
 class GameState(Struct):

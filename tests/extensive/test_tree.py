@@ -17,6 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from gems_jax.extensive.infosets import find_infoset
 from gems_jax.extensive.values import (
     anchor_values,
     best_response_policy,
@@ -24,7 +25,6 @@ from gems_jax.extensive.values import (
     build_tree,
     exact_mixture_returns,
     expected_returns,
-    infoset_index,
     mixture_to_behaviour,
     player_gains_of_tables,
     population_mean,
@@ -235,12 +235,12 @@ def test_arrays_of_kuhn():
     assert set(np.abs(tree.payoff).ravel().tolist()) == {1.0, 2.0}
 
 
-def test_infoset_index_finds_every_set_and_says_when_there_is_none():
+def test_find_infoset_finds_every_set_and_says_when_there_is_none():
     tree = build_tree(make_game("kuhn_poker"))
-    found = jax.jit(jax.vmap(infoset_index, in_axes=(None, 0, 0)))(tree, tree.observation, tree.legal)
-    np.testing.assert_array_equal(found, np.arange(12))
-    assert infoset_index(tree, tree.observation[0] + 1, tree.legal[0]) == -1
-    assert infoset_index(tree, tree.observation[0], ~tree.legal[0]) == -1
+    seats, seen = np.asarray(tree.seat), np.asarray(tree.observation)
+    assert [find_infoset(tree, *place) for place in zip(seats, seen, strict=True)] == list(range(12))
+    assert find_infoset(tree, seats[0], seen[0] + 1) == -1
+    assert find_infoset(tree, 1 - seats[0], seen[0]) == -1
 
 
 def test_three_seats_against_a_plain_recursion():

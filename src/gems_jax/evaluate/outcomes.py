@@ -13,10 +13,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from gems_jax.extensive.infosets import find_infoset
 from gems_jax.extensive.tables import mixture_to_behaviour, policy_tables
 from gems_jax.extensive.tree import GameTree, build_tree
 from gems_jax.extensive.values import exact_mixture_returns, player_values
-from gems_jax.types import Array, Game, Profile, Watched, num_players, player_names, supports
+from gems_jax.types import Array, Game, Profile, Watched, expect, num_players, player_names, supports
 
 Row = dict[str, Array]
 Lookup = tuple[np.ndarray, np.ndarray, np.ndarray]  # population, information set and action of each choice, [n]
@@ -83,11 +84,9 @@ def _lookups(game: Game, tree: GameTree) -> dict[str, Lookup]:
 
 
 def _infoset(game: Game, tree: GameTree, seat: int, observation: np.ndarray) -> int:
-    seen = np.asarray(tree.observation).reshape(tree.num_infosets, -1)
-    same = (seen == np.asarray(observation, np.float32).reshape(1, -1)).all(axis=1) & (np.asarray(tree.seat) == seat)
-    if not same.any():
-        raise ValueError(f"choices() of {game.name!r} names an observation that seat {seat} never acts on.")
-    return int(np.argmax(same))
+    found = find_infoset(tree, seat, observation)
+    expect(found >= 0, f"choices() of {game.name!r} names an observation that seat {seat} never acts on.")
+    return found
 
 
 def _rates(tree: GameTree, tables: Array, sigma: Array, lookups: dict[str, Lookup]) -> Row:

@@ -35,6 +35,7 @@ Opponents are those of `opponents_of(game)`: whoever plays at random, and what t
 
 from __future__ import annotations
 
+import itertools
 from functools import partial
 
 import jax
@@ -100,13 +101,8 @@ def sampled_monitor(
 @stage_play(static_argnames=("game", "episodes"))
 def sampled_row(key: Array, game: Game, profile: Profile, episodes: int) -> Row:
     """All columns of one profile, [] each. key: consumed."""
-    names = player_labels(game)
     key_joint, key_fixed = jax.random.split(key)
-    row: Row = {}
-    if not _scored(game):
-        row |= _joint_columns(key_joint, game, profile, episodes, names)
-    elif _board(game):
-        row |= _self_play_columns(key_joint, game, profile, episodes)
+    row = _own_columns(key_joint, game, profile, episodes)
     opponents = opponents_of(game)
     for opponent_key, label in zip(jax.random.split(key_fixed, len(opponents)), opponents, strict=True):
         if _scored(game):
@@ -114,6 +110,13 @@ def sampled_row(key: Array, game: Game, profile: Profile, episodes: int) -> Row:
         elif not _cooperative(game):
             row |= _contest_columns(opponent_key, game, profile, label, episodes)
     return row
+
+
+def _own_columns(key: Array, game: Game, profile: Profile, episodes: int) -> Row:
+    """Of play in which everybody is drawn from the mixture."""
+    if not _scored(game):
+        return _joint_columns(key, game, profile, episodes, player_labels(game))
+    return _self_play_columns(key, game, profile, episodes) if _board(game) else {}
 
 
 def _contest_columns(key: Array, game: Game, profile: Profile, label: str, episodes: int) -> Row:
@@ -138,7 +141,7 @@ def headlines(game: Game) -> tuple[str, ...]:
         return tuple(f"score_{label}" for label in reversed(opponents))
     if _cooperative(game):
         return tuple(map("return_{}".format, names))
-    return tuple(f"{name}_vs_{label}" for label in opponents for name in names)
+    return tuple(f"{name}_vs_{label}" for label, name in itertools.product(opponents, names))
 
 
 def random_profile(game: Game) -> Profile:

@@ -106,7 +106,7 @@ class _Nodes:
             for row, position in enumerate(np.nonzero(done)[0]):
                 self.returns[self.add(arrivals[position])] = ends.returns[row]
             if depth < len(walk.layers):
-                arrivals = self.expand([arrivals[position] for position in np.nonzero(~done)[0]], walk.layers[depth])
+                arrivals = self.expand(list(itertools.compress(arrivals, ~done)), walk.layers[depth])
 
     def add(self, edge: _Arrival, infoset: int = -1) -> int:
         self.edges.append(edge)

@@ -72,6 +72,13 @@ def _rows(game: Any) -> tuple[np.ndarray, np.ndarray]:
     return row_of, source
 
 
+def find_infoset(tree: GameTree, seat: int, observation: np.ndarray) -> int:
+    """The information set at which a seat sees an observation, -1 for none. On the host; the tree is concrete."""
+    seen = np.asarray(tree.observation).reshape(tree.num_infosets, -1)
+    same = (seen == np.asarray(observation, np.float32).reshape(1, -1)).all(axis=1) & (np.asarray(tree.seat) == seat)
+    return int(np.argmax(same)) if same.any() else -1
+
+
 def tabular_policies(game: Game, tables: Array) -> StackedPolicies:
     """Policies that play the tables [P, K, I, A] of the game's tree: logits [P, K, R, A] for `infoset_policy`."""
     tree = build_tree(game)

@@ -59,18 +59,6 @@ def policy_tables(tree: GameTree, population: Population, num_slots: int) -> Arr
 
 
 @jax.jit
-def infoset_index(tree: GameTree, observation: Array, legal: Array) -> Array:
-    """[] int32, the first information set that looks like this to a policy; -1 when there is none.
-
-    Seats whose observations do not tell them apart share the first one's index (`tree.twin`).
-    """
-    chex.assert_equal_shape([observation, tree.observation[0]])
-    rest = tuple(range(1, tree.observation.ndim))
-    same = (tree.observation == observation[None]).all(axis=rest) & (tree.legal == legal[None]).all(axis=1)
-    return jnp.where(same.any(), jnp.argmax(same), -1).astype(jnp.int32)
-
-
-@jax.jit
 def mixture_to_behaviour(tree: GameTree, tables: Array, sigma: Array) -> Array:
     """One policy [I, A] that plays like the mixture sigma [K] over tables [K, I, A], at the sets of every seat.
 

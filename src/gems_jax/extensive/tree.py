@@ -119,8 +119,12 @@ def _value_of(game: Any) -> Hashable:
             f"The game {game.name!r} is traced, but its tree is walked on the host: build the tree outside of jit "
             "and vmap (build_tree), and pass it in. Trees of games with the same shape stack and vmap."
         )
-    arrays = [np.asarray(leaf) for leaf in leaves]
-    return structure, tuple((array.shape, array.dtype.str, array.tobytes()) for array in arrays)
+    return structure, tuple(map(_value_of_array, leaves))
+
+
+def _value_of_array(leaf: Any) -> Hashable:
+    array = np.asarray(leaf)
+    return array.shape, array.dtype.str, array.tobytes()
 
 
 @lru_cache(maxsize=64)

@@ -26,7 +26,6 @@ import jax.numpy as jnp
 from gems_jax.extensive.sequence_form import backward, by_infoset, by_sequence, leaf_gains, leaf_reach
 from gems_jax.extensive.tables import (
     behaviour,
-    infoset_index,
     mix,
     mixture_to_behaviour,
     policy_tables,
@@ -56,7 +55,6 @@ __all__ = [
     "exact_mixture_returns",
     "expected_returns",
     "exploitability",
-    "infoset_index",
     "mixture_gains",
     "mixture_to_behaviour",
     "nash_conv",

@@ -143,7 +143,7 @@ def _tensor(payoffs: Any, traced: bool) -> Any:
     if tensor.ndim == 2:
         tensor = xp.stack([tensor, -tensor])
     expect(
-        tensor.ndim >= 2 and tensor.shape[0] == tensor.ndim - 1 and 0 not in tensor.shape,
+        tensor.shape[:1] == (tensor.ndim - 1,) and tensor.size > 0,
         f"payoffs of shape {tensor.shape} are no game: expected a matrix [A_0, A_1], a pair of matrices, or "
         "[S, A_0, ..., A_{S-1}], one axis of actions for each of the S seats.",
     )

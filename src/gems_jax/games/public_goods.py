@@ -11,6 +11,7 @@ is max(0, c_i - r / n) q_i + max(0, r / n - c_i) (1 - q_i).
 from __future__ import annotations
 
 import dataclasses
+import math
 
 import jax
 import jax.numpy as jnp
@@ -55,7 +56,7 @@ class PublicGoods:
             raise ValueError(
                 f"r must be a number and c one or {self.n} of them, got r={self.r!r}, c={self.c!r}."
             ) from None
-        sound = np.isfinite([multiplier, *costs]).all() and multiplier > 0.0 and costs.min() >= 0.0
+        sound = 0.0 < multiplier < math.inf and 0.0 <= costs.min() <= costs.max() < math.inf
         expect(sound, f"r must be above 0 and every c at least 0, all finite, got r={self.r!r}, c={self.c!r}.")
         one = costs.min() == costs.max() or not self.shared
         expect(one, f"shared=True makes the players exchangeable: c must be one number, got {self.c!r}.")

@@ -106,20 +106,20 @@ def make_game(name: str, **options: Any) -> Game:
     if is_own(name) and is_environment(factory):
         return environment_game(name, **options)
     if isinstance(factory, Game) and not isinstance(factory, type):  # a user's own instance
-        if options:
-            raise ValueError(f"The game {name!r} is an object already: it takes no options, got {', '.join(options)}.")
+        got = ", ".join(options)
+        expect(not options, f"The game {name!r} is an object already: it takes no options, got {got}.")
         return factory
-    known = _options(factory)
-    if known is not None:
-        _check_options(name, known, options)
+    _check_options(name, _options(factory), options)
     return factory(**options)
 
 
-def _check_options(name: str, known: dict[str, bool], options: dict[str, Any]) -> None:
-    unknown = ", ".join(repr(option) for option in options if option not in known)
+def _check_options(name: str, known: dict[str, bool] | None, options: dict[str, Any]) -> None:
+    if known is None:  # it takes anything
+        return
+    unknown = sorted(options.keys() - known.keys())
     allowed = f"Known options: {', '.join(known)}." if known else "It takes none."
-    expect(not unknown, f"The game {name!r} has no option {unknown}. {allowed}")
-    missing = [option for option, required in known.items() if required and option not in options]
+    expect(not unknown, f"The game {name!r} has no option {', '.join(map(repr, unknown))}. {allowed}")
+    missing = sorted({option for option, required in known.items() if required} - options.keys())
     how = f"make_game({name!r}, {''.join(missing[:1])}=...)"
     expect(not missing, f"The game {name!r} needs {', '.join(missing)}: {how}.")
 

@@ -77,13 +77,13 @@ class Bench:
         """The position into its record, if it is one."""
         for field in self.shapes:
             record[field] = self.checked(field, np.asarray(getattr(seen, field)), seed, step)
-        over = bool(seen.terminated or seen.truncated)
-        if not over:
+        terminated, truncated = bool(seen.terminated), bool(seen.truncated)
+        if not terminated | truncated:
             self.check_movers(seen, seed, step)
-        if over or step >= self.max_steps:
+        truncated |= step >= self.max_steps
+        if terminated | truncated:
             record["to_move"], record["legal"] = False, False
-        record["terminated"] = seen.terminated
-        record["truncated"] = not seen.terminated and (seen.truncated or step >= self.max_steps)
+        record["terminated"], record["truncated"] = terminated, truncated & ~np.bool_(terminated)
         record["step"], record["order"] = step, NOTHING
 
     def checked(self, field: str, value: np.ndarray, seed: int, step: int) -> np.ndarray:

@@ -87,6 +87,10 @@ def is_environment(found: Any) -> bool:
     return not hasattr(found, "init") and all(hasattr(found, name) for name in ("reset", "step", "observation_space"))
 
 
+def _named(flags: dict[str, bool]) -> set[str]:
+    return {agent for agent, flag in flags.items() if flag}
+
+
 class _Agents:
     """What both kinds have in common: spaces, masks, actions."""
 
@@ -181,11 +185,11 @@ class Together(_Agents):
     def step(self, actions: np.ndarray) -> Seen:
         chosen = {agent: self.action_of(self.agents.index(agent), actions) for agent in self.alive}
         observations, rewards, terminations, truncations, _ = self.env.step(chosen)
-        gone = {agent for agent in self.alive if terminations.get(agent, False) or truncations.get(agent, False)}
-        left = [agent for agent in self.alive if agent in self.env.agents and agent not in gone]
-        cut = not left and any(truncations.get(agent, False) for agent in self.alive)
-        self.alive = left
-        return self._position(observations, self.rewards(rewards), not left and not cut, cut)
+        cut = _named(truncations).intersection(self.alive)
+        gone = cut | _named(terminations)
+        self.alive = [agent for agent in self.alive if agent in self.env.agents and agent not in gone]
+        over = not self.alive
+        return self._position(observations, self.rewards(rewards), over and not cut, over and bool(cut))
 
     def _position(self, observations: dict[str, Any], reward: np.ndarray, terminated: bool, truncated: bool) -> Seen:
         given = {self.agents.index(agent): seen for agent, seen in observations.items()}

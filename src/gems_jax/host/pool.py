@@ -71,7 +71,7 @@ class Pool:
 
     def __init__(self, name: str, recipe: Recipe, facts: Facts, max_steps: int, time_limit: float, workers: int):
         self.name, self.facts, self.time_limit = name, facts, time_limit
-        self.memory = os.memfd_create("gems_jax") if hasattr(os, "memfd_create") else _unlinked_file()
+        self.memory = _memory_file()
         self.size = 0
         self.bench: Bench | None = None
         self.workers: list[_Worker] = []
@@ -188,6 +188,9 @@ class Pool:
             self.memory = -1
 
 
-def _unlinked_file() -> int:
+def _memory_file() -> int:
+    """The descriptor of a file without a name."""
+    if hasattr(os, "memfd_create"):
+        return os.memfd_create("gems_jax")
     with tempfile.TemporaryFile() as file:
         return os.dup(file.fileno())

@@ -24,6 +24,7 @@ import chex
 import numpy as np
 
 from gems_jax.meta.host import solve_on_host
+from gems_jax.types import expect
 
 Transition = Callable[[np.ndarray], np.ndarray]  # Delta -> rho, entry by entry
 _TIE = 1e-6  # Delta below this share of the largest payoff is a tie: payoffs come in float32
@@ -89,8 +90,8 @@ def _distribution(
     population_size: int,
     tie: float | None,
 ) -> np.ndarray:
-    if alpha is not None and epsilon is not None:
-        raise ValueError(f"alpha-rank takes alpha or epsilon, or neither for the sweep: got {alpha} and {epsilon}")
+    either = alpha is None or epsilon is None
+    expect(either, f"alpha-rank takes alpha or epsilon, or neither for the sweep: got {alpha} and {epsilon}")
     if alpha is not None:
         return stationary(make_chain(payoffs, fixation(alpha, population_size)))
     level = _TIE * np.abs(payoffs).max() if tie is None else tie

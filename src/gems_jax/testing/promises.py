@@ -62,8 +62,8 @@ def _name(game: Any) -> str:
 
 def _line(error: BaseException) -> str:
     """The innermost line that is neither this package's nor an installed library's."""
-    frames = [(Path(frame.filename), frame) for frame in traceback.extract_tb(error.__traceback__)]
-    ours = [f for path, f in frames if "site-packages" not in path.parts and "gems_jax" not in path.parts]
+    frames, foreign = traceback.extract_tb(error.__traceback__), {"site-packages", "gems_jax"}
+    ours = [frame for frame in frames if not foreign.intersection(Path(frame.filename).parts)]
     return f", at {Path(ours[-1].filename).name}:{ours[-1].lineno}: {ours[-1].line}" if ours else ""
 
 
@@ -79,7 +79,7 @@ def check_declared(game: Game) -> None:
     _check_owners(game, "player_of_seat", game.num_seats)
     _check_owners(game, "population_of_player", max(game.player_of_seat) + 1)
     low, high = game.return_bounds
-    finite = np.isfinite([low, high]).all() and low < high
+    finite = -np.inf < low < high < np.inf
     require(finite, game, f"return_bounds must be finite with low < high, got {game.return_bounds!r}.")
 
 

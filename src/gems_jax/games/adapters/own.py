@@ -54,7 +54,7 @@ def missing_members(kind: type) -> list[str]:
     if hasattr(kind, "__getattr__"):  # looks the sizes up elsewhere
         return methods
     declared = {"init", "step"}.union(*map(_declared, kind.__mro__))
-    return methods + [name for name in MEMBERS if name not in declared]
+    return methods + sorted(set(MEMBERS) - declared, key=MEMBERS.index)
 
 
 def _declared(base: type) -> set[str]:
