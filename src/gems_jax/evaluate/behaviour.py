@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -110,10 +110,10 @@ def _once(values: dict[str, Array]) -> dict[str, Ratio]:
     return {name: (value, jnp.ones(())) for name, value in values.items()}
 
 
-def _tag(game: Game) -> Watch:
+def _tag(game: Any) -> Watch:
     """Columns captures, encirclement, pursuer_spread."""
     pursuers, evader = 3, 3
-    reach = game.bodies[0].radius + game.bodies[evader].radius  # type: ignore[attr-defined]
+    reach = game.bodies[0].radius + game.bodies[evader].radius
 
     def caught(position: Array) -> Array:
         return jnp.any(_between(position[:pursuers], position[evader][None]) < reach)
@@ -140,10 +140,10 @@ def _tag(game: Game) -> Watch:
     return Watch(start, add, columns)
 
 
-def _spread(game: Game) -> Watch:
+def _spread(game: Any) -> Watch:
     """Columns covered, collisions, distinct."""
     agents = game.num_seats
-    reach = 2 * game.bodies[0].radius  # type: ignore[attr-defined]
+    reach = 2 * game.bodies[0].radius
 
     def touching(position: Array) -> Array:
         return _distances(position[:agents]) < reach

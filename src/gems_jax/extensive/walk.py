@@ -38,8 +38,8 @@ def _behind_chance(branches: list[Any]) -> tuple[GameState, np.ndarray]:
     """Branches (chance, state, seen) of a game that walks itself, as [n] states that hold its own, and chances [n]."""
     inner = np.empty(len(branches), object)
     inner[:] = [branch.state for branch in branches]
-    fields = zip(*(branch.seen for branch in branches), strict=True)
-    return GameState(inner, *map(np.stack, fields)), np.asarray([branch.chance for branch in branches])  # type: ignore[arg-type]
+    fields: Any = map(np.stack, zip(*(branch.seen for branch in branches), strict=True))
+    return GameState(inner, *fields), np.asarray([branch.chance for branch in branches])
 
 
 def _advance(game: Game, states: GameState, actions: Array) -> tuple[GameState, Array]:
@@ -207,7 +207,7 @@ class Walk:
         taken = infosets[rows] * self.game.num_actions + actions
         last = np.where(infosets[rows] >= 0, taken, positions.last[rows])
         if supports(self.game, Branching):
-            after, masses, parents = self.branch(state, rows, actions)
+            after, masses, parents = self.branch(self.game, state, rows, actions)
             rows, last, actions = rows[parents], last[parents], actions[parents]
         else:
             after, masses = self.step(state, rows, actions, depth), np.ones(rows.size)
@@ -225,11 +225,13 @@ class Walk:
         if need > _MAX_BYTES:
             self.refuse(f"the {children:,} positions of depth {depth + 1} need {need:,} bytes; limit {_MAX_BYTES:,}.")
 
-    def branch(self, states: GameState, rows: np.ndarray, actions: np.ndarray) -> tuple[Any, np.ndarray, np.ndarray]:
+    def branch(
+        self, game: Branching, states: GameState, rows: np.ndarray, actions: np.ndarray
+    ) -> tuple[GameState, np.ndarray, np.ndarray]:
         """One after the other, where chance may act after any move: positions, their chances, and who led to each."""
         made, parents = [], []
         for parent, (row, joint) in enumerate(zip(rows, actions, strict=True)):
-            found = self.game.branches(states.inner[row], joint)  # type: ignore[attr-defined]
+            found = game.branches(states.inner[row], joint)
             made += found
             parents += [parent] * len(found)
         if self.nodes + len(made) > self.max_nodes:

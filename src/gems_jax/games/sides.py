@@ -56,8 +56,15 @@ class Sided(ABC):
         return max(self.sides) == 0
 
     @property
-    def player_names(self) -> tuple[str, ...]:
+    def names_players(self) -> bool:
+        """Whether players are told apart by more than their seats."""
+        return True
+
+    @property
+    def player_names(self) -> tuple[str, ...] | None:
         """[players], for columns: return_pursuers, or return_pursuer_0."""
+        if not self.names_players:
+            return None
         if self.teams:
             return tuple(together for _, together in self.side_names)
         names = []

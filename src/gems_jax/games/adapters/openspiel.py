@@ -69,8 +69,8 @@ class OpenSpielGame(PythonGame, Sided):
         return (0,) * players if self.shared else tuple(range(players))
 
     @property
-    def player_names(self) -> tuple[str, ...] | None:  # type: ignore[override]
-        return Sided.player_names.fget(self) if self.cooperative else None  # type: ignore[attr-defined]
+    def names_players(self) -> bool:
+        return self.cooperative
 
     def starts(self) -> list[Branch]:
         """Every position before the first move."""

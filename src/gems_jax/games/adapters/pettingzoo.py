@@ -141,9 +141,9 @@ class PettingZooGame(PythonGame, Sided):
         return self._rules.side_names or tuple((name, name) for name in self.facts.seat_names)
 
     @property
-    def player_names(self) -> tuple[str, ...] | None:  # type: ignore[override]
-        """None where players are not told apart by more than their seats: such games are won, drawn or lost."""
-        return Sided.player_names.fget(self) if self._rules.side_names else None  # type: ignore[attr-defined]
+    def names_players(self) -> bool:
+        """False for games that are won, drawn or lost."""
+        return bool(self._rules.side_names)
 
 
 @functools.lru_cache(maxsize=64)
