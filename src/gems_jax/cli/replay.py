@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import tyro
 
-from gems_jax.cli.parsing import Trust, UsageError, parse
+from gems_jax.cli.parsing import Trust, UsageError, check_games_seed, check_least, load_policy, parse
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,17 +35,11 @@ class Replay:
 
 def main(argv: Sequence[str]) -> int:
     arguments = parse(Replay, argv, prog="gems replay")
-    if arguments.episodes < 1:
-        raise UsageError(f"--episodes must be at least 1: got {arguments.episodes}")
-    if not 0 <= arguments.games_seed < 2**31:
-        raise UsageError(f"--games-seed must be a whole number from 0 to 2^31: got {arguments.games_seed}")
-    from gems_jax.accelerator.cache import enable_compilation_cache
-    from gems_jax.runner.load import load
+    check_least(arguments, episodes=1)
+    check_games_seed(arguments.games_seed)
     from gems_jax.viz.transcripts import check_discrete, write_replays
 
-    enable_compilation_cache()
-    say = lambda text: print(text, file=sys.stderr)  # noqa: E731
-    policy = load(arguments.run, seed=arguments.seed, at=arguments.at, trust=arguments.trust, say=say)
+    policy = load_policy(arguments)
     try:
         check_discrete(policy.game)
     except ValueError as error:
