@@ -7,37 +7,30 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-import tyro
-
-from gems_jax.cli.parsing import Trust, UsageError, check_least, load_policy, parse
+from gems_jax.cli.parsing import PolicyArguments, UsageError, check_least, load_policy, parse
 
 
 @dataclasses.dataclass(frozen=True)
-class Evaluate:
+class Evaluate(PolicyArguments):
     """Exact exploitability (NashConv / 2) of a trained mixture, or NashConv where there is no such thing.
 
     Games that cannot be walked: what it earns against fixed opponents, beside what random play earns, and with
     --exploiter a lower bound of its exploitability and the error budget, by held-out episodes."""
 
-    run: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
-    """Run directory (a seed's folder or a batch's), exported file, or the name of a shipped policy."""
     why: bool = False
     """Name the largest term of the error budget, and the flag that makes it smaller."""
     which: Literal["iterate", "average"] = "iterate"
     """The mixture of the last iteration, or the average over the run."""
     seed: int | None = None
     """One seed of a batch (default: all)."""
-    at: str = "last"
-    """Which checkpoint: last, best (of lowest exploitability or highest score), or an iteration that was kept."""
     episodes: int = 1000
     """Episodes per number where the game cannot be walked, and with --exploiter."""
     exploiter: int = 0
     """Rounds of training of an exploiter: a lower bound at --confidence, and the error budget with its intervals."""
     confidence: float = 0.95
     """At which the bounds and intervals of --exploiter hold."""
-    trust: Trust = False
 
 
 def main(argv: Sequence[str]) -> int:

@@ -34,6 +34,19 @@ Trust = Annotated[
 ]
 
 
+@dataclasses.dataclass(frozen=True)
+class PolicyArguments:
+    """What every command asks for that plays a trained policy."""
+
+    run: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
+    """Run directory (a seed's folder or a batch's), exported file, or the name of a shipped policy."""
+    seed: int | None = None
+    """Which seed of a batch (default: the first)."""
+    at: str = "last"
+    """Which checkpoint: last, best (of lowest exploitability or highest score), or an iteration that was kept."""
+    trust: Trust = False
+
+
 class UsageError(RunError):
     """A mistake on the command line."""
 
@@ -102,8 +115,8 @@ def check_games_seed(seed: int | None) -> None:
         raise UsageError(f"--games-seed must be a whole number from 0 to 2^31: got {seed}")
 
 
-def load_policy(arguments: Any, **options: Any) -> LoadedPolicy:
-    """Loads the policy that --run, --seed, --at and --trust name; damaged checkpoints are reported on stderr."""
+def load_policy(arguments: PolicyArguments, **options: Any) -> LoadedPolicy:
+    """Loads the policy that RUN, --seed, --at and --trust name; damaged checkpoints are reported on stderr."""
     from gems_jax.accelerator.cache import enable_compilation_cache
     from gems_jax.runner.load import load
 

@@ -5,30 +5,20 @@ from __future__ import annotations
 import dataclasses
 import secrets
 from collections.abc import Sequence
-from typing import Annotated
 
-import tyro
-
-from gems_jax.cli.parsing import Trust, UsageError, check_games_seed, check_least, load_policy, parse
+from gems_jax.cli.parsing import PolicyArguments, UsageError, check_games_seed, check_least, load_policy, parse
 
 
 @dataclasses.dataclass(frozen=True)
-class PlayArguments:
+class PlayArguments(PolicyArguments):
     """Play against a trained mixture: poker, tic-tac-toe, Connect Four, Go, chess, a matrix game or a dilemma."""
 
-    run: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
-    """Run directory (a seed's folder or a batch's), exported file, or the name of a shipped policy."""
     seat: int | None = None
     """Your seat, 0 moves first (default: changing from game to game)."""
     games: int = 0
     """How many games (0: until you leave)."""
     games_seed: int | None = None
     """Seed of the deals (default: another one every time)."""
-    seed: int | None = None
-    """Which seed of a batch (default: the first)."""
-    at: str = "last"
-    """Which checkpoint: last, best (of lowest exploitability or highest score), or an iteration that was kept."""
-    trust: Trust = False
 
 
 def main(argv: Sequence[str]) -> int:

@@ -5,32 +5,22 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
 
-import tyro
-
-from gems_jax.cli.parsing import Trust, UsageError, check_games_seed, check_least, load_policy, parse
+from gems_jax.cli.parsing import PolicyArguments, UsageError, check_games_seed, check_least, load_policy, parse
 
 
 @dataclasses.dataclass(frozen=True)
-class Replay:
+class Replay(PolicyArguments):
     """Let the trained mixture play against itself: every game in words, SVG animations of boards, GIFs of particles."""
 
-    run: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
-    """Run directory (a seed's folder or a batch's), exported file, or the name of a shipped policy."""
     episodes: int = 3
     """Games to play."""
     games_seed: int = 0
     """Seed of the games; the same one gives the same games."""
-    seed: int | None = None
-    """Which seed of a batch (default: the first)."""
-    at: str = "last"
-    """Which checkpoint: last, best (of lowest exploitability or highest score), or an iteration that was kept."""
     output: Path | None = None
     """Folder to write to (default: replays/ of the run, or of the current folder for a file)."""
     show: bool = True
     """Print the words, too."""
-    trust: Trust = False
 
 
 def main(argv: Sequence[str]) -> int:
