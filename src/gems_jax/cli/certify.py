@@ -6,7 +6,6 @@ proposed as the run's settings say, and the newcomer that has no mass yet as the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -23,9 +22,11 @@ from gems_jax.gems.meta_game import estimate_values
 from gems_jax.host.stages import compile_play
 from gems_jax.policies.population import Anchors, StackedPolicies, materialise
 from gems_jax.psro.exploiter import Exploiter, gain_bounds, train_exploiter
-from gems_jax.types import Array, Game, Profile, num_players, stack_policies
+from gems_jax.types import Array, Game, Profile, is_two_player_zero_sum, stack_policies
 
-FIELDS = ("best_response_gap", "oracle_gap", "newcomer_gain", "meta_regret", "monte_carlo_error")  # as in TERMS, NOISE
+# where the terms of the budget stand in a `SampledBudget`
+_FIELDS = ("best_response_gap", "oracle_gap", "newcomer_gain", "meta_regret", "monte_carlo_error")
+FIELDS = dict(zip((term.column for term in (*TERMS, NOISE)), _FIELDS, strict=True))
 
 
 class Held(NamedTuple):
@@ -39,36 +40,29 @@ class Held(NamedTuple):
 def certify(
     key: Array, game: Game, profile: Profile, config: Any, *, rounds: int, episodes: int, confidence: float = 0.95
 ) -> Held:
-    """Train an exploiter for `rounds` rounds and measure, each mean by `episodes` episodes. key: consumed."""
+    """Trains an exploiter for `rounds` rounds and measures, each mean by `episodes` episodes. key: consumed."""
     key_train, key_gap, key_budget = jax.random.split(key, 3)
     exploiter = train_exploiter(key_train, game, profile, rounds)
     gains = gain_bounds(key_gap, game, profile, exploiter, episodes, confidence)
     # every place that a population fills is one player's gain
     total = sum(gains[owner].low for owner in game.population_of_player)
-    share = 2 if zero_sum(game) else 1
-    gap = lower_bound(total / share, confidence, gains[0].how)
+    gap = lower_bound(total / (2 if is_two_player_zero_sum(game) else 1), confidence, gains[0].how)
     if not isinstance(config, GemsConfig) or not isinstance(profile.population, Anchors):
         return Held(gap, {}, {})
     budget = _budget(key_budget, game, profile, config, exploiter, episodes, confidence)
-    found = dict(zip((*(term.column for term in TERMS), NOISE.column), FIELDS, strict=True))
-    terms = {column: getattr(budget, field) for column, field in found.items()}
+    terms = {column: getattr(budget, field) for column, field in FIELDS.items()}
     how = f"{int(budget.episodes):,} episodes"
     certificates = {column: _certificate(column, bounds, confidence, how) for column, bounds in terms.items()}
     return Held(gap, certificates, {column: np.asarray([_mean(b.estimate)]) for column, b in terms.items()})
 
 
-def zero_sum(game: Game) -> bool:
-    return num_players(game) == 2 and game.zero_sum
-
-
-def lines(held: Held) -> Sequence[str]:
-    """The budget as a table: term, estimate, certificate."""
-    rows = []
-    for term in (*TERMS, NOISE):
-        if term.column in held.budget:
-            estimate = float(held.estimates[term.column][0])
-            rows.append(f"  {term.column.replace('_', ' '):<22}{estimate:>9.4f}   {held.budget[term.column]}")
-    return rows
+def describe_budget(held: Held) -> list[str]:
+    """Formats the budget as a table: term, estimate, certificate; nothing where there is none."""
+    rows = [
+        f"  {column.replace('_', ' '):<22}{float(held.estimates[column][0]):>9.4f}   {certificate}"
+        for column, certificate in held.budget.items()
+    ]
+    return ["  error budget of the next iteration: estimate, and what is certain of it", *rows] if rows else []
 
 
 def _certificate(column: str, bounds: Bounds, confidence: float, how: str) -> Certificate:

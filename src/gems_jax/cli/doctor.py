@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import platform
 from collections.abc import Sequence
+from typing import Any
 
 from gems_jax.cli.parsing import parse
 
@@ -32,17 +33,13 @@ def main(argv: Sequence[str]) -> int:
     from gems_jax.runner import machine
     from gems_jax.runner.load import shipped_policies
 
-    found = machine.commit()
-    where = f", commit {found['commit'][:12]}{' with changes' if found['dirty'] else ''}" if found["commit"] else ""
-    print(f"gems_jax {machine.package_version('gems_jax')}{where}")
+    print(f"gems_jax {machine.package_version('gems_jax')}{_commit(machine.commit())}")
     print(f"python {platform.python_version()}, {platform.platform()}")
-    print("packages:")
-    for name in (*machine.CORE_PACKAGES[1:], "orbax-checkpoint", "safetensors", "tyro", "rich"):
-        print(f"  {name:<18} {machine.package_version(name) or 'MISSING'}")
-    print("extras:")
-    for name, extra in EXTRAS.items():
-        install = f'not installed: pip install "gems_jax[{extra}]"'
-        print(f"  {name:<18} {machine.package_version(name) or install}")
+    core = (*machine.CORE_PACKAGES[1:], "orbax-checkpoint", "safetensors", "tyro", "rich")
+    _print_versions("packages", dict.fromkeys(core, "MISSING"))
+    _print_versions(
+        "extras", {name: f'not installed: pip install "gems_jax[{extra}]"' for name, extra in EXTRAS.items()}
+    )
     print("devices:")
     for device in jax.devices():
         print(f"  {device.platform}:{device.id} {device.device_kind}")
@@ -52,3 +49,16 @@ def main(argv: Sequence[str]) -> int:
     print(f"cache: {cache_root()} (compiled programs in {folder})")
     print(f"shipped policies: {', '.join(shipped_policies()) or 'none'}")
     return 0
+
+
+def _commit(found: dict[str, Any]) -> str:
+    return f", commit {found['commit'][:12]}{' with changes' * found['dirty']}" if found["commit"] else ""
+
+
+def _print_versions(title: str, missing: dict[str, str]) -> None:
+    """Of each package its version, or what is said where it is not installed."""
+    from gems_jax.runner.machine import package_version
+
+    print(f"{title}:")
+    for name, told in missing.items():
+        print(f"  {name:<18} {package_version(name) or told}")

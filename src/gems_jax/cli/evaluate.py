@@ -6,73 +6,63 @@ Every gap is told with its kind: exact where the tree can be walked, otherwise a
 from __future__ import annotations
 
 import dataclasses
-import sys
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-import tyro
-
-from gems_jax.cli.parsing import Trust, UsageError, parse
+from gems_jax.cli.parsing import PolicyArguments, UsageError, check_least, load_policy, parse
 
 
 @dataclasses.dataclass(frozen=True)
-class Evaluate:
+class Evaluate(PolicyArguments):
     """Exact exploitability (NashConv / 2) of a trained mixture, or NashConv where there is no such thing.
 
     Games that cannot be walked: what it earns against fixed opponents, beside what random play earns, and with
     --exploiter a lower bound of its exploitability and the error budget, by held-out episodes."""
 
-    run: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
-    """Run directory (a seed's folder or a batch's), exported file, or the name of a shipped policy."""
     why: bool = False
     """Name the largest term of the error budget, and the flag that makes it smaller."""
     which: Literal["iterate", "average"] = "iterate"
     """The mixture of the last iteration, or the average over the run."""
     seed: int | None = None
     """One seed of a batch (default: all)."""
-    at: str = "last"
-    """Which checkpoint: last, best (of lowest exploitability or highest score), or an iteration that was kept."""
     episodes: int = 1000
     """Episodes per number where the game cannot be walked, and with --exploiter."""
     exploiter: int = 0
     """Rounds of training of an exploiter: a lower bound at --confidence, and the error budget with its intervals."""
     confidence: float = 0.95
     """At which the bounds and intervals of --exploiter hold."""
-    trust: Trust = False
 
 
 def main(argv: Sequence[str]) -> int:
     arguments = parse(Evaluate, argv, prog="gems eval")
-    if arguments.episodes < 2:
-        raise UsageError(f"--episodes must be at least 2: got {arguments.episodes}")
+    check_least(arguments, episodes=2)
     if arguments.exploiter < 0 or not 0.0 < arguments.confidence < 1.0:
         raise UsageError(
             "--exploiter must not be negative and --confidence must be between 0 and 1: "
             f"got {arguments.exploiter} and {arguments.confidence}"
         )
-    from gems_jax.accelerator.cache import enable_compilation_cache
-    from gems_jax.runner.load import load
     from gems_jax.types import NotEnumerableError
 
-    enable_compilation_cache()
-    say = lambda text: print(text, file=sys.stderr)  # noqa: E731
-    policies = [
-        load(arguments.run, seed=seed, which=arguments.which, at=arguments.at, trust=arguments.trust, say=say)
-        for seed in _seeds(arguments.run, arguments.seed)
-    ]
+    seeds = _seeds(arguments.run, arguments.seed)
+    policies = [load_policy(arguments, seed=seed, which=arguments.which) for seed in seeds]
     try:
         _exact(policies, arguments.which)
     except NotEnumerableError:
         _by_playing(policies, arguments)
     sampled = _certified(policies, arguments) if arguments.exploiter else []
-    if arguments.why or any(sampled):
-        from gems_jax.cli.why import explain, when
-
-        rows = sampled if any(sampled) else [_rows(policy) for policy in policies]
-        print(f"why: {explain(rows)}")
-        if not any(sampled):
-            print(f"     ({when(rows)})")
+    if any(sampled):
+        _explain(sampled)
+    elif arguments.why:
+        _explain([_rows(policy) for policy in policies], logged=True)
     return 0
+
+
+def _explain(rows: Sequence[Mapping[str, Any]], logged: bool = False) -> None:
+    from gems_jax.cli.why import explain, when
+
+    print(f"why: {explain(rows)}")
+    if logged:
+        print(f"     ({when(rows)})")
 
 
 def _title(policies: Sequence[Any], which: str, how: str) -> str:
@@ -85,20 +75,19 @@ def _exact(policies: Sequence[Any], which: str) -> None:
 
     from gems_jax.extensive.values import player_gains
     from gems_jax.runner.console import format_mean
-    from gems_jax.types import num_players
+    from gems_jax.types import is_two_player_zero_sum
 
     game = policies[0].game
     gains = [np.asarray(player_gains(game, policy.profile)) for policy in policies]
-    gaps = [float(gain.sum()) for gain in gains]
-    zero_sum = num_players(game) == 2 and game.zero_sum
+    zero_sum = is_two_player_zero_sum(game)
     print(_title(policies, which, "exact"))
-    for policy, gain, gap in zip(policies, gains, gaps, strict=True):
-        print(f"seed {policy.seed}: {_words(gap, zero_sum)}")
+    for policy, gain in zip(policies, gains, strict=True):
+        print(f"seed {policy.seed}: {_words(float(gain.sum()), zero_sum)}")
         print(f"  gain of each player by deviating: {', '.join(f'{float(each):.4f}' for each in gain)}")
         _joint_play(policy, which)
-    if len(gaps) > 1:
-        values = np.asarray(gaps) / (2 if zero_sum else 1)
-        print(f"mean: {'exploitability' if zero_sum else 'NashConv'} {format_mean(values)} (95 % interval)")
+    if len(policies) > 1:
+        name, share = ("exploitability", 2) if zero_sum else ("NashConv", 1)
+        print(f"mean: {name} {format_mean(np.asarray([gain.sum() for gain in gains]) / share)} (95 % interval)")
 
 
 def _joint_play(policy: Any, which: str) -> None:
@@ -118,20 +107,19 @@ def _certified(policies: Sequence[Any], arguments: Evaluate) -> list[Mapping[str
     """Prints what held-out episodes say of every seed; the estimated budgets, {} for other methods than GEMS."""
     import jax
 
-    from gems_jax.cli.certify import certify, lines, zero_sum
+    from gems_jax.cli.certify import certify, describe_budget
+    from gems_jax.types import is_two_player_zero_sum
 
     game = policies[0].game
     budgets: list[Mapping[str, Any]] = []
-    name = "exploitability" if zero_sum(game) else "NashConv"
+    name = "exploitability" if is_two_player_zero_sum(game) else "NashConv"
     for policy in policies:
         held = certify(
             jax.random.key(policy.seed), game, policy.profile, policy.config,
             rounds=arguments.exploiter, episodes=arguments.episodes, confidence=arguments.confidence,
         )  # fmt: skip
         print(f"seed {policy.seed}: {name} {held.gap}")
-        if held.budget:
-            print("  error budget of the next iteration: estimate, and what is certain of it")
-        for line in lines(held):
+        for line in describe_budget(held):
             print(line)
         budgets.append(held.estimates)
     return budgets
@@ -148,15 +136,16 @@ def _by_playing(policies: Sequence[Any], arguments: Evaluate) -> None:
     profiles = {f"seed {policy.seed}": policy.profile for policy in policies} | {"random": random_profile(game)}
     rows = {name: sampled_row(key, game, profile, arguments.episodes) for name, profile in profiles.items()}
     print(_title(policies, arguments.which, f"{arguments.episodes} episodes, ± half of the 95 % interval"))
-    columns = [column for column in next(iter(rows.values())) if not column.endswith("_interval")]
+    columns = [column for column in rows["random"] if not column.endswith("_interval")]
     width = max(map(len, map(readable, columns)))
     print(" " * width, *(f"{name:>18}" for name in rows))
     for column in columns:
-        cells = []
-        for row in rows.values():
-            margin = row.get(f"{column}_interval")
-            cells.append(f"{float(row[column]):.3f}" + ("" if margin is None else f" ± {float(margin):.3f}"))
-        print(f"{readable(column):<{width}}", *(f"{cell:>18}" for cell in cells))
+        print(f"{readable(column):<{width}}", *(f"{_cell(row, column):>18}" for row in rows.values()))
+
+
+def _cell(row: Mapping[str, Any], column: str) -> str:
+    margin = row.get(f"{column}_interval")
+    return f"{float(row[column]):.3f}" + ("" if margin is None else f" ± {float(margin):.3f}")
 
 
 def _words(gap: float, zero_sum: bool) -> str:

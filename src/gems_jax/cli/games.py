@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from gems_jax.cli.parsing import UsageError, parse
+from gems_jax.cli.parsing import UsageError, check_least, parse
 from gems_jax.runner.errors import RunError
 from gems_jax.runner.machine import package_version
 
@@ -29,8 +29,7 @@ class Games:
 
 def main(argv: Sequence[str]) -> int:
     arguments = parse(Games, argv, prog="gems games")
-    if arguments.episodes < 1:
-        raise UsageError(f"--episodes must be at least 1: got {arguments.episodes}")
+    check_least(arguments, episodes=1)
     if arguments.check:
         return _check(arguments.check, arguments.game_option, arguments.episodes)
     if arguments.game_option:

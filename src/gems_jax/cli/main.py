@@ -30,7 +30,7 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
 
 
 def invoke(argv: Sequence[str]) -> int:
-    """Run a command line and return its exit code; every failure is told in one line on stderr."""
+    """Runs a command line and returns its exit code; every failure is reported in one line on stderr."""
     argv = list(argv)
     # XLA's own log lines, such as an alarm at every compilation that takes two minutes: its errors are raised as well
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -42,28 +42,34 @@ def invoke(argv: Sequence[str]) -> int:
 
         print(f"gems_jax {__version__}")
         return 0
-    prog = "gems"
+    prog = f"gems {argv[0]}" if argv[0] in COMMANDS else "gems"
     try:
-        command = _command(argv[0])
-        prog = f"gems {argv[0]}"
-        module = importlib.import_module(f"gems_jax.cli.{COMMANDS[command].module}")
-        # A user's own game lies in the current folder. Other lines import nothing from there, whatever a file names.
-        if _may_import(argv) and os.getcwd() not in sys.path:
-            sys.path.append(os.getcwd())
-        return module.main(argv[1:])
+        return _run_command(argv)
     except SystemExit as leave:  # help was shown
         return leave.code if isinstance(leave.code, int) else 0
-    except RunError as error:
-        return _fail(prog, str(error), error.exit_code)
-    except EnvironmentFailure as error:
-        return _fail(prog, str(error), 1)
-    except KeyboardInterrupt:
-        return _fail(prog, "stopped", 130)
     except BrokenPipeError:
         _forget_stdout()
         return 141
-    except Exception as error:
-        return _unexpected(prog, error, show="--debug" in argv)
+    except (Exception, KeyboardInterrupt) as error:
+        return _report(prog, error, show="--debug" in argv)
+
+
+def _run_command(argv: list[str]) -> int:
+    module = importlib.import_module(f"gems_jax.cli.{COMMANDS[_command(argv[0])].module}")
+    # A user's own game lies in the current folder. Other lines import nothing from there, whatever a file names.
+    if _may_import(argv) and os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())
+    return module.main(argv[1:])
+
+
+def _report(prog: str, error: BaseException, show: bool) -> int:
+    if isinstance(error, RunError):
+        return _fail(prog, str(error), error.exit_code)
+    if isinstance(error, EnvironmentFailure):
+        return _fail(prog, str(error), 1)
+    if isinstance(error, KeyboardInterrupt):
+        return _fail(prog, "stopped", 130)
+    return _unexpected(prog, error, show)
 
 
 def overview() -> str:
@@ -105,7 +111,7 @@ def _fail(prog: str, message: str, code: int) -> int:
     return code
 
 
-def _unexpected(prog: str, error: Exception, show: bool) -> int:
+def _unexpected(prog: str, error: BaseException, show: bool) -> int:
     """A failure that nobody foresaw: one line, and the whole story in a file."""
     told = f"{type(error).__name__}: {str(error) or 'no further words'}"
     if isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in told or "out of memory" in told.lower():
@@ -113,15 +119,19 @@ def _unexpected(prog: str, error: Exception, show: bool) -> int:
     if show:
         traceback.print_exception(error)
         return DEFECT
+    return _fail(prog, f"unexpected {told[:300]}{_write_traceback(error)}", DEFECT)
+
+
+def _write_traceback(error: BaseException) -> str:
+    """Where the traceback is, for the end of a message; "" where it cannot be written."""
     try:
         with tempfile.NamedTemporaryFile(
             "w", prefix="gems_jax-error-", suffix=".txt", delete=False, encoding="utf-8", errors="replace"
         ) as file:
             traceback.print_exception(error, file=file)
-        where = f"; the traceback is in {Path(file.name)}"
     except OSError:
-        where = ""
-    return _fail(prog, f"unexpected {told[:300]}{where}", DEFECT)
+        return ""
+    return f"; the traceback is in {Path(file.name)}"
 
 
 def _forget_stdout() -> None:

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
-from gems_jax.cli.parsing import UsageError, parse
+from gems_jax.cli.parsing import UsageError, check_least, parse
+
+if TYPE_CHECKING:
+    from gems_jax.config import GemsConfig
+    from gems_jax.profiling.planner import Rates
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,12 +40,28 @@ def main(argv: Sequence[str]) -> int:
     for name in ("minutes", "measure", "seeds"):
         if not getattr(arguments, name) > 0:
             raise UsageError(f"--{name} must be above 0: got {getattr(arguments, name)}")
-    if arguments.iterations < 0:
-        raise UsageError(f"--iterations must be at least 0: got {arguments.iterations}")
+    check_least(arguments, iterations=0)
     from gems_jax.accelerator.cache import enable_compilation_cache
+    from gems_jax.profiling.planner import fit, measure_rates
+
+    game, config, preset = _start(arguments)
+    enable_compilation_cache()
+    print(
+        f"{game.name}, {preset or 'default'} settings: compiling, then measuring for {arguments.measure:g} s",
+        flush=True,
+    )
+    rates = measure_rates(game, config, arguments.measure)
+    allowed = 60.0 * arguments.minutes / config.iterations / arguments.seeds
+    planned = fit(rates, config, allowed)
+    _print_table(arguments, rates, config, planned, allowed)
+    print(_command(arguments, preset, config, planned))
+    return 0
+
+
+def _start(arguments: Plan) -> tuple[Any, GemsConfig, str]:
+    """The game, the settings to begin with, and their preset."""
     from gems_jax.cli.train import make_named_game
     from gems_jax.host.stages import on_host
-    from gems_jax.profiling.planner import SCALED, fit, iteration_seconds, measure_rates
     from gems_jax.runner.rebuild import starting_settings
 
     game = make_named_game(arguments.game, arguments.game_option)
@@ -51,18 +71,13 @@ def main(argv: Sequence[str]) -> int:
         config, preset = starting_settings("gems", arguments.game, game, arguments.preset)
     except ValueError as error:
         raise UsageError(str(error)) from None
-    if arguments.iterations:
-        config = config.replace(iterations=arguments.iterations)
-    enable_compilation_cache()
-    print(
-        f"{game.name}, {preset or 'default'} settings: compiling, then measuring for {arguments.measure:g} s",
-        flush=True,
-    )
-    rates = measure_rates(game, config, arguments.measure)
-    before = iteration_seconds(rates, config, config)
-    allowed = 60.0 * arguments.minutes / config.iterations / arguments.seeds
-    planned = fit(rates, config, allowed)
-    after = iteration_seconds(rates, config, planned)
+    return game, config.replace(iterations=arguments.iterations or config.iterations), preset
+
+
+def _print_table(arguments: Plan, rates: Rates, config: GemsConfig, planned: GemsConfig, allowed: float) -> None:
+    from gems_jax.profiling.planner import SCALED, iteration_seconds
+
+    before, after = (iteration_seconds(rates, config, settings) for settings in (config, planned))
     print(f"one meta-strategy update {rates.estimate:.4f} s, an oracle call {rates.oracle:.4f} s, "
           f"the trust region's states {rates.protect:.4f} s, an ABR step {rates.step:.4f} s")  # fmt: skip
     print(f"{'':<20}{'now':>10}{'planned':>10}")
@@ -73,10 +88,19 @@ def main(argv: Sequence[str]) -> int:
     print(f"{'minutes':<20}{before * per_run:>10.1f}{after * per_run:>10.1f}   ({config.iterations} iterations)")
     if after > 1.05 * allowed:
         print(f"even the smallest sizes take longer than {arguments.minutes:g} minutes: plan fewer --iterations")
+
+
+def _command(arguments: Plan, preset: str, config: GemsConfig, planned: GemsConfig) -> str:
+    """The line that trains with the planned settings."""
+    from gems_jax.profiling.planner import SCALED
+
     changed = [name for name in SCALED if getattr(planned, name) != getattr(config, name)]
-    flags = [f"--{name.replace('_', '-')} {getattr(planned, name)}" for name in changed]
-    start = ["gems train", arguments.game, *([f"--preset {preset}"] if preset else [])]
-    options = [f"--game-option {' '.join(arguments.game_option)}"] if arguments.game_option else []
-    rest = [f"--iterations {config.iterations}", *([f"--seeds {arguments.seeds}"] if arguments.seeds > 1 else [])]
-    print(" ".join([*start, *rest, *flags, *options]))
-    return 0
+    words = {
+        "preset": preset,
+        "iterations": config.iterations,
+        "seeds": arguments.seeds if arguments.seeds > 1 else "",
+        **{name: getattr(planned, name) for name in changed},
+        "game_option": " ".join(arguments.game_option),
+    }
+    flags = [f"--{name.replace('_', '-')} {value}" for name, value in words.items() if value != ""]
+    return " ".join(["gems train", arguments.game, *flags])

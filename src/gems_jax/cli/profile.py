@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from gems_jax.cli.parsing import Trust, UsageError, parse
+from gems_jax.cli.parsing import Trust, UsageError, check_least, parse, report_error
 from gems_jax.runner.errors import writing
+
+if TYPE_CHECKING:
+    from gems_jax.runner.rebuild import Problem
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,10 +35,8 @@ class ProfileArguments:
 
 def main(argv: Sequence[str]) -> int:
     arguments = parse(ProfileArguments, argv, prog="gems profile")
-    if arguments.repeats < 1:
-        raise UsageError(f"--repeats must be at least 1: got {arguments.repeats}")
+    check_least(arguments, repeats=1)
     from gems_jax.accelerator.cache import enable_compilation_cache
-    from gems_jax.host.stages import on_host
     from gems_jax.profiling.trace import profile
     from gems_jax.runner.load import find_run, load_state
 
@@ -44,16 +44,22 @@ def main(argv: Sequence[str]) -> int:
     path = find_run(arguments.run)
     if path.suffix == ".safetensors":
         raise UsageError(f"{path} is a policy without the run that trained it: give a run directory")
-    say = lambda text: print(text, file=sys.stderr)  # noqa: E731
-    found = load_state(path, arguments.seed, arguments.at, say, trust=arguments.trust)
-    problem = found.problem
-    if problem.method != "gems" or on_host(problem.game):
-        what = f"method {problem.method}" if problem.method != "gems" else f"{problem.game.name}, played in Python"
-        raise UsageError(f"phases are measured of GEMS on games that are compiled: got {what}")
+    found = load_state(path, arguments.seed, arguments.at, report_error, trust=arguments.trust)
+    game, config = found.problem.game, found.problem.config
+    _check_measurable(found.problem)
     folder = arguments.output or found.folder / "profile"
-    print(f"{problem.game.name}, seed {found.seed}, from iteration {found.iteration} on; compiling first", flush=True)
+    print(f"{game.name}, seed {found.seed}, from iteration {found.iteration} on; compiling first", flush=True)
     with writing(folder):
-        table = profile(problem.game, problem.config, found.state, folder, arguments.repeats)
+        table = profile(game, config, found.state, folder, arguments.repeats)
     print(table)
     print(f"written: {folder} (phases.txt; a trace that TensorBoard's profiler and ui.perfetto.dev open)")
     return 0
+
+
+def _check_measurable(problem: Problem) -> None:
+    from gems_jax.host.stages import on_host
+
+    wrong = f"method {problem.method}" if problem.method != "gems" else ""
+    wrong = wrong or (f"{problem.game.name}, played in Python" if on_host(problem.game) else "")
+    if wrong:
+        raise UsageError(f"phases are measured of GEMS on games that are compiled: got {wrong}")

@@ -3,50 +3,33 @@
 from __future__ import annotations
 
 import dataclasses
-import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
 
-import tyro
-
-from gems_jax.cli.parsing import Trust, UsageError, parse
+from gems_jax.cli.parsing import PolicyArguments, UsageError, check_games_seed, check_least, load_policy, parse
 
 
 @dataclasses.dataclass(frozen=True)
-class Replay:
+class Replay(PolicyArguments):
     """Let the trained mixture play against itself: every game in words, SVG animations of boards, GIFs of particles."""
 
-    run: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
-    """Run directory (a seed's folder or a batch's), exported file, or the name of a shipped policy."""
     episodes: int = 3
     """Games to play."""
     games_seed: int = 0
     """Seed of the games; the same one gives the same games."""
-    seed: int | None = None
-    """Which seed of a batch (default: the first)."""
-    at: str = "last"
-    """Which checkpoint: last, best (of lowest exploitability or highest score), or an iteration that was kept."""
     output: Path | None = None
     """Folder to write to (default: replays/ of the run, or of the current folder for a file)."""
     show: bool = True
     """Print the words, too."""
-    trust: Trust = False
 
 
 def main(argv: Sequence[str]) -> int:
     arguments = parse(Replay, argv, prog="gems replay")
-    if arguments.episodes < 1:
-        raise UsageError(f"--episodes must be at least 1: got {arguments.episodes}")
-    if not 0 <= arguments.games_seed < 2**31:
-        raise UsageError(f"--games-seed must be a whole number from 0 to 2^31: got {arguments.games_seed}")
-    from gems_jax.accelerator.cache import enable_compilation_cache
-    from gems_jax.runner.load import load
+    check_least(arguments, episodes=1)
+    check_games_seed(arguments.games_seed)
     from gems_jax.viz.transcripts import check_discrete, write_replays
 
-    enable_compilation_cache()
-    say = lambda text: print(text, file=sys.stderr)  # noqa: E731
-    policy = load(arguments.run, seed=arguments.seed, at=arguments.at, trust=arguments.trust, say=say)
+    policy = load_policy(arguments)
     try:
         check_discrete(policy.game)
     except ValueError as error:

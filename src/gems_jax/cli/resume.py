@@ -9,7 +9,7 @@ from typing import Annotated
 
 import tyro
 
-from gems_jax.cli.parsing import Trust, UsageError, parse
+from gems_jax.cli.parsing import Trust, check_least, parse
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,8 +33,8 @@ class Resume:
 
 def main(argv: Sequence[str]) -> int:
     arguments = parse(Resume, argv, prog="gems resume")
-    if arguments.iterations is not None and arguments.iterations < 1:
-        raise UsageError(f"--iterations must be at least 1: got {arguments.iterations}")
+    if arguments.iterations is not None:
+        check_least(arguments, iterations=1)
     from gems_jax.runner import distributed
 
     if arguments.distributed:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeVar
 
 import tyro
 
-from gems_jax.cli.parsing import HELP, UsageError, flags_of, parse
+from gems_jax.cli.parsing import HELP, UsageError, check_least, flags_of, parse
 from gems_jax.runner.errors import RunError
 from gems_jax.runner.options import RunOptions
 
@@ -141,14 +141,12 @@ def _validated(config: Any) -> Any:
 
 def _check(run: Train) -> None:
     """Everything that can be said without knowing the game."""
-    for flag, value, least in (("--seeds", run.seeds, 1), ("--budget", run.budget, 0)):
-        if value < least:
-            raise UsageError(f"{flag} must be at least {least}: got {value}")
+    check_least(run, seeds=1, budget=0)
     if not 0 <= run.seed < 2**31 - run.seeds:
         raise UsageError(f"--seed must be a whole number from 0 to 2^31, room for {run.seeds} seeds: got {run.seed}")
     _validated(run.options)
-    helps = run.distributed and not _primary()
-    if run.run_dir is not None and not helps and run.run_dir.exists() and not _empty(run.run_dir):
+    writes = not run.distributed or _primary()
+    if run.run_dir is not None and writes and run.run_dir.exists() and not _empty(run.run_dir):
         raise UsageError(
             f"{run.run_dir} exists and is not empty; runs are never written over. Choose another folder, or resume it: "
             f"gems resume {run.run_dir}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import traceback
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import jax
 from jax.experimental import checkify
@@ -63,17 +64,21 @@ def _report(
     title = f"{problem.game.name}, {problem.method}"
     console.table(summary_table(title, result.rows, shown, compile_seconds=result.compile_seconds))
     if figures and monitor.headlines:
-        from gems_jax.viz.figures import draw_run
-
-        try:
-            folder = directory.shared / "figures"
-            columns = {"panels": shown} if monitor.highest else {"headline": shown[0]}
-            drawn = draw_run({problem.method: result.rows}, folder, **columns)
-            console.say(f"figures in {folder}: {', '.join(path.name for path in drawn)}")
-        except RunError as error:  # the run itself is safe
-            console.say(f"no figures: {error}")
+        columns = {"panels": shown} if monitor.highest else {"headline": shown[0]}
+        console.say(_draw(problem.method, result, directory.shared / "figures", columns))
     if "budget_total" in result.rows:
         console.say(f"what limits it: gems eval {directory.shared} --why")
+
+
+def _draw(method: str, result: RunResult, folder: Path, columns: dict[str, Any]) -> str:
+    """Draws the run's figures, and says which; a failure costs nothing but them."""
+    from gems_jax.viz.figures import draw_run
+
+    try:
+        drawn = draw_run({method: result.rows}, folder, **columns)
+    except RunError as error:
+        return f"no figures: {error}"
+    return f"figures in {folder}: {', '.join(path.name for path in drawn)}"
 
 
 def check_operations(solver: Solver) -> Solver:

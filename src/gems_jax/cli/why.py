@@ -32,20 +32,24 @@ LAST = 5  # iterations that are averaged: one alone is mostly luck
 
 
 def explain(rows: Sequence[Mapping[str, np.ndarray]]) -> str:
-    """One line from the last rows [iterations] of every seed's metrics. RunError where there is no budget in them."""
-    missing = [term.column for term in TERMS if not rows or term.column not in rows[0]]
-    if missing or not np.size(rows[0][TERMS[0].column]):
-        raise RunError("these metrics hold no error budget: gems measures it, on games that can be walked (--exact)")
-    sizes = [_recent(rows, term.column) for term in TERMS]
-    total = sum(sizes)
-    largest = int(np.argmax(sizes))
-    term, size = TERMS[largest], sizes[largest]
-    share = f"{size:.3g} of the gap of {total:.3g} ({size / total:.0%})" if total > 0 else "nothing: the gap is 0"
-    line = f"{term.words} leaves {share}"
+    """Names the largest term in the last rows [iterations] of every seed's metrics. RunError if they hold no budget."""
+    _check_budget(rows)
+    sizes = {term: _recent(rows, term.column) for term in TERMS}
+    total, term = sum(sizes.values()), max(sizes, key=sizes.__getitem__)
+    size = sizes[term]
+    if not total > 0:
+        return f"{term.words} leaves nothing: the gap is 0"
+    line = f"{term.words} leaves {size:.3g} of the gap of {total:.3g} ({size / total:.0%})"
     noise = _recent(rows, NOISE.column) if NOISE.column in rows[0] else 0.0
     if term.column == "budget_meta_regret" and noise > size:
         return f"{line}, because {NOISE.words} ({noise:.3g}) is larger than that: {NOISE.remedy}"
-    return f"{line}: {term.remedy}" if total > 0 else line
+    return f"{line}: {term.remedy}"
+
+
+def _check_budget(rows: Sequence[Mapping[str, np.ndarray]]) -> None:
+    there = rows and all(np.size(rows[0].get(term.column, ())) for term in TERMS)
+    if not there:
+        raise RunError("these metrics hold no error budget: gems measures it, on games that can be walked (--exact)")
 
 
 def when(rows: Sequence[Mapping[str, np.ndarray]]) -> str:

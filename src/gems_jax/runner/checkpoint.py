@@ -30,6 +30,7 @@ from gems_jax.runner.files import differing_field, write_json
 from gems_jax.types import PyTree
 
 FORMAT = 2
+_OTHERS = " (another version of the code, or other options)"
 ROOM = 2**18  # bytes a checkpoint takes besides its leaves, at most: the manifest, orbax's metadata, whole pages
 
 
@@ -174,14 +175,13 @@ def _load(path: Path, manifest: dict[str, Any], template: PyTree, same_shapes: b
 
 
 def _check_names(described: Collection[str], wanted: Collection[str]) -> None:
-    tops = {_top(name) for name in wanted}
     lacking = [name for name in wanted if name not in described]
-    surplus = [name for name in described if _top(name) in tops and name not in wanted]
-    if surplus or lacking:
-        raise ConfigMismatchError(
-            f"state differs from checkpoint: {(lacking or surplus)[0]} is only in the "
-            f"{'state' if lacking else 'checkpoint'} (another version of the code, or other options)"
-        )
+    if lacking:
+        raise ConfigMismatchError(f"state differs from checkpoint: {lacking[0]} is only in the state{_OTHERS}")
+    tops = set(map(_top, wanted))
+    surplus = [name for name in set(described) - set(wanted) if _top(name) in tops]
+    if surplus:
+        raise ConfigMismatchError(f"state differs from checkpoint: {min(surplus)} is only in the checkpoint{_OTHERS}")
 
 
 def _check_identity(there: Mapping[str, Any], here: Mapping[str, Any] | None) -> None:
@@ -194,16 +194,16 @@ def _check_identity(there: Mapping[str, Any], here: Mapping[str, Any] | None) ->
 
 
 def best_iteration(folder: Path) -> int | None:
-    """The iteration of lowest metric (the earliest of equals), None where no checkpoint has one."""
-    scored = []
-    for step in iterations(folder):
-        try:
-            metric = json.loads((folder / f"{step:08d}" / "manifest.json").read_text())["metric"]
-        except (OSError, ValueError, KeyError):
-            continue
-        if metric is not None:
-            scored.append((metric, step))
+    """Returns the iteration of lowest metric (the earliest of equals), None where no checkpoint has one."""
+    scored = [(metric, step) for step in iterations(folder) if (metric := _metric(folder, step)) is not None]
     return min(scored)[1] if scored else None
+
+
+def _metric(folder: Path, step: int) -> float | None:
+    try:
+        return json.loads((folder / f"{step:08d}" / "manifest.json").read_text())["metric"]
+    except (OSError, ValueError, KeyError):
+        return None
 
 
 def _prune(folder: Path, keep: int) -> None:

@@ -224,7 +224,7 @@ def _claim_timestamp(where: Path, seeds: tuple[int, ...]) -> RunDirectory:
     for name in _timestamps(where):
         members = tuple(Path(f"{name}-s{seed}") for seed in seeds)
         shared = members[0] if len(seeds) == 1 else Path(f"{name}-shared")
-        if not any(folder.exists() for folder in (shared, *members)) and _claimed(shared):
+        if not any(map(Path.exists, (shared, *members))) and _claimed(shared):
             return _with_members(shared, members, seeds)
     raise RunExistsError(f"no free name for a run in {where}")
 

@@ -13,7 +13,7 @@ import contextlib
 import dataclasses
 import signal
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
@@ -169,22 +169,27 @@ def _loop(session: Session, engine: Engine, carry: PyTree, stop: StopRequest) ->
     session.counters.compile_seconds += seconds
     session.saved_at = time.monotonic()
     while session.done < session.iterations and not _asked_to_stop(stop):
-        count = min(session.options.iterations_per_chunk, session.iterations - session.done)
-        begin = time.perf_counter()
-        with count_compilation() as compiling:
-            chunk = advance(carry, session.done, count)
-        took = max(time.perf_counter() - begin - compiling.seconds, 0.0)
-        session.counters.compile_seconds += compiling.seconds
-        rows = _log_chunk(session, chunk, count, took)
-        carry = chunk.carry
-        session.done += count
-        session.last_metric = float(np.mean(rows[session.best][:, -1])) if session.best in rows else None
-        _show(session, rows, took)
+        carry = _advance(session, advance, carry)
         if _is_time_to_save(session):
             with _others_told():
                 save_checkpoint(session, carry)
                 write_state(session, "running")
     return carry
+
+
+def _advance(session: Session, advance: Callable[[PyTree, int, int], Chunk], carry: PyTree) -> PyTree:
+    """Computes, logs and shows one chunk; returns the carry after it."""
+    count = min(session.options.iterations_per_chunk, session.iterations - session.done)
+    begin = time.perf_counter()
+    with count_compilation() as compiling:
+        chunk = advance(carry, session.done, count)
+    took = max(time.perf_counter() - begin - compiling.seconds, 0.0)
+    session.counters.compile_seconds += compiling.seconds
+    rows = _log_chunk(session, chunk, count, took)
+    session.done += count
+    session.last_metric = float(np.mean(rows[session.best][:, -1])) if session.best in rows else None
+    _show(session, rows, took)
+    return chunk.carry
 
 
 def _log_chunk(session: Session, chunk: Chunk, count: int, took: float) -> Rows:
@@ -232,7 +237,7 @@ def _end(session: Session, carry: PyTree, stop: StopRequest, how_to_resume: str)
     session.console.stop()
     if session.directory is None:
         return
-    if session.done and session.saved != session.done:
+    if session.saved != (session.done or None):
         save_checkpoint(session, carry)
     if session.done >= session.iterations:
         write_state(session, "done")

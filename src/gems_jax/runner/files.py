@@ -19,27 +19,23 @@ from gems_jax.runner.errors import RunBusyError, writing
 
 def resolve(value: Any) -> Any:
     """Turns `value` into plain JSON data: configs become dicts, arrays lists, infinities strings that float() reads."""
-    if isinstance(value, float) and not np.isfinite(value):
-        return str(value)
-    if value is None or isinstance(value, bool | int | float | str):
+    if value is None or isinstance(value, bool | int | str):
         return value
-    if isinstance(value, type) or not (parts := _parts(value)):
-        return _name(value)
-    kind, inner = parts
-    return {str(key): resolve(item) for key, item in inner} if kind is dict else [resolve(item) for item in inner]
+    if isinstance(value, float):
+        return value if np.isfinite(value) else str(value)
+    if isinstance(value, list | tuple | set | frozenset) and not hasattr(value, "_asdict"):
+        return [resolve(item) for item in (sorted(value) if isinstance(value, set | frozenset) else value)]
+    record = _record(value)
+    return _name(value) if record is None else {str(key): resolve(item) for key, item in record.items()}
 
 
-def _parts(value: Any) -> tuple[type, Any] | None:
-    """(dict, pairs) of a record, (list, items) of a sequence or array, None of what has no parts."""
-    if dataclasses.is_dataclass(value):
-        return dict, [(field.name, getattr(value, field.name)) for field in dataclasses.fields(value)]
+def _record(value: Any) -> Mapping[Any, Any] | None:
+    """The fields of a config, NamedTuple or dict by name; None of anything else."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
     if hasattr(value, "_asdict"):
-        return dict, value._asdict().items()
-    if isinstance(value, Mapping):
-        return dict, value.items()
-    if isinstance(value, set | frozenset):
-        return list, sorted(value)
-    return (list, value) if isinstance(value, list | tuple) else None
+        return value._asdict()
+    return value if isinstance(value, Mapping) else None
 
 
 def _name(value: Any) -> Any:

@@ -47,13 +47,13 @@ def write_leaves(path: Path, tree: PyTree) -> None:
 def read_leaves(path: Path, records: list[dict[str, Any]]) -> list[Any]:
     """Reads the leaves that `describe_leaves` described, in the same order. CheckpointError if they cannot be read."""
     arrays = _read_arrays(path, {record["dtype"] for record in records if math.prod(record["shape"])})
-    taken = dict.fromkeys(arrays, 0)
+    taken: dict[str, int] = {}
     leaves = []
     for record in records:
-        size, dtype = math.prod(record["shape"]), record["dtype"]
-        start = taken.get(dtype, 0)
-        taken[dtype] = start + size
-        leaves.append(_rebuild(record, arrays.get(dtype, np.zeros(0, jnp.dtype(dtype)))[start : start + size]))
+        dtype = record["dtype"]
+        start, end = taken.get(dtype, 0), taken.get(dtype, 0) + math.prod(record["shape"])
+        leaves.append(_rebuild(record, arrays.get(dtype, np.zeros(0, jnp.dtype(dtype)))[start:end]))
+        taken[dtype] = end
     for dtype, array in arrays.items():
         if array.size != taken[dtype]:
             raise CheckpointError(f"it holds {array.size} numbers of {dtype}, the manifest says {taken[dtype]}")

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -362,8 +363,9 @@ def _last_row(folder: Path, iteration: int) -> dict[str, float]:
 
 def run_folder(path: Path) -> Path:
     """Returns `path`, or raises a RunError that points at a run inside when it is a folder of runs."""
-    if path.name == "config.json" or (path / "config.json").exists() or not path.is_dir():
+    if path.name == "config.json" or not path.is_dir() or (path / "config.json").exists():
         return path
-    runs = [found for depth in (1, 2, 3) for found in path.glob("*/" * depth + "config.json")]  # no deeper
-    hint = f"; the newest run in it is {max(found.parent for found in runs)}" if runs else ""
+    runs = itertools.chain(*(path.glob("*/" * depth + "config.json") for depth in (1, 2, 3)))  # no deeper
+    newest = max((found.parent for found in runs), default=None)
+    hint = f"; the newest run in it is {newest}" if newest else ""
     raise NoRunError(f"{path} is not a run directory: it has no config.json{hint}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import importlib.util
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gems_jax.types import did_you_mean
@@ -61,8 +61,7 @@ class RunOptions:
         for name, least in _LEAST.items():
             if not getattr(self, name) >= least:
                 raise ValueError(f"{name} must be at least {least}: got {getattr(self, name)}")
-        for writer in self.writers:
-            _check_writer(writer)
+        _check_writers(self.writers)
         if self.mesh and self.debug:
             raise ValueError("debug looks at every operation on one device: leave --mesh out")
         return self
@@ -73,9 +72,10 @@ class RunOptions:
         return 1 if self.debug else self.chunk
 
 
-def _check_writer(writer: str) -> None:
-    if writer not in WRITER_MODULES:
-        hint = did_you_mean(writer, WRITER_MODULES, cutoff=0.5)
-        raise ValueError(f"unknown writer {writer!r}; {hint}known: {', '.join(WRITER_MODULES)}")
-    if importlib.util.find_spec(WRITER_MODULES[writer]) is None:
-        raise ValueError(f'writers {writer} needs {WRITER_MODULES[writer]}: pip install "gems_jax[{writer}]"')
+def _check_writers(writers: Sequence[str]) -> None:
+    for writer in writers:
+        if writer not in WRITER_MODULES:
+            hint = did_you_mean(writer, WRITER_MODULES, cutoff=0.5)
+            raise ValueError(f"unknown writer {writer!r}; {hint}known: {', '.join(WRITER_MODULES)}")
+        if importlib.util.find_spec(WRITER_MODULES[writer]) is None:
+            raise ValueError(f'writers {writer} needs {WRITER_MODULES[writer]}: pip install "gems_jax[{writer}]"')

@@ -7,6 +7,7 @@ import dataclasses
 import math
 import time
 from collections.abc import Collection, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -87,16 +88,20 @@ def _found(session: Session, engine: Engine) -> checkpoint.Checkpoint | None:
     if session.iterations != read_config(session.directory.shared)["iterations"]:
         extend(session.directory, session.iterations)
     for member in session.directory.members:
-        rows = truncate_csv(member / "metrics.csv", session.done)
-        if rows < session.done:
-            raise RunError(
-                f"{member / 'metrics.csv'} has rows up to iteration {rows}, the checkpoint is of {session.done}; "
-                f"to compute them again, remove the checkpoints after {rows} from {session.directory.checkpoints}"
-            )
+        _cut_rows(member / "metrics.csv", session.done, session.directory.checkpoints)
     write_state(session, "running")
     if found is None:
         session.say(f"fresh start: {session.iterations} iterations, seeds {_seed_list(session.seeds)}")
     return found
+
+
+def _cut_rows(path: Path, done: int, checkpoints: Path) -> None:
+    rows = truncate_csv(path, done)
+    if rows < done:
+        raise RunError(
+            f"{path} has rows up to iteration {rows}, the checkpoint is of {done}; "
+            f"to compute them again, remove the checkpoints after {rows} from {checkpoints}"
+        )
 
 
 def _newest_checkpoint(session: Session, directory: RunDirectory, engine: Engine) -> checkpoint.Checkpoint | None:
@@ -159,13 +164,17 @@ def status_of_failures(session: Session) -> Any:
         yield
     except BaseException as error:
         session.console.stop()
-        state = "failed" if isinstance(error, Exception) else "interrupted"
-        reason = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
         with contextlib.suppress(RunError):
-            write_state(session, state, reason)
-            if session.directory is not None:
-                log(session.directory, f"{state}: {reason}")
+            _write_failure(session, error)
         raise
+
+
+def _write_failure(session: Session, error: BaseException) -> None:
+    state = "failed" if isinstance(error, Exception) else "interrupted"
+    reason = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    write_state(session, state, reason)
+    if session.directory is not None:
+        log(session.directory, f"{state}: {reason}")
 
 
 def write_state(session: Session, state: str, reason: str = "") -> None:
@@ -176,11 +185,13 @@ def write_state(session: Session, state: str, reason: str = "") -> None:
 def all_rows(session: Session) -> Rows:
     """Collects the rows of all iterations: {column: [seeds, iterations]}."""
     if session.directory is None:
-        parts, axis = session.history, 1
-    else:
-        columns = [read_metrics(member) for member in session.directory.members] if session.done else []
-        parts, axis = [{name: values[None] for name, values in column.items()} for column in columns], 0
-    return {name: np.concatenate([part[name] for part in parts], axis) for name in (parts[0] if parts else {})}
+        return _concatenate(session.history, axis=1)
+    members = session.directory.members if session.done else ()
+    return _concatenate([{name: values[None] for name, values in read_metrics(member).items()} for member in members])
+
+
+def _concatenate(parts: Sequence[Rows], axis: int = 0) -> Rows:
+    return {name: np.concatenate([part[name] for part in parts], axis) for name in (parts[0] if parts else ())}
 
 
 def _seed_list(seeds: Sequence[int]) -> str:

@@ -10,7 +10,7 @@ import csv
 import importlib
 import io
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -79,12 +79,18 @@ def truncate_csv(path: Path, iteration: int) -> int:
     if not path.exists():
         return 0
     with open(path, newline="", encoding="utf-8") as file:
-        header, *lines = file.read().split("\n")[:-1] or [""]  # what follows the last line end was torn off
-    width = header.count(",")
-    good = [line.count(",") == width and line.split(",", 1)[0] == str(n) for n, line in enumerate(lines, 1)]
-    count = min(good.index(False) if False in good else len(good), iteration)
-    replace_text(path, "".join(f"{line}\n" for line in ([header, *lines[:count]] if header else ())))
+        lines = file.read().split("\n")[:-1]  # what follows the last line end was torn off
+    count = min(_count_rows(lines), iteration)
+    replace_text(path, "".join(f"{line}\n" for line in lines[: count + 1]))
     return count
+
+
+def _count_rows(lines: Sequence[str]) -> int:
+    """How many whole rows, numbered from 1, follow the header."""
+    for number, line in enumerate(lines[1:], 1):
+        if line.count(",") != lines[0].count(",") or line.split(",", 1)[0] != str(number):
+            return number - 1
+    return max(len(lines) - 1, 0)
 
 
 def read_metrics(folder: Path | str) -> dict[str, np.ndarray]:

@@ -111,7 +111,9 @@ def parse_sweep(record: Mapping[str, Any], where: str = "the sweep") -> SweepFil
     values = {**record, "seeds": record.get("seeds", 1), "run": record.get("run", {})}
     for names, (fits, expected) in _KINDS.items():
         for name in filter(values.__contains__, names):
-            expect(fits(values[name]), where, f"[{name}]" if expected == "a table" else name, expected, values[name])
+            expect_value(
+                fits(values[name]), where, f"[{name}]" if expected == "a table" else name, expected, values[name]
+            )
     return SweepFile(**{**values, "seeds": _seeds(values["seeds"]), "run": _execution(values["run"], where)})
 
 
@@ -122,7 +124,7 @@ def _execution(table: Mapping[str, Any], where: str) -> Execution:
     for name, value in table.items():
         kind: Any = type(known[name])
         fits = type(value) is kind or (kind is float and type(value) is int)
-        expect(fits, where, f"run.{name}", _WORDS[kind], value)
+        expect_value(fits, where, f"run.{name}", _WORDS[kind], value)
         values[name] = kind(value)
     run = Execution(**values)
     if run.executor not in EXECUTORS:
@@ -157,7 +159,7 @@ def check_names(record: Mapping[str, Any], known: Any, where: str) -> None:
             raise SweepError(f"{where} has an unknown field {name!r}; {hint}")
 
 
-def expect(fits: bool, where: str, name: str, expected: str, got: Any) -> None:
+def expect_value(fits: bool, where: str, name: str, expected: str, got: Any) -> None:
     """SweepError for a value that does not fit."""
     if not fits:
         raise SweepError(f"{where}: {name} must be {expected}: got {got!r}")

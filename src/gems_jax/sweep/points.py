@@ -22,7 +22,7 @@ import jax.numpy as jnp
 from gems_jax.config import GemsConfig, is_real
 from gems_jax.runner.engine import Family, Parts
 from gems_jax.runner.rebuild import make_stored_game, starting_settings
-from gems_jax.sweep.file import MAX_POINTS, SweepError, SweepFile, check_names, expect
+from gems_jax.sweep.file import MAX_POINTS, SweepError, SweepFile, check_names, expect_value
 from gems_jax.types import Game, PyTree, Solver
 
 Changes = dict[str, Any]  # values of swept fields
@@ -123,8 +123,10 @@ def _draws(file: SweepFile, base: Any) -> list[Changes]:
         return []
     fields = {name: value for name, value in file.random.items() if name not in ("samples", "seed")}
     samples, seed = file.random.get("samples"), file.random.get("seed", 0)
-    expect(type(samples) is int and samples > 0, file.name, "random.samples", "a whole number, at least 1", samples)
-    expect(type(seed) is int, file.name, "random.seed", "a whole number", seed)
+    expect_value(
+        type(samples) is int and samples > 0, file.name, "random.samples", "a whole number, at least 1", samples
+    )
+    expect_value(type(seed) is int, file.name, "random.seed", "a whole number", seed)
     if not fields:
         raise SweepError(f"{file.name}: [random] names no field to draw")
     # a generator per field: one more field changes no other field's draws
@@ -136,7 +138,7 @@ def _stream(file: SweepFile, base: Any, name: str, spec: Any, source: random.Ran
     """Values of one field without end."""
     if not isinstance(spec, Mapping) or not ({"choices"} == set(spec) or {"low", "high"} <= set(spec)):
         expected = "{ low = ..., high = ... } or { choices = [...] }"
-        expect(False, file.name, f"random.{name}", expected, spec)
+        expect_value(False, file.name, f"random.{name}", expected, spec)
     if "choices" in spec:
         choices = _column(file, base, "random", name, spec["choices"])
         return iter(lambda: source.choice(choices), object())

@@ -67,10 +67,10 @@ def go_of_text(state: GameState, text: str) -> int | None:
     size, text = len(go_stones(state)), text.lower()
     if text == "pass":
         return size**2
-    column, row = GO_COLUMNS[:size].find(text[:1]), text[1:]
-    if not text or column < 0 or not (row.isascii() and row.isdigit()) or not 1 <= int(row[:3]) <= size:
+    found = re.fullmatch(rf"([{GO_COLUMNS[:size]}])([0-9]{{1,3}})", text)
+    if not found or not 1 <= int(found[2]) <= size:
         return None
-    return (size - int(row)) * size + column
+    return (size - int(found[2])) * size + GO_COLUMNS.index(found[1])
 
 
 def go_why_not(state: GameState, text: str) -> str:
@@ -89,41 +89,43 @@ def go_board(state: GameState) -> str:
     stones, size = go_stones(state), len(go_stones(state))
     history = np.asarray(state.inner.state._x.board_history)[:2].reshape(2, size, size)
     last = (history[0] != history[1]) & (np.abs(history[0]) == 1)
+    marks = np.array(list(".XO"))[stones]
+    marks = np.where(
+        last, np.strings.add(np.strings.add("(", marks), ")"), np.strings.add(" ", np.strings.add(marks, " "))
+    )
     letters = "   " + "".join(f" {letter} " for letter in GO_COLUMNS[:size]).rstrip()
-    rows = [
-        f"{size - row:>2} "
-        + "".join(
-            ("({})" if last[row, column] else " {} ").format(".XO"[stones[row, column]]) for column in range(size)
-        )
-        for row in range(size)
-    ]
+    rows = [f"{size - number:>2} {''.join(row)}".rstrip() for number, row in enumerate(marks)]
     taken = np.asarray(state.inner.state._x.num_captured)
     counts = f"stones taken: black {int(taken[0])}, white {int(taken[1])}"
-    return "\n".join([letters, *(row.rstrip() for row in rows), counts])
+    return "\n".join([letters, *rows, counts])
 
 
 def go_area(stones: np.ndarray) -> tuple[int, int]:
-    """Points of black and of white: stones, and empty regions that only one colour borders on."""
-    points, size, seen = {1: int((stones == 1).sum()), -1: int((stones == -1).sum())}, len(stones), set()
-    for start in zip(*np.nonzero(stones == 0), strict=True):
-        if start in seen:
-            continue
-        region, border, todo = 0, set(), [start]
-        seen.add(start)
-        while todo:
-            row, column = todo.pop()
-            region += 1
-            for near in ((row - 1, column), (row + 1, column), (row, column - 1), (row, column + 1)):
-                if not (0 <= near[0] < size and 0 <= near[1] < size):
-                    continue
-                if stones[near]:
-                    border.add(int(stones[near]))
-                elif near not in seen:
-                    seen.add(near)
-                    todo.append(near)
+    """Counts the points of black and of white: stones, and empty regions that only one colour borders on."""
+    points = {1: int((stones == 1).sum()), -1: int((stones == -1).sum())}
+    empty = {(int(row), int(column)) for row, column in np.argwhere(stones == 0)}
+    while empty:
+        region, border = _region(stones, empty.pop())
+        empty -= region
         if len(border) == 1:
-            points[border.pop()] += region
+            points[border.pop()] += len(region)
     return points[1], points[-1]
+
+
+def _region(stones: np.ndarray, start: tuple[int, int]) -> tuple[set[tuple[int, int]], set[int]]:
+    """The empty points that are connected with `start`, and the colours of the stones around them."""
+    region, border, todo = {start}, set[int](), [start]
+    while todo:
+        row, column = todo.pop()
+        for near in ((row - 1, column), (row + 1, column), (row, column - 1), (row, column + 1)):
+            if min(near) < 0 or max(near) >= len(stones):
+                continue
+            if stones[near]:
+                border.add(int(stones[near]))
+            elif near not in region:
+                region.add(near)
+                todo.append(near)
+    return region, border
 
 
 def go_result(state: GameState) -> str:
@@ -199,12 +201,13 @@ def chess_why_not(state: GameState, text: str) -> str:
     wanted = _plain_move(state, text)
     if not re.fullmatch(r"[a-h][1-8][a-h][1-8][qrbn]?", wanted):
         return "a move is a square to leave and a square to go to, as in e2e4; e7e8q makes a queen"
-    own = [name for name in (chess_move(state, action) for action in moves_of(state)) if name[:2] == wanted[:2]]
-    if own:
-        return f"from {wanted[:2]} there are only {', '.join(own)}"
-    piece = int(whites_view(state)[FILES.index(wanted[0]), int(wanted[1]) - 1])
-    mine = piece * (-1 if int(state.inner.state._x.color) else 1) > 0
-    return f"what stands on {wanted[:2]} cannot move" if mine else f"no piece of yours stands on {wanted[:2]}"
+    start = wanted[:2]
+    names = [chess_move(state, action) for action in moves_of(state)]
+    if own := [name for name in names if name.startswith(start)]:
+        return f"from {start} there are only {', '.join(own)}"
+    piece = int(whites_view(state)[FILES.index(start[0]), int(start[1]) - 1])
+    mine = -piece if int(state.inner.state._x.color) else piece
+    return f"what stands on {start} cannot move" if mine > 0 else f"no piece of yours stands on {start}"
 
 
 def chess_board(state: GameState) -> str:
@@ -221,15 +224,13 @@ def chess_result(state: GameState) -> str:
     position = state.inner.state._x
     if not np.asarray(position.legal_action_mask).any():
         lost = ("white", "black")[int(position.color)]
-        return (
-            f"checkmate: {lost} has lost"
-            if np.asarray(state.reward).any()
-            else f"stalemate, {lost} cannot move: a draw"
-        )
-    if int(position.halfmove_count) >= 100:
-        return "fifty moves without a capture or a pawn's move: a draw"
-    if int(position.step_count) >= 512:
-        return "512 plies were played: a draw"
+        mate = np.asarray(state.reward).any()
+        return f"checkmate: {lost} has lost" if mate else f"stalemate, {lost} cannot move: a draw"
     men = np.sort(np.abs(np.asarray(position.board)))[-4:]
-    few = men[0] == 0 or set(men.tolist()) == {3, 6}
-    return "too little material to win: a draw" if few else "the position came up for the third time: a draw"
+    draws = {
+        "fifty moves without a capture or a pawn's move": int(position.halfmove_count) >= 100,
+        "512 plies were played": int(position.step_count) >= 512,
+        "too little material to win": men[0] == 0 or set(men.tolist()) == {3, 6},
+        "the position came up for the third time": True,
+    }
+    return f"{next(why for why, holds in draws.items() if holds)}: a draw"

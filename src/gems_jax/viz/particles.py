@@ -8,6 +8,7 @@ landmarks are crosses. Bodies have their true sizes. matplotlib is loaded on fir
 from __future__ import annotations
 
 import io
+import itertools
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -62,30 +63,33 @@ def play_track(table: Any, policy: LoadedPolicy, key: Array) -> Track:
 
 
 def touches(game: ParticleGame, position: np.ndarray) -> list[tuple[int, int]]:
-    """Pairs of agents that touch and are paid or fined for it, in one moment [E, 2]."""
-    radius = [body.radius for body in game.bodies]
+    """Lists pairs of agents that touch and are paid or fined for it, in one moment [E, 2]."""
+    return [pair for pair in itertools.combinations(range(game.num_seats), 2) if _touch(game, position, *pair)]
+
+
+def _touch(game: ParticleGame, position: np.ndarray, a: int, b: int) -> bool:
     rivals = "evader" in {body.kind for body in game.bodies}
-    return [
-        (a, b)
-        for a in range(game.num_seats)
-        for b in range(a + 1, game.num_seats)
-        if not (rivals and game.sides[a] == game.sides[b])
-        and np.linalg.norm(position[a] - position[b]) < radius[a] + radius[b]
-    ]
+    if rivals and game.sides[a] == game.sides[b]:
+        return False
+    return bool(np.linalg.norm(position[a] - position[b]) < game.bodies[a].radius + game.bodies[b].radius)
 
 
 def track_in_words(game: ParticleGame, words: Words, track: Track, number: int) -> str:
-    """When agents touched, how well landmarks were covered, and what everybody earned."""
-    lines = [f"game {number}, {len(track.reward)} steps"]
+    """Tells when agents touched, how well landmarks were covered, and what everybody earned."""
     when = [time for time, position in enumerate(track.position) if time and touches(game, position)]
-    lines.append(f"  touches at steps {', '.join(map(str, when))}" if when else "  nobody touched anybody")
-    if any(body.kind == "landmark" for body in game.bodies):
-        agents, marks = np.split(track.position[[0, -1]], [game.num_seats], axis=1)
-        nearest = np.linalg.norm(agents[:, :, None] - marks[:, None], axis=-1).min(axis=1)  # [2, landmarks]
-        first, last = (", ".join(f"{distance:.2f}" for distance in row) for row in nearest)
-        lines.append(f"  from each landmark to its nearest agent: {first} at first, {last} in the end")
-    lines.append(f"  result: {words.returns(np.round(track.reward.sum(axis=0), 2))}")
-    return "\n".join(lines)
+    touched = f"  touches at steps {', '.join(map(str, when))}" if when else "  nobody touched anybody"
+    result = f"  result: {words.returns(np.round(track.reward.sum(axis=0), 2))}"
+    return "\n".join([f"game {number}, {len(track.reward)} steps", touched, *_covered(game, track), result])
+
+
+def _covered(game: ParticleGame, track: Track) -> list[str]:
+    """How far each landmark is from its nearest agent, at first and in the end."""
+    if "landmark" not in {body.kind for body in game.bodies}:
+        return []
+    agents, marks = np.split(track.position[[0, -1]], [game.num_seats], axis=1)
+    nearest = np.linalg.norm(agents[:, :, None] - marks[:, None], axis=-1).min(axis=1)  # [2, landmarks]
+    first, last = (", ".join(f"{distance:.2f}" for distance in row) for row in nearest)
+    return [f"  from each landmark to its nearest agent: {first} at first, {last} in the end"]
 
 
 def write_pictures(game: ParticleGame, tracks: list[Track], folder: Path, stem: str) -> list[Path]:
@@ -143,22 +147,26 @@ def montage(game: ParticleGame, track: Track) -> bytes:
 
 
 def draw_ghosts(axes: Any, game: ParticleGame, track: Track) -> None:
-    """Moments 0, 10, 20, ... and the last in one picture: the earlier, the fainter; thin lines are the ways between."""
+    """Draws moments 0, 10, 20, ... and the last: the earlier, the fainter; thin lines are the ways between."""
     times = moments(len(track.reward))
     _landmarks(axes, game, track.position[0])
     for rank, time in enumerate(times):
         alpha = 0.22 + 0.78 * (rank / max(len(times) - 1, 1)) ** 1.5
         for seat, look in enumerate(looks(game)):
             _agent(axes, look, game.bodies[seat], track.position[time, seat], alpha)
-    taken: list[np.ndarray] = []  # where numbers stand, the latest first: others do not fit beside them
-    for time in reversed(times):
-        for seat in range(game.num_seats):
-            top = track.position[time, seat] + [0.0, game.bodies[seat].radius]
-            if all(np.abs(top - other).max() > np.ptp(axes.get_ylim()) / 32 for other in taken):
-                _label(axes, str(time), top)
-                taken.append(top)
+    _write_times(axes, game, track, times)
     for seat, look in enumerate(looks(game)):
         axes.plot(*track.position[:, seat].T, color=look.color, linewidth=1.0, alpha=0.8, zorder=2)
+
+
+def _write_times(axes: Any, game: ParticleGame, track: Track, times: list[int]) -> None:
+    """Numbers above the bodies, the latest first: others do not fit beside them."""
+    taken: list[np.ndarray] = []
+    for time, seat in itertools.product(reversed(times), range(game.num_seats)):
+        top = track.position[time, seat] + [0.0, game.bodies[seat].radius]
+        if all(np.abs(top - other).max() > np.ptp(axes.get_ylim()) / 32 for other in taken):
+            _label(axes, str(time), top)
+            taken.append(top)
 
 
 def earned(game: ParticleGame, returns: np.ndarray) -> str:
