@@ -46,11 +46,12 @@ class Cost(NamedTuple):
     training_steps: Count = 0  # of env_steps, those that were learned from
 
     def plus(self, *others: Cost) -> Cost:
+        """Adds the counts of other costs."""
         return Cost(*(sum(counts) for counts in zip(self, *others, strict=True)))
 
 
 class Iteration(NamedTuple):
-    """What an iteration did and holds afterwards."""
+    """Work of one iteration, and the arrays held after it."""
 
     cost: Cost
     rounds: ArrayLike  # of learning, as the pace counts them
@@ -188,6 +189,8 @@ def stack_slots(*policies: PyTree) -> PyTree:
 
 def pad_slots(array: Array, capacity: int, axes: tuple[int, ...]) -> Array:
     """Appends zeros (False) along `axes` until these have `capacity` entries."""
+    if all(array.shape[axis] == capacity for axis in axes):
+        return array
     return jnp.pad(array, [(0, capacity - size if axis in axes else 0) for axis, size in enumerate(array.shape)])
 
 
@@ -211,7 +214,7 @@ def update_average(average: Array, new: Array, count: int) -> Array:
 
 
 class PsroState(Struct):
-    """What every method carries from iteration to iteration; methods add their own fields."""
+    """State that every method carries from iteration to iteration; methods add their own fields."""
 
     sigma: Array  # [P, K]
     sigma_average: Array  # [P, K], over the iterations so far

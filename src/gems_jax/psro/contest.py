@@ -160,9 +160,9 @@ def contest(
     floor: Array | float,
     weights: Weights,
 ) -> tuple[Student, Weights, TrainMetrics]:
-    """`rounds` rounds of every population's learner against the others' policies, [P, K] active. key: consumed.
+    """Trains every population's learner for `rounds` rounds against the others' active policies [P, K]. key: consumed.
 
-    Every population's mixture against the other's learner goes on from `weights` [P, K]. Returns the learners, the
+    Every population's mixture against the other's learner continues from `weights` [P, K]. Returns the learners, the
     weights, and metrics. Two-player games; rounds are of whole episodes.
     """
     shared = num_populations(game) == 1
@@ -171,12 +171,12 @@ def contest(
         own = jax.tree.map(lambda leaf: leaf[p], student)
         learner = plain_learner(student_networks(game, learning))
         held = rotate(active, p)[-1]  # the opponent's population comes last
-        alike = simplex.masked_uniform(held)
+        uniform = simplex.masked_uniform(held)
         log_active = jnp.log(rotate(active, p))
         source = mixture_source(views, learner, learning.replace(segment=0), rotate(policies, p), log_active)
 
         def experience(k: Array, params: PyTree, weights: Weights) -> tuple[list[Experience], Weights]:
-            sigma = jnp.log((1 - floor) * jnp.exp(weights.log_weight) + floor * alike)
+            sigma = jnp.log((1 - floor) * jnp.exp(weights.log_weight) + floor * uniform)
             mixed = source.log_sigma.at[-1].set(sigma)
             batches, _ = source._replace(log_sigma=mixed).play_round(k, params, NO_CODE, [])
             earned = jnp.concatenate([batch.earned.reshape(-1) for batch in batches])

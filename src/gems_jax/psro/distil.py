@@ -77,7 +77,7 @@ def new_pupil(params: PyTree, learning: Learning) -> Student:
 
 
 def distil_cost(learning: Learning, metrics: TrainMetrics, rounds: int) -> Cost:
-    """Of `rounds` rounds of every population's distillation. metrics: [P]."""
+    """Counts the cost of `rounds` rounds of every population's distillation. metrics: [P]."""
     return training_cost(learning.replace(epochs=_EPOCHS), metrics, rounds)
 
 

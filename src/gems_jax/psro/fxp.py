@@ -2,8 +2,8 @@
 
 Every population has a *main* policy, which never stops learning, and *counters*. In an iteration
 
-    main      goes on against the others' past mains, itself included, with probability eta (fictitious self-play), and
-              against their counters otherwise (cross-play)
+    main      continues against the others' past mains, itself included, with probability eta (fictitious self-play),
+              and against their counters otherwise (cross-play)
     counter   answers the others' past mains
 
 and both are stored. With eta = 1 it is fictitious self-play, with small eta it comes near PSRO. Self-play alone may
@@ -40,7 +40,7 @@ class FxpConfig(ExplicitSettings):
     capacity: int = size(16)
     """Policies per population, mains and counters, that there is room for at first; doubled whenever that is full."""
     keep_counter: bool = choice(False)
-    """A counter goes on from the last one instead of starting afresh."""
+    """A counter continues from the last one instead of starting afresh."""
     meta_solver: Literal["auto", "uniform", "nash", "nash_lp"] = choice("auto")
     """The profile: a mixture of the stored mains, uniform or the equilibrium of their meta-game. auto: nash_lp with
     learned responses in two-player zero-sum games, or else uniform."""

@@ -17,7 +17,7 @@ that are drawn from it: slot m of every population then holds its part of profil
 
 mu is the CCE of maximum Gini impurity, which is unique, or whichever regret matching finds. The profile that the method
 puts forward is mu's marginals, a mixture for everybody; mu itself is in the state, and `joint_cce_gap` says how far it
-is from a CCE of the whole game, on games that can be walked. With exact responses populations stop growing there.
+is from a CCE of the whole game, on enumerable games. With exact responses populations stop growing there.
 """
 
 from __future__ import annotations
@@ -156,7 +156,7 @@ def exact_joint_oracle(game: Game, ties: str) -> RespondJointly:
 
 
 def draw_profiles(key: Array, game: Game, play: JointPlay, count: int) -> Mixture:
-    """`count` profiles drawn from mu, a slot each, all alike: sigma [count] is joint. key: consumed."""
+    """Draws `count` profiles from mu, a slot each: sigma [count] is uniform and joint. key: consumed."""
     chosen = jax.random.categorical(key, jnp.log(play.joint.reshape(-1)), shape=(count,))
     slots = jnp.stack(jnp.unravel_index(chosen, play.joint.shape))  # [players, count]
     params = jax.tree.map(lambda leaf: jax.vmap(lambda own, at: own[at])(leaf, slots), play.policies.params)
@@ -165,7 +165,7 @@ def draw_profiles(key: Array, game: Game, play: JointPlay, count: int) -> Mixtur
 
 
 def meet_opponents(key: Array, game: Game, play: JointPlay, profiles: int) -> Mixture:
-    """What learners meet: the other's mixture, or of three or more players `profiles` drawn from mu. key: consumed."""
+    """Gives learners the other's mixture, or with three or more players `profiles` drawn from mu. key: consumed."""
     if num_players(game) == 2:
         return Mixture(play.policies, play.active, own_marginals(game, play.joint))
     return draw_profiles(key, game, play, profiles)

@@ -140,7 +140,7 @@ class Slots(NamedTuple):
 @jax.tree_util.register_static
 @dataclasses.dataclass(frozen=True)
 class OnePopulation:
-    """`base` with one population for everybody: a policy plays every seat, which its observation must show."""
+    """A game with one population for everybody: a policy plays every seat, which its observation must show."""
 
     base: Any  # a Game, hashed by value
 

@@ -58,7 +58,7 @@ class AdvantageSettings(ExplicitSettings):
     candidates: int = size(64)
     """Directions that are looked at: best responses to random mixtures of the opponents (exact responses)."""
     directions: int = size(3)
-    """The same of learned responses, which share the rounds of learning."""
+    """Directions that are looked at with learned responses, which share the rounds of learning."""
     lookahead_steps: int = size(10)
     """Steps that are tried towards each of them, up to `lookahead_rate`."""
     lookahead_rate: float = real(0.5, SHARE)

@@ -1,9 +1,9 @@
 """Pipeline PSRO: several policies of each population learn at once, each against the levels below it.
 
 Every population has fixed policies and, above them in a strict order, W learners. The learner of level l trains
-against the meta-Nash of all policies below it, fixed ones and lower learners alike. Only the lowest learner may be
+against the meta-Nash of all policies below it, fixed ones and lower learners. Only the lowest learner may be
 fixed, when it has stopped improving; then a fresh learner starts at the top. A learner that has stopped improving but
-is not the lowest goes on.                                                                      (McAleer et al. 2020)
+is not the lowest continues.                                                                     (McAleer et al. 2020)
 
 Synchronous: a *tick* moves all learners once. Ours, where the original leaves it open or runs asynchronously: the
 lowest learners of all populations are fixed together, once every one of them is within `plateau` of a best response,
@@ -130,7 +130,7 @@ class _Pipeline(NamedTuple):
         return state.replace(store=store, learners=learners, table=table), cost
 
     def iterate(self, state: P2sroState, key: Array, rounds: int) -> tuple[P2sroState, Iteration]:
-        """`ticks` ticks, then the meta-game of the fixed policies. key: consumed."""
+        """Runs `ticks` ticks, then solves the meta-game of the fixed policies. key: consumed."""
         config = self.config
         cost, lots = Cost(), config.ticks * config.workers
         each = max(rounds // lots, 1)

@@ -63,14 +63,11 @@ def crop_table(table: PayoffTable, capacity: int) -> PayoffTable:
 
 def new_profiles(game: Game, active: np.ndarray, fresh: np.ndarray) -> np.ndarray:
     """[B, players]: the slots of every profile of active slots in which somebody plays a fresh one."""
-    players, capacity = num_players(game), active.shape[1]
-    everyone, somebody = np.ones((capacity,) * players, bool), np.zeros((capacity,) * players, bool)
-    for player, population in enumerate(game.population_of_player):
-        shape = [1] * players
-        shape[player] = capacity
-        everyone &= active[population].reshape(shape)
-        somebody |= fresh[population].reshape(shape)
-    return np.argwhere(everyone & somebody)
+    everyone, nobody = (
+        functools.reduce(np.logical_and.outer, [mask[population] for population in game.population_of_player])
+        for mask in (active, ~fresh)
+    )
+    return np.argwhere(everyone & ~nobody)
 
 
 @jax.jit

@@ -1,7 +1,7 @@
 """Learned responses: one network per population, trained by `train_learner` against a fixed mixture.
 
 Networks are those of GEMS with parameters of their own, one set per policy, instead of generated ones. A `Student` is
-what a learner goes on from: networks and optimizers of every population. Programs are compiled once per game, network
+what a learner continues from: networks and optimizers of every population. Programs are compiled once per game, network
 and capacity, whatever the method and the number of rounds.
 
 Diversity (the setting of that name): a response earns more where it acts unlike the policies that its population holds,
@@ -203,7 +203,7 @@ def train_students(
 
 
 def training_cost(learning: Learning, metrics: TrainMetrics, rounds: int) -> Cost:
-    """Of `rounds` rounds of every population. metrics: [P]."""
+    """Counts the cost of `rounds` rounds of every population. metrics: [P]."""
     steps = int(np.sum(metrics.env_steps))
     updates = rounds * learning.epochs * learning.minibatches * np.size(metrics.env_steps)
     return Cost(int(np.sum(metrics.episodes)), steps, updates, training_steps=steps)

@@ -4,7 +4,7 @@ An *oracle* says how policies are made. Its main part is a function
 
     respond(key, mixture, start=None, rounds=...) -> Response(params [P, ...], gain [P], cost, learner)
 
-that gives every population one policy against the others' mixtures. `start` is a learner to go on from, `rounds` how
+that gives every population one policy against the others' mixtures. `start` is a learner to continue from, `rounds` how
 long to learn. This module holds the exact ones, for enumerable games; `psro/ppo.py` trains networks.
 
 Best responses tie often: wherever the others' play makes a player indifferent, or never lets it get there. A response
@@ -12,7 +12,7 @@ that the population does not hold yet must win, or methods stall on copies: anyt
 the lowest action always wins. What wins next matters as much. Where the others' mixture never lets a player get, its
 policy may be anything, and yet will be met there once the mixture moves on. Rules, after novelty:
 
-    robust   what does best against all of the opponents' policies alike, then the lowest action
+    robust   what does best against the uniform mixture of the opponents' policies, then the lowest action
     random   what does best against a random mixture of them
     novel    the lowest action
     lowest   the lowest action, without looking for novelty
@@ -67,7 +67,7 @@ class Response(NamedTuple):
     params: PyTree  # [P, ...], one policy per population
     gain: np.ndarray  # [P], what there is to gain over the population's own mixture, or over `start`
     cost: Cost
-    learner: PyTree = None  # [P, ...], what may be gone on from
+    learner: PyTree = None  # [P, ...], what a later response may continue from
 
 
 Respond = Callable[..., Response]  # (key, mixture, start=None, rounds=...)
@@ -189,7 +189,7 @@ def exact_replies(key: Array, game: Game, tables: Array, active: Array, sigma: A
 
 
 def choose_replies(key: Array, game: Game, tables: Array, active: Array, tied_best: Array, ties: str) -> Array:
-    """The same where the actions that are best [I, A] are known. key: consumed."""
+    """Deterministic best responses, tables [P, I, A], made of the actions [I, A] that are best. key: consumed."""
     if ties not in TIES:
         raise ValueError(f"unknown rule for ties {ties!r}; known: {', '.join(TIES)}")
     tree = build_tree(game)

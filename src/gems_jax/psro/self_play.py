@@ -274,7 +274,7 @@ class RandomConfig(Settings):
     """Settings of random play: the length of a run."""
 
     iterations: int = size(1)
-    """Iterations, all alike."""
+    """Iterations, all the same."""
 
 
 class RandomMetrics(NamedTuple):

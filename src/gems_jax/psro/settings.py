@@ -41,7 +41,7 @@ class Learning(LearnerConfig):
 
 
 class Budgeted(Learning):
-    """What a method that learns may spend in an iteration."""
+    """Budget of an iteration of a method that learns."""
 
     iterations: int = size(40)
     """Iterations that an experiment runs by default."""
@@ -55,14 +55,14 @@ class ExplicitSettings(Budgeted):
     """Settings of all methods that store policies."""
 
     oracle: Literal["auto", "exact", "ppo"] = choice("auto")
-    """Who learns: exact best responses, for games that can be walked; PPO, for any; auto: exact where possible."""
+    """Who learns: exact best responses, for enumerable games; PPO, for any; auto: exact where possible."""
     payoffs: Literal["auto", "exact", "episodes"] = choice("auto")
     """Payoffs between policies: from the tree, or measured; auto: from the tree with exact responses only."""
     entry_episodes: int = size(1000)
     """Episodes per measured payoff."""
 
     def for_game(self, game: Game) -> Self:
-        """The same with every `auto` settled. Raises NotEnumerableError where exactness is not to be had."""
+        """Replaces every `auto` by a choice for the game. Raises NotEnumerableError if "exact" is impossible."""
         oracle = _settle(self.oracle, "exact" if walkable(game) else "ppo")
         payoffs = _settle(self.payoffs, "exact" if oracle == "exact" else "episodes")
         if "exact" in (oracle, payoffs):

@@ -14,9 +14,9 @@ the step, nu one to that beta; the average of all nu joins, and a best response 
 then that of the linear program over what the population holds (`extensive/restricted.py`).
 Learned form: beta and nu take turns in a few blocks, and the average of nu's is a network distilled from where nu
 stood after each of them (the original: from a reservoir of all that it did). A share `floor` of beta's opponents is
-drawn from all policies alike, nu included, as the original forces nu to be played. Learners and weights continue from
-iteration to iteration, with step sizes that fall. The published output is the averaged mixture of the last inner game,
-the profile `iterate`; `average` is its mean over all iterations and trails it. Two-player zero-sum games.
+drawn uniformly from all policies, nu included, as the original forces nu to be played. Learners and weights continue
+from iteration to iteration, with step sizes that fall. The published output is the averaged mixture of the last inner
+game, the profile `iterate`; `average` is its mean over all iterations and trails it. Two-player zero-sum games.
 """
 
 from __future__ import annotations

@@ -11,11 +11,11 @@ iteration adds the best responses to the restricted game's solution, and solves 
           the average. A reconstruction, as no text of Huang et al. 2022 was at hand
 
 Regret matching is that of CFR+ on a tree with fewer legal actions. Of PDO and EDO ours are: the
-average starts anew when actions came in, and goes on where none did.
+average starts anew when actions came in, and continues where none did.
 
 Responses are exact, or learned by PPO: then the most likely action of a network joins at every set. The restricted game
 is solved on the tree all the same, which costs no episodes; learning that too (NXDO) is not implemented. Two-player
-zero-sum games that can be walked.
+zero-sum enumerable games.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class XdoConfig(ExplicitSettings):
     max_walks: int = size(5000)
     """Walks after which an iteration gives up on its threshold."""
     keep_regrets: bool = choice(False)
-    """Regret matching goes on from the last restricted game instead of starting anew."""
+    """Regret matching continues from the last restricted game instead of starting anew."""
     reached_only: bool = choice(False)
     """Actions join only at the sets that their response gets to when it meets the average."""
     threshold: float = real(16.0, ABOVE_ZERO)
