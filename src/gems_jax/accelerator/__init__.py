@@ -1,1 +1,1 @@
-"""What concerns XLA and nothing else: compilation, random number generation, sharding, CPU workarounds."""
+"""XLA and nothing else: compilation, random number generation, sharding, CPU workarounds."""

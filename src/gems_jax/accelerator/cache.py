@@ -41,7 +41,7 @@ def enable_compilation_cache(folder: Path | str | None = None) -> Path | None:
     """Enables the cache for this process and returns its folder, or None where there is no safe folder.
 
     A folder chosen by the user (`JAX_COMPILATION_CACHE_DIR`, or an earlier `jax.config.update`) is left as it is.
-    Every compilation is kept, however short: a solver is many small programs.
+    Every compilation is cached, however short: a solver is many small programs.
     """
     chosen = jax.config.jax_compilation_cache_dir  # type: ignore[attr-defined]
     if folder is None and chosen:

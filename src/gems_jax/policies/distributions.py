@@ -80,7 +80,7 @@ def relative_masses(logits: Array) -> Array:
 
 
 def _block_sums(masses: Array) -> Array:
-    """Sums [ceil(A / _BLOCK)] of neighbouring masses [A]; the last block may be short, as padding costs more."""
+    """Sums [ceil(A / _BLOCK)] of neighboring masses [A]; the last block may be short, as padding costs more."""
     whole = masses.shape[0] // _BLOCK * _BLOCK
     sums = jnp.sum(masses[:whole].reshape(-1, _BLOCK), axis=1)
     return sums if whole == masses.shape[0] else jnp.append(sums, jnp.sum(masses[whole:]))

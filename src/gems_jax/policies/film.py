@@ -151,7 +151,7 @@ class ConvPolicy:
 
     @property
     def _top(self) -> FilmPolicy:
-        """What comes after the convolution."""
+        """The network after the convolution."""
         squares = self.observation_shape[0] * self.observation_shape[1]
         return FilmPolicy(squares * self.channels, self.num_actions, self.hidden)
 

@@ -1,4 +1,4 @@
-"""What networks have in common: the policy protocol, flax layers, initializers, and half precision.
+"""Shared parts of networks: protocols, flax layers, initializers, and half precision.
 
 A *policy network* is a static callable `network(phi, observation, legal) -> PolicyOutput` with `init(key) -> phi`. It
 is frozen and hashed by value: it is a static part of pytrees and never causes a retrace. Every network holds its layers

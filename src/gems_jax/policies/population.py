@@ -1,7 +1,7 @@
 """Populations: policies indexed by slot, behind one method, `select(index) -> policy_params`.
 
 `Anchors` generates its policies from latent codes (GEMS), `StackedPolicies` stores them (the PSRO family, tabular
-methods, and generated policies materialised once for a whole phase). Arrays carry a leading axis P in solver states.
+methods, and policies generated once for a whole phase). Arrays carry a leading axis P in solver states.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Anchors(Struct):
         return self.generator.policy
 
     def generate(self, z: Array) -> PyTree:
-        """policy_params of any code z [D]."""
+        """Returns the policy parameters of any code z [D]."""
         return self.generator.policy.temper(self.generator(self.theta, z), self.temperature)
 
     def select(self, index: Array) -> PyTree:
@@ -45,7 +45,7 @@ class StackedPolicies(Struct):
 
 
 def materialise(population: Population, num_slots: int) -> StackedPolicies:
-    """Every slot's parameters, generated once [P, K, ...]: what a phase of rollouts indexes into."""
+    """Generates the parameters of every slot, [P, K, ...], which a phase of rollouts indexes."""
     params = jax.vmap(lambda one: stack_policies(one.select, jnp.arange(num_slots)))(population)
     return StackedPolicies(params, population.apply)
 
@@ -54,7 +54,7 @@ REPLACEMENTS = ("least_mass", "worst_ev")
 
 
 def choose_slot(active: Array, mass: Array, values: Array, rule: str) -> Array:
-    """Slot [] for a newcomer: the first free one; at capacity the anchor with the least mass or the worst value."""
+    """Returns the slot [] of a new anchor: the first free one; at capacity that of the least mass or worst value."""
     chex.assert_equal_shape([active, mass, values])
     if rule not in REPLACEMENTS:
         raise ValueError(f"unknown replacement rule {rule!r}; known: {', '.join(REPLACEMENTS)}")

@@ -126,7 +126,7 @@ def each_view(views: tuple[View, ...], function: Callable[..., R], keys: Array, 
     """Calls function(view, key, *own) for every view. keys: [V].
 
     Views that differ in their seats alone, as those of players that share a population do, are one vmapped program:
-    half of the code to compile, and half of the kernels to start. Games that Python plays go one by one.
+    half of the code to compile, and half of the kernels to start. Games that Python plays run one by one.
     """
     first = views[0]
     if on_host(first) or not _differ_in_seats_alone(views):
