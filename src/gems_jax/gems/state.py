@@ -91,10 +91,7 @@ def init_gems(
     """
     config.validate()
     _check_game(game)
-    if game.continuous and isinstance(config.abr_tremble, (int, float)) and config.abr_tremble:
-        raise ValueError(
-            f"abr_tremble must be 0 in {game.name}, whose actions are continuous: got {config.abr_tremble!r}"
-        )
+    _check_tremble(game, config)
     nets, num = gems_networks(game, config), num_populations(game)
     _check_players(config, num)
     key_generator, key_critic, key_anchors = jax.random.split(key, 3)
@@ -190,6 +187,13 @@ def _check_players(config: GemsConfig, num: int) -> None:
         shape = (len(value),) if isinstance(value, tuple) else jnp.shape(value)
         if shape not in ((), (num,)):
             raise ValueError(f"{name} must be a number or have one for each of {num} populations: got {value!r}")
+
+
+def _check_tremble(game: Game, config: GemsConfig) -> None:
+    if game.continuous and isinstance(config.abr_tremble, (int, float)) and config.abr_tremble:
+        raise ValueError(
+            f"abr_tremble must be 0 in {game.name}, whose actions are continuous: got {config.abr_tremble!r}"
+        )
 
 
 def _check_game(game: Game) -> None:
