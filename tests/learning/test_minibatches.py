@@ -3,19 +3,11 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pytest
 
+from gems_jax.accelerator.cpu import VARIABLE
+from gems_jax.accelerator.packing import PackedBits
 from gems_jax.learning.batches import Experience
-from gems_jax.learning.minibatches import (
-    Bits,
-    _argsort,
-    gather_rows,
-    pack,
-    pack_observations,
-    sample_decisions,
-    shuffle_rows,
-    unpack,
-)
+from gems_jax.learning.minibatches import gather_rows, pack_observations, sample_decisions, shuffle_rows
 
 ROWS = 48
 
@@ -35,13 +27,6 @@ def numbers(part):
     return list(np.asarray(part.target).reshape(-1))
 
 
-def test_the_order_of_sort_keys_is_that_of_argsort():
-    """Ties included: the sort_keys are coarse, and the first comes first."""
-    sort_keys = jax.random.uniform(jax.random.key(0), (2, 500)) + jnp.arange(500)[None] % 2
-    sort_keys = sort_keys.at[:, 100:200].set(sort_keys[:, :100])
-    np.testing.assert_array_equal(jax.jit(_argsort)(sort_keys), jnp.argsort(sort_keys, axis=1))
-
-
 def test_decisions_come_first_and_each_row_once():
     batch = batch_of(jnp.zeros((1, ROWS, 5)))
     picked = sample_decisions(jax.random.key(2), batch, 16)
@@ -53,24 +38,17 @@ def test_decisions_come_first_and_each_row_once():
     assert shuffle_rows(jax.random.key(3), batch, 4, 0.5).shape == (4, 1, 6)
 
 
-@pytest.mark.parametrize("shape", [(1,), (32,), (33,), (6, 7, 2), (9, 9, 17), (8, 8, 119)])
-def test_bits_come_back(shape):
-    """Of sizes that fill their words and of others; a row takes a word per 32 flags, the last one perhaps in part."""
-    flags = jax.random.bernoulli(jax.random.key(0), 0.4, (2, 3, *shape))
-    bits = jax.jit(lambda flags: pack(flags, 2))(flags)
-    assert bits.words.shape == (2, 3, -(-flags[0, 0].size // 32)) and bits.words.dtype == jnp.uint32
-    np.testing.assert_array_equal(jax.jit(unpack)(bits), flags)
-
-
-def test_rows_of_bits_are_the_rows():
+def test_rows_of_bits_are_the_rows(monkeypatch):
     """Shuffled as words or as they are, a minibatch is the same; what are no bits is left alone."""
     flags = jax.random.bernoulli(jax.random.key(1), 0.5, (1, ROWS, 6, 7, 2))
     batch, places = batch_of(flags), jnp.asarray([[5, 40, 0, 5]])
     stored = pack_observations(batch)
-    assert isinstance(stored.observation, Bits)
+    assert isinstance(stored.observation, PackedBits)
     for one, other in zip(
         *map(jax.tree.leaves, (gather_rows(batch, places), gather_rows(stored, places))), strict=True
     ):
         np.testing.assert_array_equal(one, other)
     plain = batch_of(jnp.zeros((1, ROWS, 5)))
     assert pack_observations(plain) is plain
+    monkeypatch.setenv(VARIABLE, "off")
+    assert pack_observations(batch) is batch

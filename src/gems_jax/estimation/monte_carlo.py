@@ -55,30 +55,30 @@ def empty_estimate(populations: int, slots: int) -> Estimate:
 
 
 def return_scale(game: Game) -> tuple[float, float]:
-    """(low, width) of the game's return bounds."""
+    """Returns (low, width) of the game's return bounds."""
     low, high = game.return_bounds
     return low, high - low
 
 
 def to_unit(game: Game, returns: Array) -> Array:
-    """Raw returns to the [0, 1] of the paper: affine, not clipped (bounds may be a declared typical interval)."""
+    """Scales raw returns to the [0, 1] of the paper: affine, not clipped (bounds may be a typical interval)."""
     low, width = return_scale(game)
     return (returns - low) / width
 
 
 def from_unit(game: Game, values: Array) -> Array:
-    """Scaled values back to raw returns."""
+    """Scales values back to raw returns."""
     low, width = return_scale(game)
     return values * width + low
 
 
 def player_return(game: Game, player: int, returns: Array) -> Array:
-    """A player's return: the mean of its seats' [..., S] -> [...]."""
+    """Averages a player's return over its seats: [..., S] -> [...]."""
     return jnp.mean(take_seats(returns, seats_of_player(game, player), axis=-1), axis=-1)
 
 
 def draw_opponents(key: Array, game: Game, log_sigma: Array, shape: tuple[int, ...], stratified: bool) -> Array:
-    """Slots [*shape, players], each player's drawn from its population's sigma [P, K]. key: consumed.
+    """Draws slots [*shape, players], each player's from its population's sigma [P, K]. key: consumed.
 
     A joint distribution over profiles, log_sigma [K], gives everybody the same slot: populations that hold a profile's
     policies in one slot (psro/jpsro.py) then play profiles.
@@ -265,7 +265,7 @@ def bootstrap_mixture(key: Array, returns: Array, sigma: Array, resamples: int) 
 
 
 def sample_variance(returns: Array) -> Array:
-    """Unbiased variance along the last axis (0 for a single sample)."""
+    """Computes the unbiased variance along the last axis (0 for a single sample)."""
     count = returns.shape[-1]
     return jnp.var(returns, axis=-1) * (count / max(count - 1, 1))
 

@@ -142,7 +142,7 @@ def run_oracle(
       pulls_per_candidate: mean number of pulls.
       rounds: static number of rounds.
       num_selected: candidates to pick.
-      later_rounds: a traced number of later rounds instead of rounds - 1, each as large.
+      later_rounds: a traced number of later rounds instead of rounds - 1, each as large; read if rounds > 1.
 
     Returns:
       Statistics, scores after the last round, the picked candidates and the environment steps of all pulls.
@@ -175,7 +175,7 @@ def run_oracle(
         return stats.add(favoured, returns), key, env_steps + steps
 
     count = rounds - 1 if later_rounds is None else later_rounds
-    if later_rounds is not None or rounds > 1:
+    if rounds > 1:
         stats, _, env_steps = jax.lax.fori_loop(0, count, adaptive_round, (stats, key, env_steps))
     scores = score(key_last, stats)
     chex.assert_shape(scores, (num_candidates,))

@@ -205,7 +205,7 @@ def _judge_pool(
         pulls_per_candidate=config.oracle_opponents,
         rounds=config.oracle_rounds,
         num_selected=config.anchors_per_call,
-        later_rounds=later_rounds if config.oracle_rounds > 1 else None,
+        later_rounds=later_rounds,
     )
 
 

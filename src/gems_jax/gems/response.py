@@ -88,7 +88,7 @@ def respond(
     faced = faced_mixture(anchor_set.sigma, anchor_set.active, config.abr_floor)
     newest = jnp.argmax(anchor_set.anchor_id, axis=1)  # [P]
     if config.q_new_applies == "opponents":
-        faced = with_newest(faced, newest, config.q_new)
+        faced = give_mass_to_newest(faced, newest, config.q_new)
         opponents = materialise(
             population_of(dataclasses.replace(state, anchors=anchor_set.anchors), game, config), config.capacity
         )
@@ -124,16 +124,16 @@ def respond(
 
 
 def faced_mixture(sigma: Array, active: Array, floor: Array | float) -> Array:
-    """log of the mixture [P, K] that opponents are drawn from: sigma, or with probability `floor` any of its anchors.
+    """Computes log of the mixture [P, K] of opponents: sigma, or with probability `floor` any of its anchors.
 
     The newcomer has no mass and has not been measured: it is nobody's opponent yet.
     """
-    alike = jax.vmap(simplex.masked_uniform)(active & (sigma > 0.0))
-    return jnp.log((1.0 - floor) * sigma + floor * alike)
+    uniform = jax.vmap(simplex.masked_uniform)(active & (sigma > 0.0))
+    return jnp.log((1.0 - floor) * sigma + floor * uniform)
 
 
-def with_newest(log_sigma: Array, newest: Array, fraction: ArrayLike) -> Array:
-    """log of the mixtures [P, K] that give the newest anchor [P] of each population a `fraction` of the mass."""
+def give_mass_to_newest(log_sigma: Array, newest: Array, fraction: ArrayLike) -> Array:
+    """Gives the newest anchor [P] of each population a `fraction` of the mass; logarithms of mixtures [P, K]."""
     new = jnp.arange(log_sigma.shape[1])[None, :] == newest[:, None]
     return jnp.log((1.0 - fraction) * jnp.exp(log_sigma) + fraction * new)
 
@@ -150,7 +150,7 @@ def add_tremble(policies: StackedPolicies, probability: ArrayLike) -> StackedPol
 
 
 def make_learner(nets: Networks, temperature: Array | float) -> Learner:
-    """phi = G_theta(z) and V(o, z) as the trainer sees them."""
+    """Presents phi = G_theta(z) and V(o, z) to the trainer."""
 
     def policy(params: PyTree, code: Array) -> PyTree:
         return nets.generator.policy.temper(nets.generator(params["generator"], code), temperature)
@@ -246,16 +246,8 @@ def _play_anchor_batch(
     return task.source.play_round(key_play, params, task.codes[drawn], games)
 
 
-class _Protection(NamedTuple):
-    """The trust region, and what it took to play its states."""
-
-    region: TrustRegion
-    episodes: int
-    env_steps: Array
-
-
-def _protect(key_play: Array, key_rows: Array, task: _Task, params: PyTree) -> _Protection:
-    """Records what every anchor does on states of its own play. keys: consumed."""
+def _protect(key_play: Array, key_rows: Array, task: _Task, params: PyTree) -> tuple[TrustRegion, int, Array]:
+    """Records what every anchor does on states of its own play, episodes and env steps. keys: consumed."""
     config = task.config
     settings = task.source.settings._replace(num_opponents=config.kl_opponents, episodes=1)
     batches = task.source.play_episodes(key_play, params, task.codes, settings)
@@ -265,7 +257,7 @@ def _protect(key_play: Array, key_rows: Array, task: _Task, params: PyTree) -> _
         keys = jax.random.split(key_rows, len(batches))
         batches = [sample_decisions(k, batch, config.kl_states) for k, batch in zip(keys, batches, strict=True)]
     protected = task.active & ((jnp.arange(len(task.codes)) != task.newest) | (config.kl_protects != "others"))
-    return _Protection(make_trust_region(task.source.learner, params, batches, protected), episodes, env_steps)
+    return make_trust_region(task.source.learner, params, batches, protected), episodes, env_steps
 
 
 def _train_settings(task: _Task) -> TrainSettings:

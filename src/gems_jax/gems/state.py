@@ -91,10 +91,7 @@ def init_gems(
     """
     config.validate()
     _check_game(game)
-    if game.continuous and isinstance(config.abr_tremble, (int, float)) and config.abr_tremble:
-        raise ValueError(
-            f"abr_tremble must be 0 in {game.name}, whose actions are continuous: got {config.abr_tremble!r}"
-        )
+    _check_tremble(game, config)
     nets, num = gems_networks(game, config), num_populations(game)
     _check_players(config, num)
     key_generator, key_critic, key_anchors = jax.random.split(key, 3)
@@ -156,26 +153,26 @@ def _check_distribution(sigma: Array) -> Array:
 
 
 def population_of(state: GemsState, game: Game, config: GemsConfig) -> Anchors:
-    """The generated population [P] of a state."""
+    """Returns the generated population [P] of a state."""
     temperature = jnp.broadcast_to(jnp.asarray(config.temperature, jnp.float32), (num_populations(game),))
     return Anchors(state.generator, state.anchors, temperature, gems_networks(game, config).generator)
 
 
 def gems_profile(state: GemsState, game: Game, config: GemsConfig, which: str = "iterate") -> Profile:
-    """The mixture to play: `iterate`, of the last iteration, or `average`, over the run."""
+    """Returns the mixture to play: `iterate`, of the last iteration, or `average`, over the run."""
     if which not in ("iterate", "average"):
         raise ValueError(f"unknown profile {which!r}; known: 'iterate', 'average'")
     return Profile(population_of(state, game, config), state.sigma if which == "iterate" else state.sigma_average)
 
 
 def per_player(value: ArrayLike | tuple[ArrayLike, ...], population: Array | int) -> ArrayLike:
-    """One population's number of a setting that is a number for all, or [P]."""
+    """Picks a population's number of a setting that is a number for all, or [P]."""
     numbers = jnp.stack([jnp.asarray(one, jnp.float32) for one in value]) if isinstance(value, tuple) else value
     return numbers if jnp.ndim(numbers) == 0 else jnp.asarray(numbers)[population]
 
 
 def jacobian_weight(config: GemsConfig, time: Array, population: Array | int) -> ArrayLike:
-    """lambda_J of a population, annealed."""
+    """Computes lambda_J of a population, annealed."""
     return per_player(config.lambda_jacobian, population) / (1.0 + config.lambda_decay * time)
 
 
@@ -190,6 +187,13 @@ def _check_players(config: GemsConfig, num: int) -> None:
         shape = (len(value),) if isinstance(value, tuple) else jnp.shape(value)
         if shape not in ((), (num,)):
             raise ValueError(f"{name} must be a number or have one for each of {num} populations: got {value!r}")
+
+
+def _check_tremble(game: Game, config: GemsConfig) -> None:
+    if game.continuous and isinstance(config.abr_tremble, (int, float)) and config.abr_tremble:
+        raise ValueError(
+            f"abr_tremble must be 0 in {game.name}, whose actions are continuous: got {config.abr_tremble!r}"
+        )
 
 
 def _check_game(game: Game) -> None:

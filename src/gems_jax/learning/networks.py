@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Callable
 
 import jax
 
@@ -15,16 +16,16 @@ from gems_jax.policies.mlp import MlpPolicy
 from gems_jax.policies.networks import PolicyNetwork
 from gems_jax.types import Array, BoardOriented, Game, PolicyOutput, PyTree, Shared, supports
 
+_FLAT: dict[str, Callable[..., PolicyNetwork]] = {"mlp": MlpPolicy, "film": FilmPolicy}  # of flat observations
+
 
 def policy_network(game: Game, settings: LearnerConfig) -> PolicyNetwork:
     """Builds the policy that settings without `auto` describe: static, equal for equal arguments."""
     size, kind, hidden = math.prod(game.observation_shape), settings.policy, settings.policy_hidden
     if kind == "tabular":
         return infoset_policy(game)
-    if kind == "mlp":
-        return MlpPolicy(size, game.num_actions, hidden, game.continuous)
-    if kind == "film":
-        return FilmPolicy(size, game.num_actions, hidden, game.continuous)
+    if kind in _FLAT:
+        return _FLAT[kind](size, game.num_actions, hidden, game.continuous)
     board = board_shape(game, f"policy={kind!r}")
     if kind == "conv":
         return ConvPolicy(board, game.num_actions, hidden, settings.policy_channels, settings.policy_kernel)
