@@ -37,13 +37,13 @@ PRINTED = {field: entry["value"] for field, entry in KUHN_TABLE.items()}
 RANGES = {
     NON_NEGATIVE: (
         "generator_scale eta mutation_scale lambda_jacobian lambda_decay learning_rate critic_learning_rate beta_kl "
-        "value_weight entropy_weight entropy_decay output_rate learning_rate_decay"
+        "value_weight entropy_weight entropy_decay output_rate"
     ),
     ABOVE_ZERO: "temperature alpha",
     AT_LEAST_ONE: "slowdown",
     SHARE: "ema q_new abr_floor abr_tremble discount gae_lambda sigma_floor adaptive_rate",
     THIRD: "adaptive_floor",
-    OPEN_SHARE: "mass_floor ppo_clip",
+    OPEN_SHARE: "ppo_clip",
     CONFIDENCE: "delta",
     CAP: "logit_cap gradient_cap gradient_clip",
 }
@@ -105,7 +105,6 @@ def test_other_defaults_that_the_paper_says():
     assert config.meta_rule == "omwu" and config.index == "eb_ucb" and config.surrogate == "ppo"
     assert config.delta_rule == "constant"  # the Kuhn table's 0.5
     assert config.range_term  # eq:ucb-jac
-    assert config.generator == "hypernetwork"
     assert config.validate() is config
 
 
@@ -161,8 +160,6 @@ def test_close_names_are_suggested():
         ({"mutations": 1, "randoms": 1, "anchors_per_call": 3}, "at most the pool's 2 candidates: got 3"),
         ({"anchors_per_call": 3, "capacity": 2}, "anchors_per_call must fit the capacity: got 3 for 2 slots"),
         ({"oracle_rounds": 9}, "oracle_rounds must be at most oracle_opponents=8: got 9"),
-        ({"generator": "concatenated"}, "needs policy='mlp' with a hidden layer: got policy='tabular'"),
-        ({"generator": "concatenated", "policy": "mlp"}, r"policy_hidden=\(\)"),
     ],
 )
 def test_fields_that_do_not_go_together(changes, message):

@@ -50,7 +50,7 @@ def test_without_a_config_it_is_the_methods_default():
         ("gmes", None, "unknown method 'gmes'; did you mean 'gems'. known: .*gems"),
         ("gems", {"eta": 1.0}, "takes a GemsConfig: got dict; see gems_jax.preset"),
         ("gems", GemsConfig(eta=-1.0), "eta must be a finite number, at least 0: got -1.0"),
-        ("gems", GemsConfig(generator="concatenated"), "needs policy='mlp' with a hidden layer"),
+        ("gems", GemsConfig(policy="film"), "modulates hidden layers"),
     ],
 )
 def test_bad_names_and_settings_are_refused_at_once(name, config, message):

@@ -17,6 +17,16 @@ from typing import Any, Literal, Self
 from gems_jax.types import Struct, did_you_mean
 
 Range = tuple[Callable[[float], bool], str]  # (is it in range, how a person says so)
+# Fields that no longer exist, with the value that they had by default: files with that value are still read.
+REMOVED: dict[str, Any] = {
+    "new_mass": "uniform",
+    "mass_floor": 0.01,
+    "policy_kernel": 3,
+    "critic_kernel": 1,
+    "generator": "hypernetwork",
+    "meta_restart": False,
+    "learning_rate_decay": 0.0,
+}
 PerPlayer = float | tuple[float, ...]  # one number for all players, or one for each population
 
 NON_NEGATIVE: Range = (lambda x: 0 <= x < math.inf, "a finite number, at least 0")
@@ -126,12 +136,8 @@ class PopulationConfig(Settings):
     """Anchor slots per population; when full, `replacement` makes room."""
     replacement: Literal["least_mass", "worst_ev"] = choice("least_mass")
     """Which anchor gives way at capacity: the lightest, or the one with the worst value."""
-    new_mass: Literal["uniform", "floor"] = choice("uniform")
-    """Mass of a new anchor before its first meta update: 1/k, or `mass_floor`."""
     new_value: Literal["oracle_mean", "zero"] = choice("oracle_mean")
     """Previous value of a new anchor in the optimistic update: what the oracle measured, or 0 as printed."""
-    mass_floor: float = real(0.01, OPEN_SHARE)
-    """Mass of a new anchor when new_mass='floor'."""
     adaptive: bool = choice(False)
     """Move episodes each iteration to the phase whose error dominates, within what the settings play anyway."""
     adaptive_rate: float = real(0.5, SHARE)
@@ -150,14 +156,10 @@ class LearnerConfig(Settings):
     """Hidden widths of the policies mlp, film and conv; () is linear."""
     policy_channels: int = size(32)
     """Features per square of the policies conv and board."""
-    policy_kernel: int = size(3)
-    """Side of the patch of squares that the policy conv looks at."""
     critic_hidden: tuple[int, ...] = widths((32,))
     """Hidden widths of the critic (not printed in the paper)."""
     critic_channels: int = size(0, at_least=0)
     """Features to which the critic first reduces each square of a board; 0 takes the observation as it is."""
-    critic_kernel: int = size(1)
-    """Side of the patch of squares that those features are of."""
     surrogate: Literal["ppo", "a2c"] = choice("ppo")
     """Policy-gradient rule."""
     normalise_advantages: bool = choice(False)
@@ -193,8 +195,6 @@ class LearnerConfig(Settings):
 class GeneratorConfig(Settings):
     """The generator G_theta and the policies it emits."""
 
-    generator: Literal["hypernetwork", "concatenated"] = choice("hypernetwork")
-    """phi = G_theta(z) emits all weights, or the code is concatenated to the observation."""
     generator_widths: tuple[int, ...] = widths((16,))
     """Hidden widths of the generator (not printed in the paper)."""
     precision: Literal["float32", "bfloat16"] = choice("float32")
@@ -249,8 +249,6 @@ class MetaConfig(Settings):
     """Step-size schedule (eq:eta-schedules)."""
     meta_steps: int = size(1)
     """Updates per iteration, each on fresh episodes; their average is what is played."""
-    meta_restart: bool = choice(False)
-    """Start every iteration's updates from the uniform mixture instead of the last one."""
     eta: PerPlayer = real(0.03, NON_NEGATIVE)
     """Step size eta_0. A number for all players, or one for each population (eq:gen_sum_omwu)."""
     alpha: float = real(0.5, ABOVE_ZERO)
@@ -333,8 +331,6 @@ class ResponseConfig(Settings):
     """Decisions per protected anchor that the trust region looks at, drawn from those episodes; 0 takes all."""
     reset_optimizer: bool = choice(False)
     """Start every iteration with a fresh optimizer."""
-    learning_rate_decay: float = real(0.0, NON_NEGATIVE)
-    """Annealing: learning_rate / (1 + learning_rate_decay t), and the critic's likewise."""
     output_rate: float = real(1.0, NON_NEGATIVE)
     """Step size of the generator's output layer relative to the rest. Adam moves phi by this times the number of
     features f(z): about 1 / their number moves what a code generates as fast as what all codes share."""
@@ -370,7 +366,6 @@ class GemsConfig(
         """Raise ValueError for a field out of range or for fields that do not go together."""
         super().validate()
         self._validate_sizes()
-        self._validate_generator()
         if self.estimator in ("importance", "self_normalised") and not self.mixture_samples:
             raise ValueError(f"estimator={self.estimator!r} weighs joint samples: got mixture_samples=0, set some")
         return self
@@ -385,16 +380,3 @@ class GemsConfig(
         ):
             if value > limit:
                 raise ValueError(message.format(value, limit))
-
-    def _validate_generator(self) -> None:
-        if self.generator != "concatenated":
-            return
-        if self.precision != "float32":
-            raise ValueError(
-                f"precision={self.precision!r} needs generator='hypernetwork': got generator='concatenated'"
-            )
-        if self.policy != "mlp" or not self.policy_hidden:
-            raise ValueError(
-                "generator='concatenated' needs policy='mlp' with a hidden layer: "
-                f"got policy={self.policy!r}, policy_hidden={self.policy_hidden!r}"
-            )

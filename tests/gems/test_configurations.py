@@ -62,7 +62,6 @@ SHAPES = {
     "policy_hidden": ((16,), (64, 64)),
     "critic_hidden": ((32,), (64, 64)),
     "critic_channels": (0, 8),
-    "critic_kernel": (1, 3),
     "meta_steps": (1, 3),
     "oracle_rounds": (1, 2),
     "oracle_period": (1, 2),
@@ -86,8 +85,6 @@ def repair(row):
     row = dict(row)
     if row["policy"] in ("conv", "board") or row["critic_channels"]:
         row["game"] = "board"
-    if row["generator"] == "concatenated":
-        row |= {"policy": "mlp", "precision": "float32"}
     return row
 
 

@@ -85,7 +85,7 @@ def test_newcomers_have_mass_in_the_next_update_but_are_not_played(any_trail):
             kept = np.where(np.isin(np.arange(config.capacity), new), 0.0, measured.sigma[p])
             np.testing.assert_allclose(after.sigma[p], kept / kept.sum(), rtol=1e-5, atol=1e-7)
             if len(new) == 1:
-                mass = 1.0 / measured.num_active[p] if config.new_mass == "uniform" else config.mass_floor
+                mass = 1.0 / measured.num_active[p]
                 np.testing.assert_allclose(np.exp(after.log_sigma[p, new[0]]), mass, rtol=1e-5)
                 value = measured.pool_means[p, measured.chosen[p]] if config.new_value == "oracle_mean" else 0.0
                 np.testing.assert_allclose(after.values[p, new[0]], value, rtol=1e-5)
@@ -144,23 +144,6 @@ def test_step_size_zero_moves_no_mass():
     np.testing.assert_allclose(
         np.exp(still.states.log_sigma), still.states.active / still.states.active.sum(axis=-1, keepdims=True), rtol=1e-4
     )
-    floor = trail("other", eta=0.0, mass_floor=0.2)
-    np.testing.assert_allclose(np.exp(floor.after(0).log_sigma), [[0.8, 0.2, 0.0]] * 2, rtol=1e-5)
-    np.testing.assert_allclose(np.exp(floor.after(1).log_sigma), [[0.64, 0.16, 0.2]] * 2, rtol=1e-5)
-    for p, slot in enumerate(floor.measured(2).slot):  # whoever gives way, the others share 0.8 by their mass
-        kept = np.where(np.arange(3) == slot, 0.0, [0.64, 0.16, 0.2])
-        expected = np.where(np.arange(3) == slot, 0.2, 0.8 * kept / kept.sum())
-        np.testing.assert_allclose(np.exp(floor.after(2).log_sigma[p]), expected, rtol=1e-4)
-
-
-def test_a_restart_begins_at_the_uniform_mixture():
-    """Newcomers have the mass of the floor in log_sigma, but a restart does not look at it."""
-    fresh = trail("rich", eta=0.0)
-    for step in range(STEPS):
-        active = fresh.before(step).active
-        uniform = active / active.sum(axis=1, keepdims=True)
-        np.testing.assert_allclose(fresh.measured(step).sigma, uniform, rtol=1e-5)
-    assert (np.abs(np.exp(fresh.states.log_sigma) - 1 / 3) > 0.1).any()
 
 
 def test_caps_hold_the_mixture_together():
@@ -272,14 +255,6 @@ def test_slowdown_is_a_smaller_step_size_a_smaller_rate_and_a_heavier_trust_regi
     slow = trail("plain", slowdown=4.0, eta=0.8, learning_rate=0.08, critic_learning_rate=0.4, beta_kl=0.5)
     same = trail("plain", slowdown=1.0, eta=0.2, learning_rate=0.02, critic_learning_rate=0.1, beta_kl=2.0)
     chex.assert_trees_all_close(slow.after(1), same.after(1), rtol=1e-4, atol=1e-5)
-
-
-def test_annealing_divides_the_rates_by_the_iteration():
-    annealed = trail("plain", learning_rate_decay=1.0, learning_rate=0.04, critic_learning_rate=0.2)
-    halved = trail("plain", learning_rate=0.02, critic_learning_rate=0.1)
-    chex.assert_trees_all_close(annealed.after(0), halved.after(0), rtol=1e-4, atol=1e-5)
-    moved = np.abs(annealed.after(1).generator["base"] - halved.after(1).generator["base"])
-    assert moved.max() > 1e-4  # a third of 0.04 in the second iteration, not a half
 
 
 def test_moving_average_of_the_values():

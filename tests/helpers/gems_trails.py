@@ -41,14 +41,14 @@ TINY = GemsConfig(
 CONFIGS = {
     "plain": TINY,
     "other": TINY.replace(
-        replacement="worst_ev", new_mass="floor", new_value="zero", policy="mlp", opponents="shared", meta_rule="mwu",
+        replacement="worst_ev", new_value="zero", policy="mlp", opponents="shared", meta_rule="mwu",
         schedule="sqrt", index="ucb_v", delta_rule="decaying", range_term=False, jacobian="exact", surrogate="a2c",
         kl_protects="batch", reset_optimizer=True, normalise_advantages=True, estimator="importance", sigma_floor=0.1,
         precision="bfloat16",
     ),
     "rich": TINY.replace(
-        new_mass="floor", policy="mlp", policy_hidden=(4,), generator="concatenated", opponents="stratified",
-        schedule="harmonic", meta_steps=3, meta_restart=True, index="thompson", common_random_numbers=True,
+        policy="mlp", policy_hidden=(4,), opponents="stratified",
+        schedule="harmonic", meta_steps=3, index="thompson", common_random_numbers=True,
         jacobian="hutchinson", kl_protects="others", oracle_rounds=2, abr_epochs=2, estimator="self_normalised",
         adaptive=True,
     ),

@@ -159,7 +159,6 @@ def test_gems_steps_on_a_board(policy):
     game = make_game("tic_tac_toe")
     config = GemsConfig(
         capacity=3, policy=policy, policy_hidden=(8,), policy_channels=4, critic_channels=0 if policy == "film" else 2,
-        critic_kernel=2,
         num_opponents=2, episodes=1, mixture_samples=0, mutations=2, randoms=2, oracle_opponents=2, oracle_episodes=1,
         abr_steps=2, abr_segment=6, abr_anchors=2, abr_opponents=2, abr_episodes=2, abr_minibatches=3, abr_epochs=2,
         kl_opponents=1, kl_states=3,

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from gems_jax.policies.generator import Concatenated, Hypernetwork, jacobian_norm
+from gems_jax.policies.generator import Hypernetwork, jacobian_norm
 from gems_jax.policies.mlp import MlpPolicy
 
 LEGAL = jnp.asarray([True, True, False])
@@ -63,22 +63,7 @@ def test_jacobian_of_two_layers_agrees_too():
     chex.assert_trees_all_close(gram, exact, rtol=1e-4, atol=1e-5)
 
 
-def test_concatenated_equals_a_network_on_observation_and_code():
-    generator = Concatenated(POLICY, latent_dim=2)
-    theta = generator.init(jax.random.key(0), 1.0)
-    observation, z = jnp.asarray([1.0, 2.0, 3.0, 4.0]), jnp.asarray([0.5, -0.5])
-    network = theta["network"]
-    kernel = jnp.concatenate([network["layer_0"]["kernel"], theta["code"]])
-    hidden = jnp.tanh(jnp.concatenate([observation, z]) @ kernel + network["layer_0"]["bias"])
-    expected = hidden @ network["head"]["kernel"] + network["head"]["bias"]
-    output = POLICY(generator(theta, z), observation, jnp.ones(3, bool))
-    np.testing.assert_allclose(output.logits, expected, rtol=1e-5)
-    assert jacobian_norm(generator, theta, z, "gram") == pytest.approx(float(jnp.sum(theta["code"] ** 2)), rel=1e-5)
-
-
 def test_errors_say_what_to_do():
-    with pytest.raises(ValueError, match="policy_hidden"):
-        Concatenated(MlpPolicy(4, 3), 2).init(jax.random.key(0), 1.0)
     generator = Hypernetwork(POLICY, 2, ())
     theta = generator.init(jax.random.key(0), 1.0)
     with pytest.raises(ValueError, match="known: 'exact'"):

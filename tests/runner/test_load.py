@@ -12,12 +12,14 @@ import pytest
 
 import gems_jax
 from cli import bits
+from gems_jax.config import REMOVED, GemsConfig
 from gems_jax.extensive.values import build_tree, exact_mixture_returns, expected_returns, policy_tables
 from gems_jax.runner.directory import RunDirectory, read_config
 from gems_jax.runner.engine import make_engine
 from gems_jax.runner.errors import ConfigMismatchError, RunError
 from gems_jax.runner.files import write_json
 from gems_jax.runner.load import LoadedPolicy, NoRunError, export_policy, load, shipped_policies
+from gems_jax.runner.rebuild import config_of
 
 
 @pytest.fixture(scope="module")
@@ -165,6 +167,7 @@ def test_foreign_and_missing_runs(kuhn_run: RunDirectory, matrix_run: RunDirecto
         ({"method": "psroo"}, "unknown method 'psroo'"),
         ({"game": "khun_poker"}, "did you mean 'kuhn_poker'"),
         ({"config": {"etta": 1}}, "no field 'etta': it was written by another version"),
+        ({"config": {"new_mass": "floor"}}, "no field 'new_mass': it was written by another version"),
         ({"config": {"eta": -1}}, "eta must be a finite number"),
         ({"config": 3}, "cannot rebuild"),
     ],
@@ -222,3 +225,8 @@ def test_shipped_policies_are_as_good_as_they_say(name: str, game: str, bound: f
     state = policy.game.init(jax.random.key(0))
     assert int(policy.act(state.observation[0], state.legal[0], jax.random.key(1))) in (0, 1)
     assert Path(shipped_policies()[name]).stat().st_size < size
+
+
+def test_removed_settings_at_their_default_are_dropped() -> None:
+    record = {"capacity": 5, **REMOVED}
+    assert config_of(GemsConfig, record) == GemsConfig(capacity=5)

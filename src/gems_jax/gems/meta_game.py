@@ -14,7 +14,6 @@ from gems_jax.estimation.importance import shared_values
 from gems_jax.estimation.monte_carlo import Estimate, Sampling, empty_estimate, population_values
 from gems_jax.gems.state import GemsState
 from gems_jax.learning.rounds import repeat_rounds
-from gems_jax.meta import simplex
 from gems_jax.meta.bandit import empirical_bernstein_width
 from gems_jax.meta.omwu import omwu_update
 from gems_jax.meta.schedules import step_size
@@ -156,19 +155,18 @@ def update_meta_strategy(
 
 
 def _first_progress(state: GemsState, config: GemsConfig) -> _Progress:
-    start = jnp.log(jax.vmap(simplex.masked_uniform)(state.active)) if config.meta_restart else state.log_sigma
     return _Progress(
-        log_sigma=start,
+        log_sigma=state.log_sigma,
         values=state.values,
         mixture_value=state.mixture_value,
         number=state.step * config.meta_steps + 1,
-        iterates=jnp.zeros_like(start),
-        offered=jnp.zeros_like(start),
+        iterates=jnp.zeros_like(state.log_sigma),
+        offered=jnp.zeros_like(state.log_sigma),
         earned=jnp.zeros_like(state.mixture_value),
         episodes=jnp.int32(0),
         env_steps=jnp.int32(0),
-        measured=start,
-        estimate=empty_estimate(*start.shape),
+        measured=state.log_sigma,
+        estimate=empty_estimate(*state.log_sigma.shape),
     )
 
 

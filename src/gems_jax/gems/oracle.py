@@ -220,7 +220,7 @@ def _insert(
     sigma, values = (jnp.where(settled, of, jnp.inf) for of in (anchor_set.sigma, anchor_set.values))
     slot = choose_slot(anchor_set.active, sigma, values, config.replacement)
     active = anchor_set.active.at[slot].set(True)
-    mass = 1.0 / jnp.sum(active) if config.new_mass == "uniform" else jnp.float32(config.mass_floor)
+    mass = 1.0 / jnp.sum(active)
     others = simplex.masked_log_softmax(anchor_set.log_sigma.at[slot].set(-jnp.inf), active)
     # The very first newcomer may replace the only anchor: then it has all the mass.
     alone = jnp.all(others == -jnp.inf)

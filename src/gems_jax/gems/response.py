@@ -262,12 +262,11 @@ def _protect(key_play: Array, key_rows: Array, task: _Task, params: PyTree) -> t
 
 def _train_settings(task: _Task) -> TrainSettings:
     config = task.config
-    slower = config.slowdown * (1.0 + config.learning_rate_decay * task.time)
     return TrainSettings(
         epochs=config.abr_epochs,
         learning_rate={
-            "generator": task.nets.generator.rates(config.learning_rate / slower, config.output_rate),
-            "critic": config.critic_learning_rate / slower,
+            "generator": task.nets.generator.rates(config.learning_rate / config.slowdown, config.output_rate),
+            "critic": config.critic_learning_rate / config.slowdown,
         },
         gradient_clip=config.gradient_clip,
         normalize=config.normalise_advantages,

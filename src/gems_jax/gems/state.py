@@ -16,8 +16,7 @@ from gems_jax.learning.networks import critic_network, policy_network
 from gems_jax.learning.ppo import fresh_optimizers
 from gems_jax.meta import simplex
 from gems_jax.policies.critic import Critic
-from gems_jax.policies.generator import Concatenated, Generator, Hypernetwork
-from gems_jax.policies.mlp import MlpPolicy
+from gems_jax.policies.generator import Generator, Hypernetwork
 from gems_jax.policies.networks import HalfPolicy
 from gems_jax.policies.population import Anchors
 from gems_jax.types import Array, Game, Profile, PyTree, Struct, num_populations
@@ -59,16 +58,12 @@ class Networks(NamedTuple):
 
 def gems_networks(game: Game, config: GemsConfig) -> Networks:
     """Builds the networks that the config describes for a game: static, equal for equal arguments."""
-    policy = policy_network(game, config)
-    generator: Generator
-    if config.generator == "concatenated":
-        assert isinstance(policy, MlpPolicy)  # config.validate() has said so
-        generator = Concatenated(policy, config.latent_dim)
-    else:
-        half = config.precision == "bfloat16" and config.policy != "tabular"
-        generator = Hypernetwork(HalfPolicy(policy) if half else policy, config.latent_dim, config.generator_widths)
-    critic = critic_network(game, config, config.latent_dim)
-    return Networks(generator, dataclasses.replace(critic, half=config.precision == "bfloat16"))
+    policy, critic = policy_network(game, config), critic_network(game, config, config.latent_dim)
+    half = config.precision == "bfloat16"
+    if half and config.policy != "tabular":
+        policy = HalfPolicy(policy)
+    generator = Hypernetwork(policy, config.latent_dim, config.generator_widths)
+    return Networks(generator, dataclasses.replace(critic, half=half))
 
 
 def init_gems(

@@ -28,7 +28,7 @@ def policy_network(game: Game, settings: LearnerConfig) -> PolicyNetwork:
         return _FLAT[kind](size, game.num_actions, hidden, game.continuous)
     board = board_shape(game, f"policy={kind!r}")
     if kind == "conv":
-        return ConvPolicy(board, game.num_actions, hidden, settings.policy_channels, settings.policy_kernel)
+        return ConvPolicy(board, game.num_actions, hidden, settings.policy_channels)
     return BoardPolicy(
         board, game.num_actions, settings.policy_channels, game.board_turns if supports(game, BoardOriented) else 0
     )
@@ -38,8 +38,7 @@ def critic_network(game: Game, settings: LearnerConfig, code_size: int) -> Criti
     """Builds the critic of observations and codes of some size: static, equal for equal arguments."""
     if settings.critic_channels:
         board_shape(game, f"critic_channels={settings.critic_channels}")
-    shape, channels = game.observation_shape, settings.critic_channels
-    return Critic(shape, code_size, settings.critic_hidden, channels, settings.critic_kernel)
+    return Critic(game.observation_shape, code_size, settings.critic_hidden, settings.critic_channels)
 
 
 def board_shape(game: Game, setting: str) -> tuple[int, int, int]:

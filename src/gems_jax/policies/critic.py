@@ -9,21 +9,20 @@ from collections.abc import Sequence
 import flax.linen as nn
 import jax.numpy as jnp
 
-from gems_jax.policies.networks import Mlp, extract_patches, orthogonal, to_bfloat16
+from gems_jax.policies.networks import Mlp, orthogonal, to_bfloat16
 from gems_jax.types import Array, PyTree
 
 
 class _BoardMlp(nn.Module):
-    """An MLP on a board whose squares were reduced to a few channels each by a convolution."""
+    """An MLP on a board whose squares are first reduced to a few channels each."""
 
     channels: int
     hidden: Sequence[int]
-    kernel: int
 
     @nn.compact
     def __call__(self, board: Array, z: Array) -> Array:
         embed = nn.Dense(self.channels, kernel_init=orthogonal(math.sqrt(2.0)), name="embed")
-        squares = jnp.tanh(embed(extract_patches(board, self.kernel)))
+        squares = jnp.tanh(embed(board))
         return Mlp(self.hidden, 1, head_scale=0.01, name="mlp")(squares.reshape(-1), z)
 
 
@@ -34,13 +33,12 @@ class Critic:
     observation_shape: tuple[int, ...]
     latent_dim: int
     hidden: tuple[int, ...] = (64, 64)
-    channels: int = 0  # features per square of a board [X, Y, planes] before it is flattened; 0: no convolution
-    kernel: int = 1  # size of that convolution
+    channels: int = 0  # features per square of a board [X, Y, planes] before it is flattened; 0: flattened as it is
     half: bool = False  # compute in bfloat16
 
     def _module(self) -> nn.Module:
         if self.channels:
-            return _BoardMlp(self.channels, self.hidden, self.kernel)
+            return _BoardMlp(self.channels, self.hidden)
         return Mlp(self.hidden, 1, head_scale=0.01)
 
     def _inputs(self, observation: Array, z: Array) -> tuple[Array, Array]:

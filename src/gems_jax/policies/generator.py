@@ -17,7 +17,6 @@ import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 
 from gems_jax.accelerator.cpu import multiply_row
-from gems_jax.policies.mlp import MlpPolicy
 from gems_jax.policies.networks import PolicyNetwork, TanhLayers, init_dense, name_layers
 from gems_jax.types import Array, PyTree, Shared
 
@@ -99,42 +98,6 @@ def _split_shared(phi: PyTree) -> tuple[dict[str, Shared], PyTree]:
         return {}, phi
     shared = {name: part for name, part in phi.items() if isinstance(part, Shared)}
     return shared, {name: part for name, part in phi.items() if name not in shared}
-
-
-@dataclasses.dataclass(frozen=True)
-class Concatenated:
-    """The code concatenated to the observation of one shared network, written as a generator.
-
-    A first layer on (observation, z) is W_o o + (b + W_z z): so phi is the shared network with its first bias moved
-    by W_z z, the same `apply` runs it, and ||J G(z)||_F = ||W_z||_F.
-    """
-
-    policy: MlpPolicy
-    latent_dim: int
-
-    def init(self, key: Array, scale: Array | float = 1.0) -> PyTree:
-        """theta. key: consumed."""
-        if not self.policy.hidden:
-            raise ValueError(
-                "the latent-concatenated generator needs a hidden layer in the policy: got policy_hidden=(), "
-                "set for example policy_hidden=(64,), or generator='hypernetwork'"
-            )
-        key_network, key_code = jax.random.split(key)
-        shift = jax.random.normal(key_code, (self.latent_dim, self.policy.hidden[0])) * scale
-        return {"network": self.policy.init(key_network), "code": shift / math.sqrt(self.latent_dim)}
-
-    def __call__(self, theta: PyTree, z: Array) -> PyTree:
-        chex.assert_shape(z, (self.latent_dim,))
-        first = theta["network"]["layer_0"]
-        return {**theta["network"], "layer_0": {**first, "bias": first["bias"] + z @ theta["code"]}}
-
-    def rates(self, rate: Array | float, output_rate: Array | float) -> PyTree:
-        """Step sizes of theta's parts, `output_rate` of W_z relative to the rest."""
-        return {"network": rate, "code": rate * output_rate}
-
-    def gram_norm(self, theta: PyTree, z: Array) -> Array:
-        """||J G(z)||_F^2, in forward mode."""
-        return _exact_norm(self, theta, z)
 
 
 def jacobian_norm(generator: Generator, theta: PyTree, z: Array, method: str, key: Array | None = None) -> Array:

@@ -11,7 +11,7 @@ import typing
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from gems_jax.config import GemsConfig, is_real
+from gems_jax.config import REMOVED, GemsConfig, is_real
 from gems_jax.games import NotAGameError, is_own, make_game
 from gems_jax.runner.errors import RunError, UntrustedGameError
 from gems_jax.types import Game, Solver, did_you_mean
@@ -136,9 +136,14 @@ def _gems_settings(base: GemsConfig, name: str, game: Game | None, which: str) -
 
 
 def config_of(kind: type, record: Mapping[str, Any]) -> Any:
-    """Makes an instance of the config class `kind` from plain JSON data; fields that it lacks keep their defaults."""
+    """Makes an instance of the config class `kind` from plain JSON data.
+
+    Fields that the record lacks keep their defaults. Removed fields are dropped if they have the value that they had
+    by default.
+    """
     hints = typing.get_type_hints(kind)
     known = {field.name for field in dataclasses.fields(kind)}
+    record = {name: value for name, value in record.items() if name in known or REMOVED.get(name, record) != value}
     unknown = sorted(record.keys() - known)
     if unknown:
         raise ValueError(f"{kind.__name__} has no field {unknown[0]!r}: it was written by another version of gems_jax")
