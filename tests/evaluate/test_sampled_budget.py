@@ -7,7 +7,7 @@ import pytest
 
 from gems_jax import make_game
 from gems_jax.evaluate.error_budget import error_budget
-from gems_jax.evaluate.sampled_budget import Candidates, Estimate, sampled_budget
+from gems_jax.evaluate.sampled_budget import Candidates, MeasuredValues, sampled_budget
 from gems_jax.extensive.infosets import tabular_policies
 from gems_jax.extensive.values import best_response_policy, build_tree
 
@@ -53,7 +53,7 @@ def measured(request):
             **policies,
             active=active,
             sigma=sigma,
-            estimate=Estimate(values),
+            estimate=MeasuredValues(values),
             episodes=EPISODES,
             confidence=CONFIDENCE,
         )

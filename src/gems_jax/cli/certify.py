@@ -16,7 +16,7 @@ from gems_jax.cli.why import NOISE, TERMS
 from gems_jax.config import GemsConfig
 from gems_jax.estimation.monte_carlo import from_unit
 from gems_jax.evaluate.certificates import Bounds, Certificate, interval, lower_bound
-from gems_jax.evaluate.sampled_budget import Candidates, Estimate, SampledBudget, sampled_budget
+from gems_jax.evaluate.sampled_budget import Candidates, MeasuredValues, SampledBudget, sampled_budget
 from gems_jax.gems.candidates import propose
 from gems_jax.gems.meta_game import estimate_values
 from gems_jax.host.stages import compile_play
@@ -93,7 +93,7 @@ def _budget(
     estimate = measure(key_values, game, mixture, jnp.log(sigma), active, config)
     return sampled_budget(
         key_measure, game, anchors=mixture, active=active, sigma=sigma, pool=Candidates(candidates, chosen),
-        exploiters=exploiter.policies, estimate=Estimate(from_unit(game, estimate.values)), episodes=episodes,
+        exploiters=exploiter.policies, estimate=MeasuredValues(from_unit(game, estimate.values)), episodes=episodes,
         confidence=confidence,
     )  # fmt: skip
 

@@ -47,7 +47,7 @@ class Candidates(NamedTuple):
     chosen: Array  # [P] int32, index of z*, -1 when nothing was added
 
 
-class Estimate(NamedTuple):
+class MeasuredValues(NamedTuple):
     """The values v-hat of the anchors, and the mixture that they were measured against."""
 
     values: Array  # [P, K], in units of returns
@@ -64,7 +64,7 @@ def sampled_budget(
     sigma: Array,
     pool: Candidates,
     exploiters: StackedPolicies,
-    estimate: Estimate,
+    estimate: MeasuredValues,
     episodes: int,
     confidence: float | Array = 0.95,
 ) -> SampledBudget:
