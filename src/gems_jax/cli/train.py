@@ -146,21 +146,16 @@ def _check(run: Train) -> None:
         raise UsageError(f"--seed must be a whole number from 0 to 2^31, room for {run.seeds} seeds: got {run.seed}")
     _validated(run.options)
     writes = not run.distributed or _primary()
-    if run.run_dir is not None and writes and run.run_dir.exists() and not _empty(run.run_dir):
-        raise UsageError(
-            f"{run.run_dir} exists and is not empty; runs are never written over. Choose another folder, or resume it: "
-            f"gems resume {run.run_dir}"
-        )
+    if run.run_dir is not None and writes:
+        from gems_jax.runner.directory import check_free
+
+        check_free(run.run_dir)
 
 
 def _primary() -> bool:
     from gems_jax.runner.distributed import primary
 
     return primary()
-
-
-def _empty(folder: Path) -> bool:
-    return folder.is_dir() and not any(folder.iterdir())
 
 
 def parse_game_options(pairs: Sequence[str]) -> dict[str, Any]:

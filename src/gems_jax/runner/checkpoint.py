@@ -133,7 +133,7 @@ def verify_checkpoint(path: Path) -> dict[str, Any]:
     wrong = [name for name in sorted(files.keys() | present.keys()) if files.get(name) != present.get(name)]
     if wrong:
         name = wrong[0]
-        word = "missing" if name not in present else "unexpected" if name not in files else "damaged"
+        word = {(True, False): "missing", (False, True): "unexpected"}.get((name in files, name in present), "damaged")
         raise CheckpointError(f"file {name} is {word}")
     return manifest
 

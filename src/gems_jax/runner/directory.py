@@ -229,12 +229,17 @@ def _claim_timestamp(where: Path, seeds: tuple[int, ...]) -> RunDirectory:
     raise RunExistsError(f"no free name for a run in {where}")
 
 
-def _claim_path(path: Path, seeds: tuple[int, ...]) -> RunDirectory:
+def check_free(path: Path) -> None:
+    """RunExistsError for a path that holds something."""
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
         raise RunExistsError(
             f"{path} exists and is not empty; runs are never written over. Choose another folder, or resume it: "
             f"gems resume {path}"
         )
+
+
+def _claim_path(path: Path, seeds: tuple[int, ...]) -> RunDirectory:
+    check_free(path)
     path.mkdir(parents=True, exist_ok=True)
     return _with_members(path, (path,) if len(seeds) == 1 else tuple(path / f"s{seed}" for seed in seeds), seeds)
 

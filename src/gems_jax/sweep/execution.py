@@ -73,13 +73,11 @@ def _run_cells(
     for attempt in range(1, plan.file.run.retries + 2):
         if not waiting or stop.signal is not None:
             break
-        for outcome in execute([(cell, attempt) for cell in waiting], lambda: stop.signal is not None):
-            failed.pop(outcome.cell, None)
-            if outcome.state == "failed":
-                failed[outcome.cell] = outcome.reason
-            told = outcome.reason and f": {outcome.reason}"
+        for cell, state, reason in execute([(cell, attempt) for cell in waiting], lambda: stop.signal is not None):
+            failed.pop(cell, None)
+            failed |= {cell: reason} if state == "failed" else {}
             done = f"{_count(plan, folder)} of {len(plan.cells)}"
-            console.say(f"cell {outcome.cell} {outcome.state}{told}; {done}")
+            console.say(f"cell {cell} {state}{reason and ': '}{reason}; {done}")
         waiting = [cell for cell in waiting if not folder.done(plan.cells[cell])]
     return failed
 

@@ -149,10 +149,10 @@ def _stream(file: SweepFile, base: Any, name: str, spec: Any, source: random.Ran
 
 
 def _check_range(where: str, low: Any, high: Any, spec: Mapping[str, Any]) -> None:
-    log = spec.get("log", False)
-    if isinstance(low, bool) or not isinstance(low, int | float):
+    if not _is_number(low):
         raise SweepError(f"{where} is no number: draw it from {{ choices = [...] }}")
-    if not isinstance(log, bool) or not low < high < math.inf or low <= 0 < log:
+    log = spec.get("log", False)
+    if not isinstance(log, bool) or not (0 if log else -math.inf) < low < high < math.inf:
         raise SweepError(f"{where} needs low < high, both above 0 where log = true: got {spec!r}")
 
 

@@ -126,12 +126,10 @@ def draw_parallel_coordinates(ranking: Ranking, axes: Sequence[str], path: Path,
     scales.append(_scale([point.value.mean for point in shown] or [0.0], few=False))
     for place, point in reversed(list(enumerate(shown))):
         own = [*(point.changes[name] for name in axes), point.value.mean]
-        heights = [scale.place(value) for scale, value in zip(scales, own, strict=True)]
+        heights = list(map(_Scale.place, scales, own))
         axis.plot(range(len(names)), heights, **_line_style(place, len(shown), point.number))
     for place, scale in enumerate(scales):
-        axis.axvline(place, color="0.35", linewidth=0.8, zorder=1)
-        for tick, words in scale.ticks:
-            axis.text(place + 0.02, tick, words, fontsize=7.5, va="center", zorder=5, path_effects=plotting.halo())
+        _draw_scale(axis, place, scale)
     axis.set_xticks(range(len(names)), [*axes, readable(ranking.metric)], fontsize=9)
     axis.set_xlim(-0.1, len(names) - 1 + 0.35)
     axis.set_ylim(-0.06, 1.06)
@@ -144,6 +142,12 @@ def draw_parallel_coordinates(ranking: Ranking, axes: Sequence[str], path: Path,
     if shown:
         plotting.legend(figure, axis)
     return plotting.save_figure(figure, path)
+
+
+def _draw_scale(axis: Any, place: int, scale: _Scale) -> None:
+    axis.axvline(place, color="0.35", linewidth=0.8, zorder=1)
+    for tick, words in scale.ticks:
+        axis.text(place + 0.02, tick, words, fontsize=7.5, va="center", zorder=5, path_effects=plotting.halo())
 
 
 def _line_style(place: int, count: int, number: int) -> dict[str, Any]:
@@ -179,12 +183,15 @@ class _Scale(NamedTuple):
         """(height, words)."""
         if self.names:
             return [(self.place(name), name) for name in self.names]
-        if self.marks and self.high > self.low:
+        if self.high == self.low:
+            return [(0.5, self._number(0.5))]
+        if self.marks:
             return [(self.place(value), f"{value:.4g}") for value in self.marks]
-        shares = (0.0, 0.25, 0.5, 0.75, 1.0) if self.high > self.low else (0.5,)
-        numbers = [self.low + share * (self.high - self.low) for share in shares]
-        unit = math.exp if self.log else float
-        return [(share, f"{unit(number):.3g}") for share, number in zip(shares, numbers, strict=True)]
+        return [(share, self._number(share)) for share in (0.0, 0.25, 0.5, 0.75, 1.0)]
+
+    def _number(self, share: float) -> str:
+        number = self.low + share * (self.high - self.low)
+        return f"{math.exp(number) if self.log else number:.3g}"
 
 
 def _scale(values: Sequence[Any], few: bool = True) -> _Scale:

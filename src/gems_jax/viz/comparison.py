@@ -266,15 +266,21 @@ def _over_games(groups: Sequence[Group], metric: str, trust: bool) -> list[Line]
     if len(games) < 2:
         return []
     budgets = {game: min(each.reach("iteration") for each in here) for game, here in games.items()}
-    lines = []
-    for label in dict.fromkeys(each.label for each in groups):
-        here = [each for each in groups if each.label == label]
-        if [each.game for each in here] == list(games):
-            columns = [each.at(metric, "iteration", budgets[each.game]) / _return_range(each, trust) for each in here]
-            count = min(map(len, columns))
-            scores = np.stack([column[:count] for column in columns], 1)
-            lines.append(_line("all games, in units of their returns", label, "iteration", np.nan, scores))
-    return lines
+    labels: dict[str, list[Group]] = {}
+    for each in groups:
+        labels.setdefault(each.label, []).append(each)
+    return [
+        _line("all games, in units of their returns", label, "iteration", np.nan, _scores(here, metric, budgets, trust))
+        for label, here in labels.items()
+        if [each.game for each in here] == list(games)
+    ]
+
+
+def _scores(groups: Sequence[Group], metric: str, budgets: Mapping[str, float], trust: bool) -> np.ndarray:
+    """[seeds, games]: as many seeds as every game has."""
+    columns = [each.at(metric, "iteration", budgets[each.game]) / _return_range(each, trust) for each in groups]
+    count = min(map(len, columns))
+    return np.stack([column[:count] for column in columns], 1)
 
 
 def _return_range(each: Group, trust: bool) -> float:

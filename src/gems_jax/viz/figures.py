@@ -248,15 +248,9 @@ def resources(curves: Curves) -> Any:
     figure, axes = panels_of(2, 2, width=10.5, height=7.0)
     (total, each), (held, grown) = axes
     for style, (arm, rows) in zip(styles_of(shown), shown.items(), strict=True):
-        iteration, seeds = rows["iteration"][0], len(rows["iteration"])
-        seconds = rows["seconds"].mean(axis=0, keepdims=True) / seeds
-        draw_curve(total, iteration, seconds, style, arm)
-        spent = np.diff(seconds, axis=1, prepend=0.0)
-        draw_curve(each, iteration, smooth(spent), style, arm)
-        if (kept := held_bytes(rows)) is not None:
-            draw_curve(held, iteration, kept.mean(axis=0, keepdims=True) / 1e3, style, arm)
-        memory = rows["memory_mb"].mean(axis=0, keepdims=True)
-        draw_curve(grown, iteration, memory - memory[:, :1], style, arm)
+        for axis, values in zip(axes.flat, _costs(rows), strict=True):
+            if values is not None:
+                draw_curve(axis, rows["iteration"][0], values, style, arm)
     total.set_ylabel("seconds so far, per seed\n(excluding compilation)")
     each.set_ylabel("seconds of an iteration, per seed\n(moving median)")
     held.set_ylabel("kB that one seed holds: policies or generator,\npayoff table, meta-strategy (log scale)")
@@ -272,6 +266,14 @@ def resources(curves: Curves) -> Any:
     most = max(len(rows["iteration"]) for rows in shown.values())
     legend(figure, total, title=f"{most} seed{'s' * (most > 1)}; seconds of all of them divided by their number")
     return figure
+
+
+def _costs(rows: Rows) -> tuple[np.ndarray | None, ...]:
+    """[1, iterations] each: seconds so far, seconds of an iteration, kilobytes held, megabytes above the first."""
+    seconds = rows["seconds"].mean(axis=0, keepdims=True) / len(rows["iteration"])
+    kept, memory = held_bytes(rows), rows["memory_mb"].mean(axis=0, keepdims=True)
+    kilobytes = None if kept is None else kept.mean(axis=0, keepdims=True) / 1e3
+    return seconds, smooth(np.diff(seconds, axis=1, prepend=0.0)), kilobytes, memory - memory[:, :1]
 
 
 def smooth(values: np.ndarray, width: int = 5) -> np.ndarray:
