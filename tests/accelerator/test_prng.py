@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from gems_jax.accelerator.prng import fused_key, threefry_2x32
+from gems_jax.accelerator.prng import fused_key, split_keys, threefry_2x32
 
 ZERO, ONES = 0, 0xFFFFFFFF
 PI = [0x243F6A88, 0x85A308D3, 0x13198A2E, 0x03707344]
@@ -76,3 +76,13 @@ def test_wide_bits_of_many_keys():
     with jax.enable_x64(True):
         wide = jax.vmap(lambda key: jax.random.bits(key, (2,), jnp.uint64))(keys)
         assert wide.dtype == jnp.uint64 and len(np.unique(wide)) == 10
+
+
+@pytest.mark.parametrize("kind", [fused_key, jax.random.clone])  # of this module, and of any other
+def test_split_keys_are_those_of_a_split(kind):
+    keys = jax.random.split(kind(jax.random.key(7)), 9)
+    found = jax.jit(jax.vmap(lambda key: [jax.random.key_data(own) for own in split_keys(key, 3)]))(
+        jax.random.clone(keys)
+    )
+    expected = jax.vmap(lambda key: jax.random.key_data(jax.random.split(key, 3)))(keys)
+    np.testing.assert_array_equal(np.stack(found, axis=1), expected)

@@ -3,7 +3,8 @@
 XLA:CPU recomputes cheap operations in every kernel that needs their result. Here are the identities that stop it. Where
 `cpu_workarounds()` is False they add no operation. Results do not depend on the switch, up to rounding.
 
-Gains are those of one step of Kuhn poker with the preset `paper`, as CPU time without the workaround over with it.
+Gains are those of one step of Kuhn poker with the preset `paper`, as CPU time without the workaround over with it,
+measured on a shared machine, where equal programs differed by up to a tenth.
 """
 
 from __future__ import annotations

@@ -42,6 +42,19 @@ def fused_key(key: Array) -> Array:
     return jax.random.wrap_key_data(jax.random.bits(key, (2,), jnp.uint32), impl=_implementation())
 
 
+def split_keys(key: Array, count: int) -> tuple[Array, ...]:
+    """Splits a key into a tuple of `count` keys, those of `jax.random.split`. key: consumed.
+
+    Rows of one array would be written to memory before anything could be drawn from one of them. Gain: 1.05 of a step
+    of rock-paper-scissors with the preset `tuned`.
+    """
+    if jax.random.key_impl(key) != _implementation():
+        return tuple(jax.random.split(key, count))
+    high, low = _draws(_both_words, count)(jax.random.key_data(key))
+    words = (jnp.stack([high[number], low[number]]) for number in range(count))
+    return tuple(jax.random.wrap_key_data(two, impl=_implementation()) for two in words)
+
+
 def threefry_2x32(key: Key, high: Array, low: Array, rounds: int = _ROUNDS) -> tuple[Array, Array]:
     """Encrypts two uint32 (or arrays of them) under a key of two uint32."""
     schedule = (key[0], key[1], key[0] ^ key[1] ^ jnp.uint32(_PARITY))

@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 
 from gems_jax.accelerator.cpu import compute_once
+from gems_jax.accelerator.prng import split_keys
 from gems_jax.host.stages import on_host
 from gems_jax.policies import distributions
 from gems_jax.policies.networks import IndexedApply
@@ -105,7 +106,7 @@ def _by_seat(game: Game, of_players: Sequence[Any]) -> list[Any]:
 
 def _start(key: Array, game: Game) -> tuple[GameState, Array, Array]:
     """The first state, the noise [T, S, ...] of all actions, and a key for the steps. key: consumed."""
-    key_deal, key_act, key_step = jax.random.split(key, 3)
+    key_deal, key_act, key_step = split_keys(key, 3)
     shape = (game.max_steps, game.num_seats)
     noise = distributions.draw_noise(key_act, shape, game.num_actions, game.continuous)
     return game.init(key_deal), noise, key_step

@@ -119,7 +119,13 @@ def is_rotational(game: Game) -> bool:
 
 def rotate(tree: PyTree, population: Array | int) -> PyTree:
     """Reorders the axis P of a tree as a view of `population` counts: its own population first."""
-    return jax.tree.map(lambda leaf: leaf[(jnp.arange(leaf.shape[0]) + population) % leaf.shape[0]], tree)
+
+    def turn(leaf: Array) -> Array:
+        if leaf.shape[0] == 2:  # a select fuses where a gather does not
+            return jnp.where(jnp.asarray(population) == 0, leaf, leaf[::-1])
+        return leaf[(jnp.arange(leaf.shape[0]) + population) % leaf.shape[0]]
+
+    return jax.tree.map(turn, tree)
 
 
 def each_view(views: tuple[View, ...], function: Callable[..., R], keys: Array, *each: list[PyTree]) -> list[R]:
