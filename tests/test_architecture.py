@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import gems_jax
+from tests import tree_report
 
 SOURCE = Path(gems_jax.__file__).parent
 MODULES = sorted(SOURCE.rglob("*.py"))
@@ -95,11 +96,40 @@ def test_imports_point_one_way(path: Path) -> None:
 
 
 def test_the_tree_is_flat_and_its_folders_are_small() -> None:
-    assert {path.stem for path in SOURCE.glob("*.py")} == LOOSE
-    for folder in [SOURCE, *(path for path in SOURCE.rglob("*") if path.is_dir())]:
-        files = list(folder.glob("*.py"))
-        assert len(files) <= MAX_FILES, f"{folder.relative_to(SOURCE)} has {len(files)} files"
-        assert not files or (folder / "__init__.py").exists()
+    assert tree_report.loose_modules(SOURCE) == LOOSE
+    assert not {folder: count for folder, count in tree_report.files_per_folder(SOURCE).items() if count > MAX_FILES}
+    for path in MODULES:
+        assert (path.parent / "__init__.py").exists()
+
+
+def test_a_public_name_has_one_home() -> None:
+    assert not tree_report.duplicate_names(SOURCE)
+
+
+def test_every_equation_is_near_the_step() -> None:
+    """One function shows each equation whole and names its label, at most four calls from `gems_step`."""
+    hops = tree_report.hops(SOURCE)
+    assert set(hops) == set(tree_report.EQUATIONS)
+    assert max(count for count, _ in hops.values()) <= 4
+
+
+def test_functions_are_short_and_plain() -> None:
+    measured = tree_report.functions(SOURCE)
+    assert not [one for one in measured if one.lines > 80 or one.parameters > 10]
+    assert tree_report.percentile([one.complexity for one in measured], 0.9) <= 5
+
+
+def test_the_report_sees_what_it_counts(tmp_path: Path) -> None:
+    """Complexity, parameters, duplicate names and loose modules of a package that is written here."""
+    (tmp_path / "gems").mkdir()
+    step = "def gems_step(a, b, *, c):\n    if a and b:\n        return far(a)\n\n\ndef far(x):\n    return x\n"
+    (tmp_path / "gems" / "step.py").write_text(step)
+    (tmp_path / "other.py").write_text("def far():\n    return [x for x in () if x]\n")
+    assert tree_report.duplicate_names(tmp_path) == {"far": ["gems.step", "other"]}
+    first, _, other = tree_report.functions(tmp_path)
+    assert (first.parameters, first.complexity, first.lines, other.complexity) == (3, 3, 3, 3)
+    assert "public names in more than one module: 1" in tree_report.report(tmp_path)
+    assert tree_report.loose_modules(tmp_path) == {"other"}
 
 
 @pytest.mark.parametrize(

@@ -106,3 +106,11 @@ def test_with_budget():
     ):
         with pytest.raises(ValueError, match=message):
             with_budget(name, RPS, settings, steps)
+
+
+@pytest.mark.parametrize("method", ["gems", "cfr", "xfp", "os_mccfr", "es_mccfr"])
+def test_compiled_methods_declare_their_columns(method):
+    solver = make_solver(method, make_game("kuhn_poker"))
+    state = jax.eval_shape(solver.init, jax.random.key(0))
+    _, metrics = jax.eval_shape(solver.step, state, jax.random.key(0))
+    assert set(solver.columns) == {name for name, value in vars(metrics).items() if getattr(value, "shape", None) == ()}

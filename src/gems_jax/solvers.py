@@ -38,6 +38,7 @@ def _gems(game: Game, config: GemsConfig) -> Solver:
         step=staged(step) if on_host(game) else step,
         profile=lambda state, which="iterate": gems_profile(state, game, config, which),
         jittable=not on_host(game),
+        columns=("episodes", "env_steps", "gradient_steps", "parameter_bytes", "payoff_bytes", "meta_bytes"),
     )
 
 

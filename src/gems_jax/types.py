@@ -432,7 +432,7 @@ class Solver(NamedTuple):
     step: Callable[[PyTree, Array], tuple[PyTree, PyTree]]
     profile: Callable[..., Profile]
     jittable: bool = True
-    columns: tuple[str, ...] = ()  # names of the scalar metrics, where the method declares them
+    columns: tuple[str, ...] = ()  # names of the scalar metrics
 
 
 class NotEnumerableError(ValueError):

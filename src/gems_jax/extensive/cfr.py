@@ -13,6 +13,7 @@ methods put forward is their average: that is the profile, `iterate` and `averag
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 
 import jax
@@ -170,4 +171,5 @@ def _solver(
             jnp.broadcast_to(sigma, (tree.num_populations, 2)),
         )
 
-    return Solver(init, step, profile, jittable=True)
+    columns = tuple(field.name for field in dataclasses.fields(TabularMetrics))
+    return Solver(init, step, profile, columns=columns)

@@ -23,6 +23,7 @@ enumerable games that of no regret for every player.
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Literal
 
 import jax
@@ -155,7 +156,8 @@ def mccfr_solver(game: Game, config: McCfrConfig, external: bool) -> Solver:
     def profile(state: McCfrState, which: str = "iterate") -> Profile:
         return _profile(game, tree, state, which)
 
-    return Solver(init, step, profile, jittable=True)
+    columns = tuple(field.name for field in dataclasses.fields(McCfrMetrics))
+    return Solver(init, step, profile, columns=columns)
 
 
 def _round(
