@@ -9,6 +9,7 @@ from gems_jax import GemsConfig, gems_step, init_gems, make_game
 from gems_jax.accelerator import cpu
 from gems_jax.accelerator.cpu import compute_gradient_once, compute_once, cpu_workarounds
 from gems_jax.accelerator.prng import fused_key
+from gems_jax.games.turns import TurnGame
 
 ON_CPU = jax.default_backend() == "cpu"
 KUHN = make_game("kuhn_poker")
@@ -16,6 +17,12 @@ SMALL = GemsConfig(
     capacity=3, generator_widths=(8,), critic_hidden=(4,), num_opponents=2, mixture_samples=2, mutations=2, randoms=2,
     oracle_opponents=2, abr_steps=2, abr_anchors=2, kl_opponents=1,
 )  # fmt: skip
+
+
+def forget_rules():
+    """Drops the traces of a game's own rules: they are traced once, and do not know the switch."""
+    for method in (TurnGame.init, TurnGame.step):
+        method.clear_cache()
 
 
 def operations(function, *arguments):
@@ -26,7 +33,7 @@ def operations(function, *arguments):
         found = [getattr(one, "jaxpr", one) for one in inner if hasattr(one, "eqns") or hasattr(one, "jaxpr")]
         return len(jaxpr.eqns) + sum(count(one) for one in found)
 
-    jax.clear_caches()  # of methods that are traced once, which do not know the switch
+    forget_rules()
     return count(jax.make_jaxpr(function)(*arguments).jaxpr)
 
 
@@ -73,7 +80,7 @@ def test_a_step_gives_the_same_results_with_and_without(monkeypatch):
     results = {}
     for setting in ("on", "off"):
         monkeypatch.setenv(cpu.VARIABLE, setting)
-        jax.clear_caches()  # of methods that are traced once
+        forget_rules()
         results[setting] = jax.jit(lambda s, k: gems_step(s, k, KUHN, SMALL))(state, jax.random.key(1))
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5), results["on"], results["off"])
 

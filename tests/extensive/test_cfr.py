@@ -172,5 +172,5 @@ def test_what_is_refused():
         make_solver("cfr", KUHN, {})
     with pytest.raises(ValueError, match="walks must be a whole number, at least 1: got 0"):
         make_solver("xfp", KUHN, TabularConfig(walks=0))
-    with pytest.raises(ValueError, match="no field 'walk'; did you mean walks"):
+    with pytest.raises(ValueError, match="no field 'walk'; did you mean 'walks'"):
         TabularConfig().replace(walk=2)

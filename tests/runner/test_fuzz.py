@@ -86,7 +86,7 @@ OTHER_FLAGS = st.lists(
 CODES: Counter[int] = Counter()
 
 
-@settings(FUZZ, max_examples=110)
+@settings(FUZZ, max_examples=130)
 @given(game=GAMES, config=CONFIG_FLAGS, other=OTHER_FLAGS, quick=st.booleans())
 def test_configs(tmp_path, game: str, config: list, other: list, quick: bool) -> None:
     words = ["train", game, *sum(config + other, []), *(["--quick"] if quick else [])]

@@ -71,16 +71,16 @@ def play_indexed(
         keys, game, numbers, lanes, stack = jax.tree.map(broadcast, arguments, tuple(batched))
         numbers = numbers + jnp.arange(size).reshape(-1, 1, 1) * jax.tree.leaves(stack)[0].shape[1]
         played = play_all(*jax.tree.map(_merge_leading_axes, (keys, game, numbers, lanes, stack)))
-        played = jax.tree.map(lambda leaf: leaf.reshape(size, -1, *leaf.shape[1:]), played)
+        played = jax.tree.map(lambda leaf: leaf.reshape(size, len(leaf) // size, *leaf.shape[1:]), played)
         return played, jax.tree.map(lambda leaf: True, played)
 
     numbers = jnp.broadcast_to(numbers[..., None, :], (*shape, players))
     games = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (math.prod(shape), *leaf.shape)), game)
-    flat = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[len(shape) :]), (keys, numbers, lanes))
+    flat = jax.tree.map(lambda leaf: leaf.reshape(math.prod(shape), *leaf.shape[len(shape) :]), (keys, numbers, lanes))
     played = play_all(flat[0], games, *flat[1:], stack)
     return jax.tree.map(lambda leaf: leaf.reshape(*shape, *leaf.shape[1:]), played)
 
 
 def _merge_leading_axes(leaf: Array) -> Array:
     """[a, b, ...] -> [a b, ...]."""
-    return leaf.reshape(-1, *leaf.shape[2:])
+    return leaf.reshape(leaf.shape[0] * leaf.shape[1], *leaf.shape[2:])  # not -1: a leaf may be empty
