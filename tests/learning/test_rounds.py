@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from gems_jax.learning.rounds import repeat_rounds
+from gems_jax.learning.rounds import repeat_rounds, sum_rounds
 
 
 def count_rounds(state, key, number):
@@ -31,3 +31,15 @@ def test_no_static_round_is_not_traced():
         raise AssertionError("traced")
 
     assert repeat_rounds(fail, 7, jax.random.key(0), 0) == 7
+
+
+@pytest.mark.parametrize("count", [0, 1, 5])
+def test_what_rounds_count_is_summed(count):
+    """Numbers 0 to count - 1, for a static and for a traced number of rounds."""
+
+    def advance(state, key, number):
+        return state + 1, (number, jnp.float32(2.0))
+
+    for rounds in (count, jnp.int32(count)):
+        state, (numbers, twos) = sum_rounds(advance, jnp.int32(3), jax.random.key(0), rounds)
+        assert (int(state), int(numbers), float(twos)) == (3 + count, count * (count - 1) // 2, 2.0 * count)

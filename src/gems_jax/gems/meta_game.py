@@ -13,7 +13,7 @@ from gems_jax.estimation.exact import exact_values
 from gems_jax.estimation.importance import shared_values
 from gems_jax.estimation.monte_carlo import Estimate, Sampling, empty_estimate, population_values
 from gems_jax.gems.state import GemsState
-from gems_jax.learning.rounds import repeat_rounds
+from gems_jax.learning.rounds import sum_rounds
 from gems_jax.meta.bandit import empirical_bernstein_width
 from gems_jax.meta.omwu import omwu_update
 from gems_jax.meta.schedules import step_size
@@ -48,19 +48,24 @@ class MetaSolution(NamedTuple):
 
 
 class _Progress(NamedTuple):
-    """The meta-strategy between two updates, and sums over the updates so far."""
+    """The meta-strategy between two updates."""
 
     log_sigma: Array  # [P, K]
     values: Array  # [P, K], v-hat of the update before
     mixture_value: Array  # [P]
     number: Array  # [], of the next update, counted from 1 over the run
-    iterates: Array  # [P, K], sum of the mixtures after the updates
-    offered: Array  # [P, K], sum of v-hat
-    earned: Array  # [P], sum of sigma . v-hat
-    episodes: Array
-    env_steps: Array
     measured: Array  # [P, K], log of the last mixture that was measured
     estimate: Estimate  # of the last update
+
+
+class _Counted(NamedTuple):
+    """What is summed over the updates."""
+
+    iterates: Array  # [P, K], the mixture after the update
+    offered: Array  # [P, K], v-hat
+    earned: Array  # [P], sigma . v-hat
+    episodes: Array
+    env_steps: Array
 
 
 def estimate_values(
@@ -104,7 +109,7 @@ def update_meta_strategy(
     """
     steps = config.meta_steps if steps is None else steps
 
-    def update(progress: _Progress, round_key: Array, number: Array) -> _Progress:
+    def update(progress: _Progress, round_key: Array, number: Array) -> tuple[_Progress, _Counted]:
         estimate = estimate_values(round_key, game, opponents, progress.log_sigma, state.active, config)
         # Nothing has been measured before the very first update: 0 as printed, or no hint at all.
         unknown = (number == 0) & (state.step == 0) & (config.new_value == "oracle_mean")
@@ -123,23 +128,14 @@ def update_meta_strategy(
         )
         over_populations = jax.vmap(rule, in_axes=(0, 0, 0, 0, 0 if eta.ndim else None, 0))
         following = over_populations(progress.log_sigma, values, previous, mixture_value, eta, state.active)
-        return _Progress(
-            log_sigma=following,
-            values=values,
-            mixture_value=mixture_value,
-            number=progress.number + 1,
-            iterates=progress.iterates + jnp.exp(following),
-            offered=progress.offered + estimate.values,
-            earned=progress.earned + jnp.sum(jnp.exp(progress.log_sigma) * estimate.values, axis=-1),
-            episodes=progress.episodes + estimate.episodes,
-            env_steps=progress.env_steps + estimate.env_steps,
-            measured=progress.log_sigma,
-            estimate=estimate,
-        )
+        earned = jnp.sum(jnp.exp(progress.log_sigma) * estimate.values, axis=-1)
+        counted = _Counted(jnp.exp(following), estimate.values, earned, estimate.episodes, estimate.env_steps)
+        following_number = progress.number + 1
+        return _Progress(following, values, mixture_value, following_number, progress.log_sigma, estimate), counted
 
-    last = repeat_rounds(update, _first_progress(state, config), key, steps)
-    best = jnp.max(jnp.where(state.active, last.offered, -jnp.inf), axis=1) / steps
-    sigma = last.iterates / steps
+    last, totals = sum_rounds(update, _first_progress(state, config), key, steps)
+    best = jnp.max(jnp.where(state.active, totals.offered, -jnp.inf), axis=1) / steps
+    sigma = totals.iterates / steps
     return MetaSolution(
         log_sigma=last.log_sigma,
         sigma=sigma,
@@ -147,10 +143,10 @@ def update_meta_strategy(
         mixture_value=last.mixture_value,
         estimate=last.estimate,
         best=best,
-        regret=best - last.earned / steps,
+        regret=best - totals.earned / steps,
         metrics=_metrics(last.estimate, jnp.exp(last.measured), sigma, config),
-        episodes=last.episodes,
-        env_steps=last.env_steps,
+        episodes=totals.episodes,
+        env_steps=totals.env_steps,
     )
 
 
@@ -160,11 +156,6 @@ def _first_progress(state: GemsState, config: GemsConfig) -> _Progress:
         values=state.values,
         mixture_value=state.mixture_value,
         number=state.step * config.meta_steps + 1,
-        iterates=jnp.zeros_like(state.log_sigma),
-        offered=jnp.zeros_like(state.log_sigma),
-        earned=jnp.zeros_like(state.mixture_value),
-        episodes=jnp.int32(0),
-        env_steps=jnp.int32(0),
         measured=state.log_sigma,
         estimate=empty_estimate(*state.log_sigma.shape),
     )
