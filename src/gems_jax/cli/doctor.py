@@ -56,7 +56,7 @@ def _commit(found: dict[str, Any]) -> str:
 
 
 def _print_versions(title: str, missing: dict[str, str]) -> None:
-    """Of each package its version, or what is said where it is not installed."""
+    """Lists the version of each package, or a note that it is not installed."""
     from gems_jax.runner.machine import package_version
 
     print(f"{title}:")

@@ -36,7 +36,7 @@ Trust = Annotated[
 
 @dataclasses.dataclass(frozen=True)
 class PolicyArguments:
-    """What every command asks for that plays a trained policy."""
+    """Options shared by the commands that play a trained policy."""
 
     run: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
     """Run directory (a seed's folder or a batch's), exported file, or the name of a shipped policy."""

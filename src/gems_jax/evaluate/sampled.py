@@ -113,7 +113,7 @@ def sampled_row(key: Array, game: Game, profile: Profile, episodes: int) -> Row:
 
 
 def _own_columns(key: Array, game: Game, profile: Profile, episodes: int) -> Row:
-    """Of play in which everybody is drawn from the mixture."""
+    """Measures play in which every player is drawn from the mixture."""
     if not _scored(game):
         return _joint_columns(key, game, profile, episodes, player_labels(game))
     return _self_play_columns(key, game, profile, episodes) if _board(game) else {}

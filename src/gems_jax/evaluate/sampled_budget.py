@@ -41,7 +41,7 @@ class SampledBudget(Struct):
 
 
 class Candidates(NamedTuple):
-    """What the oracle proposed and added."""
+    """Measurements of the oracle: its candidates and the anchors it added."""
 
     policies: StackedPolicies  # [P, C, ...], C >= 1
     chosen: Array  # [P] int32, index of z*, -1 when nothing was added

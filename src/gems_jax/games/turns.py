@@ -33,7 +33,7 @@ class TurnPosition(Struct):
 
 
 class TurnRules(NamedTuple):
-    """What pgx does not declare about one of its games."""
+    """Facts about a pgx game that pgx does not declare."""
 
     max_steps: int  # longest episode that the rules allow; 0 when unknown
     return_bounds: tuple[float, float] = (-1.0, 1.0)

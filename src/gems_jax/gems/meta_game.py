@@ -59,7 +59,7 @@ class _Progress(NamedTuple):
 
 
 class _Counted(NamedTuple):
-    """What is summed over the updates."""
+    """Quantities that are summed over the updates."""
 
     iterates: Array  # [P, K], the mixture after the update
     offered: Array  # [P, K], v-hat
