@@ -222,11 +222,24 @@ class EstimateConfig(Settings):
     mixture: Literal["joint", "bootstrap"] = choice("joint")
     """Meaning of B: joint profiles drawn from sigma and played (eq:mc-estimators_revised), or bootstrap resamples of
     the anchors' own episodes (the Kuhn table's words), which play nothing. Weighted estimators always play."""
-    estimator: Literal["per_anchor", "importance", "self_normalised", "exact"] = choice("per_anchor")
+    estimator: Literal["per_anchor", "importance", "self_normalised", "exact", "pairs", "trajectories"] = choice(
+        "per_anchor"
+    )
     """Each anchor plays for itself, or all are weighed from the B joint samples (eq:iw_estimator_main), normalised by
-    the sum of their weights or not. exact: from the game's tree, for ablations and for finding faults; no preset."""
+    the sum of their weights or not. exact: from the game's tree, for ablations and for finding faults; no preset.
+    pairs and trajectories reuse the returns of earlier iterations and play B joint samples once per iteration: pairs
+    sums returns per pair of anchors (two players), trajectories weights stored episodes by the likelihood of their
+    decisions."""
     sigma_floor: float = real(0.0, SHARE)
-    """Share of the joint samples of those estimators that is drawn from all anchors alike: it bounds their weights."""
+    """Fraction of the joint samples that is drawn uniformly from all anchors: it bounds their weights."""
+    buffer_episodes: int = size(16384)
+    """Episodes that estimator='trajectories' stores; the oldest are overwritten."""
+    replay_discount: float = real(1.0, SHARE)
+    """Weight of a reused return relative to one that is an iteration younger."""
+    drift_discount: float = real(10.0, NON_NEGATIVE)
+    """c: returns of a pair count exp(-c KL) of what they did when training moves an anchor by KL (pairs)."""
+    prior_count: float = real(8.0, ABOVE_ZERO)
+    """c0: episodes that the additive prior of a pair's payoff counts for (pairs, and trajectories of two players)."""
     ema_scope: Literal["values", "both"] = choice("values")
     """Estimates that the moving average smooths: v-hat alone, or v-hat and r-hat (the ablation on Kuhn poker)."""
     ema: float = real(0.0, SHARE)
@@ -235,20 +248,26 @@ class EstimateConfig(Settings):
     @property
     def joint_episodes(self) -> int:
         """Episodes of the joint samples of one estimate."""
-        weighed = self.estimator in ("importance", "self_normalised")
-        played = weighed or (self.estimator == "per_anchor" and self.mixture == "joint")
+        joint = self.estimator in ("importance", "self_normalised") or self.reuses_returns
+        played = joint or (self.estimator == "per_anchor" and self.mixture == "joint")
         return self.mixture_samples * self.episodes * played
+
+    @property
+    def reuses_returns(self) -> bool:
+        """Whether the estimator keeps returns of earlier iterations."""
+        return self.estimator in ("pairs", "trajectories")
 
 
 class MetaConfig(Settings):
     """Phase 2: the update of the meta-strategy."""
 
-    meta_rule: Literal["omwu", "mwu"] = choice("omwu")
-    """Optimistic (eq:omwu-eta) or plain multiplicative weights."""
+    meta_rule: Literal["omwu", "mwu", "rm_plus"] = choice("omwu")
+    """Optimistic (eq:omwu-eta) or plain multiplicative weights, or predictive regret matching+ (reused returns)."""
     schedule: Literal["const", "sqrt", "harmonic"] = choice("const")
     """Step-size schedule (eq:eta-schedules)."""
     meta_steps: int = size(1)
-    """Updates per iteration, each on fresh episodes; their average is what is played."""
+    """Updates per iteration, each on fresh episodes; their average is what is played. With an estimator that reuses
+    returns they take no episodes."""
     eta: PerPlayer = real(0.03, NON_NEGATIVE)
     """Step size eta_0. A number for all players, or one for each population (eq:gen_sum_omwu)."""
     alpha: float = real(0.5, ABOVE_ZERO)
@@ -366,9 +385,27 @@ class GemsConfig(
         """Raise ValueError for a field out of range or for fields that do not go together."""
         super().validate()
         self._validate_sizes()
-        if self.estimator in ("importance", "self_normalised") and not self.mixture_samples:
-            raise ValueError(f"estimator={self.estimator!r} weighs joint samples: got mixture_samples=0, set some")
+        self._validate_estimator()
         return self
+
+    @property
+    def num_estimates(self) -> int:
+        """How often an iteration plays for its estimates: once, or before every meta update."""
+        return 1 if self.reuses_returns else self.meta_steps
+
+    def _validate_estimator(self) -> None:
+        if self.estimator not in ("per_anchor", "exact") and not self.mixture_samples:
+            raise ValueError(f"estimator={self.estimator!r} weighs joint samples: got mixture_samples=0, set some")
+        if self.meta_rule == "rm_plus" and not self.reuses_returns:
+            raise ValueError(
+                f"meta_rule='rm_plus' solves an estimate that reuses returns: got estimator={self.estimator!r}, set "
+                "'pairs' or 'trajectories', or meta_rule='omwu'"
+            )
+        if self.estimator == "trajectories" and self.joint_episodes > self.buffer_episodes:
+            raise ValueError(
+                f"buffer_episodes must hold the {self.joint_episodes} episodes of an iteration (mixture_samples * "
+                f"episodes): got {self.buffer_episodes}"
+            )
 
     def _validate_sizes(self) -> None:
         pool = self.mutations + self.randoms or math.inf  # without candidates the oracle adds nothing

@@ -5,7 +5,8 @@ steps. Shapes are unchanged: only the numbers of updates, rounds and steps are t
 iteration before, from its own episodes, in scaled returns:
 
     meta     estimated external regret of the iterates, averaged over the meta updates (in two-player zero-sum games its
-             mean over players is the restricted exploitability)
+             mean over players is the restricted exploitability); where returns are reused, the regret on the estimate
+             plus the standard error of the best anchor's value
     oracle   expected loss of choosing by noisy means instead of taking the best candidate, as far as a candidate may be
              better than the best anchor at all
     abr      rise of the newcomer's return during training: where it still rises, more steps help
@@ -28,7 +29,7 @@ _TINY = 1e-6
 class Counts(NamedTuple):
     """Numbers of repetitions within the phases: static, or traced where budgets are adaptive."""
 
-    meta_steps: int | Array
+    estimates: int | Array  # of the meta-game: one before every meta update, or rounds of play where returns are reused
     later_rounds: Array | None  # of the oracle, beyond the first; None: as many as the settings say
     abr_steps: int | Array
 
@@ -36,7 +37,7 @@ class Counts(NamedTuple):
 def plan_counts(shares: Array | None, game: Game, config: GemsConfig, active: Array) -> Counts:
     """Plans the repetitions of an iteration: those of the settings, or by `shares` [3] where budgets are adaptive."""
     if shares is None:
-        return Counts(config.meta_steps, None, config.abr_steps)
+        return Counts(config.num_estimates, None, config.abr_steps)
     return allot(shares, game, config, active)
 
 
@@ -49,7 +50,7 @@ def unit_costs(game: Game, config: GemsConfig, active: Array) -> Array:
 
 def planned_episodes(game: Game, config: GemsConfig, active: Array) -> Array:
     """Counts the episodes [3] of the phases as the settings say."""
-    counts = (config.meta_steps, config.oracle_rounds - 1, config.abr_steps)
+    counts = (config.num_estimates, config.oracle_rounds - 1, config.abr_steps)
     return jnp.asarray(counts, jnp.float32) * unit_costs(game, config, active)
 
 

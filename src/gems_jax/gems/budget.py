@@ -21,7 +21,7 @@ class PhaseEpisodes(NamedTuple):
 
     def besides_training(self, config: GemsConfig, oracle: bool = True) -> Count:
         """Sums an iteration without its ABR steps, in which the oracle is called or not."""
-        return config.meta_steps * self.meta_update + oracle * self.oracle_call + self.protection
+        return config.num_estimates * self.meta_update + oracle * self.oracle_call + self.protection
 
 
 def phase_episodes(config: GemsConfig, players: int, anchors: Count) -> PhaseEpisodes:

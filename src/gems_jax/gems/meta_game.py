@@ -12,13 +12,14 @@ from gems_jax.config import GemsConfig
 from gems_jax.estimation.exact import exact_values
 from gems_jax.estimation.importance import shared_values
 from gems_jax.estimation.monte_carlo import Estimate, Sampling, empty_estimate, population_values
+from gems_jax.gems.reused import estimate_meta_game, solve_estimated_game
 from gems_jax.gems.state import GemsState
 from gems_jax.learning.rounds import sum_rounds
 from gems_jax.meta.bandit import empirical_bernstein_width
 from gems_jax.meta.omwu import omwu_update
 from gems_jax.meta.schedules import step_size
 from gems_jax.policies.population import StackedPolicies
-from gems_jax.types import Array, Game, Struct
+from gems_jax.types import Array, Game, PyTree, Struct
 
 
 class MetaGameMetrics(Struct):
@@ -30,6 +31,7 @@ class MetaGameMetrics(Struct):
     mixture_value: Array  # [P]
     measured_sigma: Array  # [P, K], the mixture that `values` were measured against
     sigma: Array  # [P, K], the mixture after the update, before the newcomer
+    value_errors: Array  # [P, K], standard errors of `values`
 
 
 class MetaSolution(NamedTuple):
@@ -42,6 +44,7 @@ class MetaSolution(NamedTuple):
     estimate: Estimate  # of the last update
     best: Array  # [P], measured value of the best anchor, averaged over the updates
     regret: Array  # [P], how much more that is than what the iterates earned
+    replay: PyTree  # stored returns, None where the estimator keeps none
     metrics: MetaGameMetrics
     episodes: Array
     env_steps: Array
@@ -96,6 +99,8 @@ def update_meta_strategy(
 ) -> MetaSolution:
     """Runs phases 1 and 2: `steps` times, estimates v-hat on fresh episodes and makes one OMWU update.
 
+    Where the estimator reuses returns, it plays `steps` rounds and then makes all updates on one estimate.
+
     Args:
       key: typed PRNG key; consumed.
       state: the state before the iteration.
@@ -107,7 +112,9 @@ def update_meta_strategy(
     Returns:
       The mixtures and values after the updates, with their measurements.
     """
-    steps = config.meta_steps if steps is None else steps
+    steps = config.num_estimates if steps is None else steps
+    if config.reuses_returns:
+        return _solve_reused(key, state, opponents, game, config, steps)
 
     def update(progress: _Progress, round_key: Array, number: Array) -> tuple[_Progress, _Counted]:
         estimate = estimate_values(round_key, game, opponents, progress.log_sigma, state.active, config)
@@ -144,9 +151,45 @@ def update_meta_strategy(
         estimate=last.estimate,
         best=best,
         regret=best - totals.earned / steps,
+        replay=state.replay,
         metrics=_metrics(last.estimate, jnp.exp(last.measured), sigma, config),
         episodes=totals.episodes,
         env_steps=totals.env_steps,
+    )
+
+
+def _solve_reused(
+    key: Array, state: GemsState, opponents: StackedPolicies, game: Game, config: GemsConfig, rounds: int | Array
+) -> MetaSolution:
+    """Phases 1 and 2 on reused returns: one estimate of the whole meta-game, and a mixture that solves it."""
+    found = estimate_meta_game(
+        key, state.replay, game, opponents, state.log_sigma, state.active, state.step, config, rounds
+    )
+    first = state.step * config.meta_steps + 1
+    solved = solve_estimated_game(found.game, state.log_sigma, state.active, first, config)
+    sigma = solved.sigma
+    values = jnp.where(state.active, found.game.values(sigma), 0.0)
+    squares = jnp.where(state.active, found.game.squared_errors(sigma), 0.0)
+    mixture_value = jnp.sum(sigma * values, axis=1)
+    best = jnp.max(jnp.where(state.active, values, -jnp.inf), axis=1)
+    lead = jnp.argmax(jnp.where(state.active, values, -jnp.inf), axis=1)
+    estimate = Estimate(
+        values, squares, mixture_value, jnp.sum(sigma**2 * squares, axis=1), jnp.int32(1), found.episodes,
+        found.env_steps,
+    )  # fmt: skip
+    noise = jnp.sqrt(jnp.take_along_axis(squares, lead[:, None], axis=1)[:, 0])
+    return MetaSolution(
+        log_sigma=solved.log_sigma,
+        sigma=sigma,
+        values=values,
+        mixture_value=mixture_value,
+        estimate=estimate,
+        best=best,
+        regret=best - mixture_value + noise,
+        replay=found.replay,
+        metrics=_metrics(estimate, sigma, sigma, config),
+        episodes=found.episodes,
+        env_steps=found.env_steps,
     )
 
 
@@ -169,4 +212,5 @@ def _metrics(estimate: Estimate, measured_sigma: Array, sigma: Array, config: Ge
         mixture_value=estimate.mixture_value,
         measured_sigma=measured_sigma,
         sigma=sigma,
+        value_errors=jnp.sqrt(estimate.variances / jnp.maximum(estimate.count, 1)),
     )

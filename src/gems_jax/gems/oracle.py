@@ -216,7 +216,7 @@ def _insert(
 
     newcomers: slots [n] of newcomers of the same call, -1 for none. They have no mass yet and must not give way.
     """
-    settled = anchor_set.active & ~_contains(newcomers, len(anchor_set.active))
+    settled = anchor_set.active & ~contains_slot(newcomers, len(anchor_set.active))
     sigma, values = (jnp.where(settled, of, jnp.inf) for of in (anchor_set.sigma, anchor_set.values))
     slot = choose_slot(anchor_set.active, sigma, values, config.replacement)
     active = anchor_set.active.at[slot].set(True)
@@ -238,12 +238,12 @@ def _insert(
 
 def remove_mass(sigma: Array, slots: Array) -> Array:
     """Takes the mass off `slots` [P, n] (those >= 0) of sigma [P, K] and renormalizes; no change if nothing is left."""
-    taken = jax.vmap(_contains, in_axes=(0, None))(slots, sigma.shape[1])
+    taken = jax.vmap(contains_slot, in_axes=(0, None))(slots, sigma.shape[1])
     rest = jnp.where(taken, 0.0, sigma)
     total = jnp.sum(rest, axis=1, keepdims=True)
     return jnp.where(total > 0.0, rest / jnp.where(total > 0.0, total, 1.0), sigma)
 
 
-def _contains(slots: Array, size: int) -> Array:
-    """Mask [size] of the indices that are among `slots` [n]."""
+def contains_slot(slots: Array, size: int) -> Array:
+    """Marks the indices below `size` that are among `slots` [n]; returns a mask [size]."""
     return jnp.any(jnp.arange(size)[None, :] == slots[:, None], axis=0)

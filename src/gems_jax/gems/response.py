@@ -53,6 +53,7 @@ class BestResponse(NamedTuple):
     params: dict[str, PyTree]  # "generator" and "critic"
     opt_state: dict[str, PyTree]
     improvement: Array  # [P], how much the scaled return rose during training
+    drift: Array  # [P, K], KL of every active anchor to what it was before training
     metrics: ResponseMetrics
     episodes: Array
     env_steps: Array
@@ -293,12 +294,14 @@ def _train_generator(
         steps=steps,
         carry=task.source.start_games(key_games, config.abr_anchors),
     )
-    forgetting = jnp.where(region.protected, region.divergence(learner, trained), 0.0)
+    divergence = region.divergence(learner, trained)
+    forgetting = jnp.where(region.protected, divergence, 0.0)
     norms = jax.vmap(lambda z: jacobian_norm(task.nets.generator, trained["generator"], z, "gram"))(task.codes)
     return BestResponse(
         params=trained,
         opt_state=opt_state,
         improvement=jnp.asarray(metrics.improvement),
+        drift=jnp.where(task.active, divergence, 0.0),
         metrics=ResponseMetrics(
             jacobian=masked_mean(norms, task.active),
             kl=masked_mean(forgetting, region.protected),

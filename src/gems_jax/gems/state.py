@@ -12,13 +12,14 @@ from jax.typing import ArrayLike
 
 from gems_jax.config import GemsConfig
 from gems_jax.gems.adaptive import start_shares
+from gems_jax.gems.reused import Replay, start_replay
 from gems_jax.learning.networks import critic_network, policy_network
 from gems_jax.learning.ppo import fresh_optimizers
 from gems_jax.meta import simplex
 from gems_jax.policies.critic import Critic
 from gems_jax.policies.generator import Generator, Hypernetwork
 from gems_jax.policies.networks import HalfPolicy
-from gems_jax.policies.population import Anchors
+from gems_jax.policies.population import Anchors, materialise
 from gems_jax.types import Array, Game, Profile, PyTree, Struct, num_populations
 
 
@@ -38,6 +39,7 @@ class GemsState(Struct):
     mixture_value: Array  # [P]
     step: Array  # [] int32, iterations done
     shares: Array | None = None  # [3], of the episodes for each phase, with adaptive budgets only
+    replay: PyTree = None  # stored returns of estimators that reuse them (`estimator` pairs or trajectories)
 
 
 class AnchorSet(Struct):
@@ -99,7 +101,7 @@ def init_gems(
     mixture = jax.vmap(simplex.masked_uniform)(active)
     if sigma is not None:
         mixture = _fill_slots(mixture, _check_distribution(_checked("sigma", sigma, (num, config.initial_anchors))))
-    return GemsState(
+    state = GemsState(
         generator=generator,
         critic=critic,
         opt_state=fresh_optimizer({"generator": generator, "critic": critic}, config),
@@ -114,6 +116,14 @@ def init_gems(
         step=jnp.int32(0),
         shares=start_shares(game, config, active) if config.adaptive else None,
     )
+    return state.replace(replay=_start_replay(state, game, config))
+
+
+def _start_replay(state: GemsState, game: Game, config: GemsConfig) -> Replay | None:
+    """The empty store of returns; None where the estimator keeps none."""
+    if not config.reuses_returns:
+        return None
+    return start_replay(game, materialise(population_of(state, game, config), config.capacity), config)
 
 
 def _fill_slots(slots: Array, first: Array) -> Array:

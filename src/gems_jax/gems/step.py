@@ -8,8 +8,9 @@ import jax.numpy as jnp
 from gems_jax.config import GemsConfig
 from gems_jax.gems.adaptive import plan_counts, update_shares
 from gems_jax.gems.meta_game import MetaGameMetrics, update_meta_strategy
-from gems_jax.gems.oracle import OracleMetrics, expand, remove_mass
+from gems_jax.gems.oracle import OracleMetrics, contains_slot, expand, remove_mass
 from gems_jax.gems.response import ResponseMetrics, respond
+from gems_jax.gems.reused import age_replay
 from gems_jax.gems.state import GemsState, gems_networks, gems_profile, init_gems, population_of
 from gems_jax.host.stages import NotStagedError, on_host, staging
 from gems_jax.policies.population import materialise
@@ -29,7 +30,7 @@ class GemsMetrics(ResponseMetrics, OracleMetrics, MetaGameMetrics):
     env_steps: Array  # [] int32
     gradient_steps: Array  # [] int32
     parameter_bytes: Array  # [] float32, of the networks and their optimizers
-    payoff_bytes: Array  # [] float32, 0: there is no payoff table
+    payoff_bytes: Array  # [] float32, of reused returns, 0 where none are
     meta_bytes: Array  # [] float32, of anchors, mixtures and everything else that is carried along
     shares: Array | None = None  # [3], fractions of the episodes per phase, if adaptive
     errors: Array | None = None  # [3], errors that move these fractions
@@ -62,11 +63,12 @@ def gems_step(state: GemsState, key: Array, game: Game, config: GemsConfig) -> t
     opponents = materialise(frozen, config.capacity)
 
     counts = plan_counts(state.shares, game, config, state.active)
-    solution = update_meta_strategy(key_value, state, opponents, game, config, counts.meta_steps)  # phases 1 and 2
+    solution = update_meta_strategy(key_value, state, opponents, game, config, counts.estimates)  # phases 1 and 2
     expansion = expand(key_oracle, state, solution, frozen, opponents, game, config, counts.later_rounds)  # phase 3
     response = respond(key_train, state, expansion.anchor_set, opponents, game, config, counts.abr_steps)  # phase 4
 
     shares, errors = update_shares(state.shares, (solution.regret, expansion.error, response.improvement), config)
+    replaced = jax.vmap(contains_slot, in_axes=(0, None))(expansion.slots, config.capacity)
     next_state = state.replace(
         **response.params,
         opt_state=response.opt_state,
@@ -75,7 +77,9 @@ def gems_step(state: GemsState, key: Array, game: Game, config: GemsConfig) -> t
         mixture_value=solution.mixture_value,
         step=state.step + 1,
         shares=shares,
+        replay=age_replay(solution.replay, game, response.drift, replaced, config),
     )
+    reused = nbytes(next_state.replay)
     learned = nbytes((next_state.generator, next_state.critic, next_state.opt_state))
     metrics = GemsMetrics(
         **vars(solution.metrics),
@@ -86,8 +90,8 @@ def gems_step(state: GemsState, key: Array, game: Game, config: GemsConfig) -> t
         env_steps=solution.env_steps + expansion.env_steps + response.env_steps,
         gradient_steps=response.gradient_steps,
         parameter_bytes=jnp.float32(learned),
-        payoff_bytes=jnp.float32(0.0),
-        meta_bytes=jnp.float32(nbytes(next_state) - learned),
+        payoff_bytes=jnp.float32(reused),
+        meta_bytes=jnp.float32(nbytes(next_state) - learned - reused),
         shares=state.shares,
         errors=errors,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import chex
@@ -75,7 +76,8 @@ def regret_matching_plus(
     scaled = mask_payoffs(payoffs, active) / largest
 
     def step(_: int, carry: _Matching) -> _Matching:
-        return _match_regrets(scaled, active, carry)
+        values = lambda sigma, player: values_of_player(scaled[player], sigma, player)  # noqa: E731
+        return _match_regrets(values, active, carry)
 
     def advance(carry: tuple[_Matching, Array]) -> tuple[_Matching, Array]:
         matching = jax.lax.fori_loop(0, min(check_every, num_steps), step, carry[0])
@@ -93,17 +95,41 @@ def regret_matching_plus(
     return Equilibrium(jax.vmap(masked_normalise)(matching.average, active), gap, matching.steps)
 
 
-def _match_regrets(payoffs: Array, active: Array, carry: _Matching) -> _Matching:
-    """One step of everybody, one after the other."""
+def _match_regrets(values: Callable[[Array, int], Array], active: Array, carry: _Matching) -> _Matching:
+    """One step of everybody, one after the other. values(sigma [players, K], player) -> [K]."""
     regrets, sigma, average, steps = carry
     for player, slots in enumerate(active):
-        values = values_of_player(payoffs[player], sigma, player)
-        regret = jnp.where(slots, values - jnp.sum(sigma[player] * values), 0.0)
+        offered = values(sigma, player)
+        regret = jnp.where(slots, offered - jnp.sum(sigma[player] * offered), 0.0)
         regrets = regrets.at[player].set(jnp.maximum(regrets[player] + regret, 0.0))
         predicted = jnp.maximum(regrets[player] + regret, 0.0)  # the next regret is taken to be the last one
         sigma = sigma.at[player].set(masked_normalise(predicted, slots))
     average = average + (sigma - average) * (3.0 / (steps + 3.0))
     return _Matching(regrets, sigma, average, steps + 1)
+
+
+def match_values(values: Callable[[Array], Array], active: Array, start: Array, num_steps: int) -> Array:
+    """Runs predictive regret matching+ on a game that is known by the values of its strategies alone.
+
+    Rows learn in turns, and their mixtures are averaged with weight t^2, as in `regret_matching_plus`.
+
+    Args:
+      values: values(sigma [P, K]) -> [P, K], in [0, 1] or of that order: payoffs of all strategies against sigma.
+      active: [P, K] bool, slots that hold a strategy.
+      start: [P, K] mixtures; the first regrets are their mean with uniform ones.
+      num_steps: static number of steps.
+
+    Returns:
+      Averaged mixtures [P, K].
+    """
+    uniform = jax.vmap(masked_uniform)(active)
+    regrets = (jax.vmap(masked_normalise)(start, active) + uniform) / 2
+    carry = _Matching(regrets, jax.vmap(masked_normalise)(regrets, active), uniform, jnp.int32(0))
+
+    def step(_: int, carry: _Matching) -> _Matching:
+        return _match_regrets(lambda sigma, row: values(sigma)[row], active, carry)
+
+    return jax.vmap(masked_normalise)(jax.lax.fori_loop(0, num_steps, step, carry).average, active)
 
 
 def solve_nash(payoffs: Array, active: Array) -> Array:

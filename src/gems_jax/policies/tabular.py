@@ -72,6 +72,12 @@ class TabularPolicy:
         # What has no probability adds exactly nothing: divided by the last entry, trailing ones are exactly 1.
         return cdf / cdf[:, -1:]
 
+    def log_probs_of_rows(self, params: Array, row: Array, action: Array) -> Array:
+        """Looks up log pi(a) of n tables: params [n, I, A], row and action [...] int32 -> [..., n]."""
+        log_probs = jax.nn.log_softmax(mask_logits(params, jnp.broadcast_to(jnp.asarray(self.legal), params.shape)))
+        cells = jnp.moveaxis(log_probs, 0, 2).reshape(-1, params.shape[0])  # [I A, n]: what is looked up is contiguous
+        return cells[row * self.legal.shape[1] + action]
+
     @property
     def indexed(self) -> IndexedTable:
         return IndexedTable(self)

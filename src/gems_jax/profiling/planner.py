@@ -1,6 +1,6 @@
 """Settings that fit a time: the phases of GEMS are measured at a few sizes, and their sizes set in proportion.
 
-    seconds of an iteration = meta_steps * estimate + oracle / oracle_period + protect + abr_steps * step
+    seconds of an iteration = estimates * estimate + oracle / oracle_period + protect + abr_steps * step
 
 with an anchor in every slot: earlier iterations are not slower.
 """
@@ -64,7 +64,7 @@ def iteration_seconds(rates: Rates, measured: GemsConfig, config: GemsConfig) ->
     """Of an iteration with other settings than those measured: each phase costs in proportion to what it plays."""
     before, now = (phase_episodes(one, 1, one.capacity) for one in (measured, config))
     estimate = now.meta_update / before.meta_update if before.meta_update else 1.0  # 0 for exact values
-    estimating = config.meta_steps * rates.estimate * estimate
+    estimating = config.num_estimates * rates.estimate * estimate
     judging = rates.oracle * now.oracle_call / max(before.oracle_call, 1) / config.oracle_period
     return estimating + judging + rates.protect + config.abr_steps * rates.step
 

@@ -1,0 +1,224 @@
+"""A ring buffer of joint episodes, from which the values of all anchors against any mixtures are estimated.
+
+All policies are known, so an episode says something of every anchor, whoever played it: what it returned is weighted by
+how much more likely an anchor is to decide as its player did than the mixture that was drawn from. The weights are those
+of eq:iw_estimator_main with the drawn index summed out, over the episodes of several iterations:
+
+    ratio_p(b, k) = prod_{t: player p moves} pi_k(a_t | o_t) / sum_i q_p(i) prod_t pi_i(a_t | o_t)
+
+with q the mixtures that episode b was drawn from and pi_i their policies at that time. The denominator is the balance
+heuristic over the anchors of an iteration: no anchor with q(k) > 0 has a ratio above 1 / q(k) while its policy stays.
+Anchors that are trained on, or added, need no new episodes: their ratios change. What is stored never gets stale.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from gems_jax.estimation.estimated_game import JointGame
+from gems_jax.estimation.monte_carlo import draw_opponents, player_return, to_unit
+from gems_jax.policies import distributions
+from gems_jax.policies.population import StackedPolicies
+from gems_jax.policies.tabular import TabularPolicy
+from gems_jax.rollout.episode import unroll
+from gems_jax.rollout.groups import play_joint
+from gems_jax.rollout.views import take_population
+from gems_jax.types import Array, Game, PyTree, Struct, Trajectory, num_players, slot_axes
+
+_LARGEST = 30.0  # bound of the logarithm of a ratio: float32 holds its square
+
+
+class TrajectoryBuffer(Struct):
+    """The last B joint episodes: who decided what, what it returned, and how likely that was when it was played.
+
+    Axis Q counts decisions of an episode: steps of games in turns, steps times seats of simultaneous ones.
+    """
+
+    decision: PyTree  # [B, Q, ...], "action", and "row" of a table or "observation" and "legal"
+    player: Array  # [B, Q] int8, who decided, -1 on padding
+    log_drawn: Array  # [B, players], log of the denominator
+    returns: Array  # [B, players], scaled
+    born: Array  # [B] int32, iteration that played it, -1 for an empty slot
+    cursor: Array  # [] int32, the slot that is overwritten next
+
+
+class JointPlay(NamedTuple):
+    """Joint episodes of one iteration, and what they cost."""
+
+    decision: PyTree  # [n, Q, ...]
+    player: Array  # [n, Q]
+    log_drawn: Array  # [n, players]
+    returns: Array  # [n, players]
+    episodes: Array
+    env_steps: Array
+
+
+def empty_buffer(game: Game, policies: StackedPolicies, size: int) -> TrajectoryBuffer:
+    """Makes a buffer of `size` episodes without any. Shapes are those that `play_and_record` returns."""
+    slots = jax.tree.leaves(policies.params)[0].shape[0:2]
+
+    def record(key: Array, policies: StackedPolicies) -> JointPlay:
+        log_proposal = jnp.zeros((slots[0], _num_slots(policies)))
+        return play_and_record(key, game, policies, log_proposal, samples=1, episodes=1, stratified=False)
+
+    shapes = jax.eval_shape(record, jax.random.key(0), policies)
+    fill = lambda leaf: jnp.zeros((size, *leaf.shape[1:]), leaf.dtype)  # noqa: E731
+    return TrajectoryBuffer(
+        decision=jax.tree.map(fill, shapes.decision),
+        player=jnp.full((size, *shapes.player.shape[1:]), -1, shapes.player.dtype),
+        log_drawn=fill(shapes.log_drawn),
+        returns=fill(shapes.returns),
+        born=jnp.full(size, -1, jnp.int32),
+        cursor=jnp.int32(0),
+    )
+
+
+def play_and_record(
+    key: Array,
+    game: Game,
+    policies: StackedPolicies,
+    log_proposal: Array,
+    *,
+    samples: int,
+    episodes: int,
+    stratified: bool,
+) -> JointPlay:
+    """Plays joint episodes of profiles drawn from the proposal, and records what the buffer needs.
+
+    Args:
+      key: typed PRNG key; consumed.
+      game: the game that is played.
+      policies: the policies of all anchors, [P, K, ...].
+      log_proposal: logarithms of the mixtures q that profiles are drawn from, [P, K].
+      samples: profiles.
+      episodes: episodes per profile.
+      stratified: draw profiles systematically.
+
+    Returns:
+      n = samples * episodes recorded episodes.
+    """
+    key_draw, key_play = jax.random.split(key)
+    drawn = draw_opponents(key_draw, game, log_proposal, (samples,), stratified)
+    trajectory = play_joint(unroll, key_play, game, policies, drawn, episodes)
+    flat = jax.tree.map(lambda leaf: leaf.reshape(samples * episodes, *leaf.shape[2:]), trajectory)
+    decision, player = _decisions(game, flat)
+    likelihood = log_likelihoods(game, policies, decision, player)  # [players, n, K]
+    owners = jnp.asarray(game.population_of_player)
+    log_drawn = jax.nn.logsumexp(likelihood + log_proposal[owners][:, None, :], axis=2)
+    returns = [player_return(game, one, flat.reward.sum(axis=1)) for one in range(num_players(game))]
+    return JointPlay(
+        decision=decision,
+        player=player,
+        log_drawn=log_drawn.T,
+        returns=to_unit(game, jnp.stack(returns, axis=1)),
+        episodes=jnp.int32(samples * episodes),
+        env_steps=flat.length.sum(),
+    )
+
+
+def insert_episodes(buffer: TrajectoryBuffer, play: JointPlay, iteration: Array) -> TrajectoryBuffer:
+    """Overwrites the oldest episodes of the buffer by those of `play`, which are as many at most as it has slots."""
+    size, count = buffer.born.shape[0], play.returns.shape[0]
+    where = (buffer.cursor + jnp.arange(count)) % size
+    put = lambda held, new: held.at[where].set(new.astype(held.dtype))  # noqa: E731
+    return TrajectoryBuffer(
+        decision=jax.tree.map(put, buffer.decision, play.decision),
+        player=put(buffer.player, play.player),
+        log_drawn=put(buffer.log_drawn, play.log_drawn),
+        returns=put(buffer.returns, play.returns),
+        born=put(buffer.born, jnp.broadcast_to(iteration, (count,))),
+        cursor=(buffer.cursor + count) % size,
+    )
+
+
+def estimate_game(
+    buffer: TrajectoryBuffer, game: Game, policies: StackedPolicies, iteration: Array, discount: Array | float
+) -> JointGame:
+    """Weights the stored episodes by the likelihoods of the policies of today.
+
+    Args:
+      buffer: stored episodes.
+      game: the game that they were played in.
+      policies: the policies of all anchors, [P, K, ...].
+      iteration: [] int32, today.
+      discount: weight of an episode relative to one that is an iteration younger.
+
+    Returns:
+      The meta-game as these episodes estimate it.
+    """
+    likelihood = log_likelihoods(game, policies, buffer.decision, buffer.player)  # [players, B, K]
+    ratios = jnp.exp(jnp.clip(likelihood - buffer.log_drawn.T[:, :, None], -_LARGEST, _LARGEST))
+    age = (iteration - buffer.born).astype(jnp.float32)
+    weights = jnp.where(buffer.born >= 0, jnp.asarray(discount, jnp.float32) ** age, 0.0)
+    return JointGame(ratios, buffer.returns.T, weights, game.population_of_player)
+
+
+def log_likelihoods(game: Game, policies: StackedPolicies, decision: PyTree, player: Array) -> Array:
+    """Computes log prod_t pi_k(a_t | o_t) over the decisions of each player under each of its anchors.
+
+    Args:
+      game: the game.
+      policies: the policies of all anchors, [P, K, ...].
+      decision: [n, Q, ...].
+      player: [n, Q], who decided, -1 on padding.
+
+    Returns:
+      [players, n, K].
+    """
+    totals = []
+    for population in range(max(game.population_of_player) + 1):
+        own = take_population(policies, population)
+        scores = _log_probs(own, decision)  # [n, Q, K]
+        for one, owner in enumerate(game.population_of_player):
+            if owner == population:
+                totals.append((one, jnp.sum(jnp.where((player == one)[..., None], scores, 0.0), axis=1)))
+    return jnp.stack([total for _, total in sorted(totals, key=lambda pair: pair[0])])
+
+
+def _log_probs(policies: StackedPolicies, decision: PyTree) -> Array:
+    """log pi_k(a) [n, Q, K] of stored decisions under K policies of one population."""
+    if "row" in decision:
+        assert isinstance(policies.apply, TabularPolicy)  # only tables remember rows
+        return policies.apply.log_probs_of_rows(policies.params, decision["row"], decision["action"])
+
+    def one(params: PyTree, observation: Array, legal: Array, action: Array) -> Array:
+        return distributions.log_prob(policies.apply(params, observation, legal), action)
+
+    rows = jax.vmap(jax.vmap(one, in_axes=(None, 0, 0, 0)), in_axes=(None, 0, 0, 0))
+    each = jax.vmap(rows, in_axes=(slot_axes(policies.params), None, None, None), out_axes=2)
+    return each(policies.params, decision["observation"], decision["legal"], decision["action"])
+
+
+def _decisions(game: Game, trajectory: Trajectory) -> tuple[PyTree, Array]:
+    """Decisions [n, Q, ...] of trajectories [n, T, S, ...], and who made them [n, Q]."""
+    stored = {"action": trajectory.action, "row": trajectory.row}
+    if trajectory.row is None:
+        stored = {"action": trajectory.action, "observation": trajectory.observation, "legal": trajectory.legal}
+    owner = jnp.asarray(game.player_of_seat, jnp.int8)
+    acted = trajectory.acted  # [n, T, S]
+    if game.simultaneous:
+        player = jnp.where(acted, owner[None, None, :], jnp.int8(-1))
+        return jax.tree.map(_merge_seats, stored), _merge_seats(player)
+    mover = jnp.argmax(acted, axis=2)  # [n, T]
+    player = jnp.where(acted.any(axis=2), owner[mover], jnp.int8(-1))
+    return jax.tree.map(lambda leaf: _take_mover(leaf, mover), stored), player
+
+
+def _merge_seats(leaf: Array) -> Array:
+    """[n, T, S, ...] -> [n, T S, ...]."""
+    return leaf.reshape(leaf.shape[0], leaf.shape[1] * leaf.shape[2], *leaf.shape[3:])
+
+
+def _take_mover(leaf: Array, mover: Array) -> Array:
+    """[n, T, S, ...] -> [n, T, ...], the seat `mover` [n, T]."""
+    index = mover.reshape(*mover.shape, *(1,) * (leaf.ndim - 2))
+    return jnp.take_along_axis(leaf, index, axis=2)[:, :, 0]
+
+
+def _num_slots(policies: StackedPolicies) -> int:
+    from gems_jax.types import num_slots
+
+    return num_slots(take_population(policies, 0).params)
