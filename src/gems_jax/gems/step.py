@@ -70,13 +70,14 @@ def gems_step(state: GemsState, key: Array, game: Game, config: GemsConfig) -> t
     next_state = state.replace(
         **response.params,
         opt_state=response.opt_state,
+        magnet=response.magnet,
         **vars(expansion.anchor_set),
         sigma_average=remove_mass(_average_sigma(state, solution.sigma), expansion.slots),
         mixture_value=solution.mixture_value,
         step=state.step + 1,
         shares=shares,
     )
-    learned = nbytes((next_state.generator, next_state.critic, next_state.opt_state))
+    learned = nbytes((next_state.generator, next_state.critic, next_state.opt_state, next_state.magnet))
     metrics = GemsMetrics(
         **vars(solution.metrics),
         **vars(expansion.metrics),
