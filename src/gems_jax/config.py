@@ -25,7 +25,6 @@ REMOVED: dict[str, Any] = {
     "critic_kernel": 1,
     "generator": "hypernetwork",
     "meta_restart": False,
-    "learning_rate_decay": 0.0,
 }
 PerPlayer = float | tuple[float, ...]  # one number for all players, or one for each population
 
@@ -34,6 +33,7 @@ ABOVE_ZERO: Range = (lambda x: 0 < x < math.inf, "a finite number above 0")
 AT_LEAST_ONE: Range = (lambda x: 1 <= x < math.inf, "a finite number, at least 1")
 SHARE: Range = (lambda x: 0 <= x <= 1, "between 0 and 1")
 OPEN_SHARE: Range = (lambda x: 0 < x < 1, "above 0 and below 1")
+BELOW_ONE: Range = (lambda x: 0 <= x < 1, "at least 0 and below 1")
 THIRD: Range = (lambda x: 0 <= x < 1 / 3, "at least 0 and below 1/3")
 CONFIDENCE: Range = (lambda x: 0 < x <= 1, "above 0 and at most 1")
 CAP: Range = (lambda x: x > 0, "above 0 (infinity for none)")
@@ -192,6 +192,29 @@ class LearnerConfig(Settings):
         return self
 
 
+class RegularizationConfig(Settings):
+    """What keeps policies that learn against each other from cycling, shared by GEMS and self-play.
+
+    Coefficients are annealed as x / sqrt(1 + decay t). t counts iterations of GEMS, and updates of self-play.
+    """
+
+    magnet: Literal["none", "uniform", "moving", "copied"] = choice("none")
+    """Policy that the loss pulls towards: none; uniform play; one that moves by `magnet_rate` in every update; a copy
+    of the policy itself, renewed every `magnet_period` updates."""
+    magnet_period: int = size(100)
+    """Updates between two copies of the magnet copied."""
+    momentum: float = real(0.9, BELOW_ONE)
+    """b1 of Adam. Momentum lags behind opponents that learn too and widens the cycles of self-play."""
+    magnet_weight: float = real(0.0, NON_NEGATIVE)
+    """alpha, weight of KL(policy || magnet) in the loss, whose returns are scaled to [0, 1]."""
+    magnet_rate: float = real(0.01, SHARE)
+    """Step of the moving magnet towards the policy."""
+    magnet_decay: float = real(0.0, NON_NEGATIVE)
+    """Annealing of alpha."""
+    learning_rate_decay: float = real(0.0, NON_NEGATIVE)
+    """Annealing of both step sizes."""
+
+
 class GeneratorConfig(Settings):
     """The generator G_theta and the policies it emits."""
 
@@ -322,7 +345,7 @@ class OracleConfig(Settings):
     """Annealing: lambda_jacobian / (1 + lambda_decay t)."""
 
 
-class ResponseConfig(Settings):
+class ResponseConfig(RegularizationConfig):
     """Phase 4: the amortized best response within a trust region (eq:abr-tr_revised)."""
 
     abr_steps: int = size(30, at_least=0)
@@ -348,6 +371,9 @@ class ResponseConfig(Settings):
     """Episodes per protected anchor that collect the states its own play visits (not printed in the paper)."""
     kl_states: int = size(0, at_least=0)
     """Decisions per protected anchor that the trust region looks at, drawn from those episodes; 0 takes all."""
+    live_opponents: bool = choice(False)
+    """Train all populations in one loop, round by round, so that opponents can be the newest anchors as they are in
+    that round (see `self_play_fraction`). Off: one population after the other, as in Algorithm 1."""
     reset_optimizer: bool = choice(False)
     """Start every iteration with a fresh optimizer."""
     output_rate: float = real(1.0, NON_NEGATIVE)
@@ -360,6 +386,9 @@ class ResponseConfig(Settings):
     abr_tremble: float = real(0.0, SHARE)
     """Probability that an opponent of the training takes any legal action instead of its own: what is learned then
     covers positions that the population would not bring about, against whoever else plays. Discrete actions only."""
+    self_play_fraction: float = real(0.0, SHARE)
+    """rho, fraction of the training's opponents that are the newest anchors of the other populations as they are in
+    that round; the others are drawn from the frozen sigma. Needs `live_opponents`. 0: the paper; 1: self-play."""
     q_new: float = real(0.25, SHARE)
     """Fraction of a batch's anchors, or of its opponents (see `q_new_applies`), that are the newest anchor."""
     entropy_decay: float = real(0.0, NON_NEGATIVE)
@@ -386,6 +415,9 @@ class GemsConfig(
         super().validate()
         self._validate_sizes()
         self._validate_estimator()
+        rho = self.self_play_fraction
+        if isinstance(rho, (int, float)) and rho and not self.live_opponents:
+            raise ValueError(f"self_play_fraction must be 0 unless live_opponents is set: got {rho!r}")
         return self
 
     @property

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from gems_jax import init_gems
+from gems_jax.gems.abr_task import faced_mixture, make_learner
 from gems_jax.gems.meta_game import update_meta_strategy
-from gems_jax.gems.response import faced_mixture, make_learner, respond
+from gems_jax.gems.response import respond
 from gems_jax.gems.state import AnchorSet
 from gems_jax.gems.step import gems_networks, gems_profile, population_of
 from gems_jax.learning import ppo

@@ -5,7 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from gems_jax.gems.response import _Task, abr_tr_loss, make_learner
+from gems_jax.gems.abr_task import AbrTask, make_learner
+from gems_jax.gems.response import abr_tr_loss
 from gems_jax.gems.step import gems_networks
 from gems_jax.learning.collection import PlaySettings, Source
 from gems_jax.learning.trust_region import make_trust_region
@@ -26,7 +27,7 @@ def setup(config):
     learner, codes = make_learner(nets, 1.0), jnp.asarray([[0.0], [1.0]])
     opponents = StackedPolicies(jnp.zeros((2, 1, 2, 3)), learner.apply)
     source = Source((view(RPS, 0),), learner, opponents, jnp.zeros((2, 1)), PlaySettings(4, 2, 1.0, 1.0))
-    task = _Task(
+    task = AbrTask(
         source, nets, codes, jnp.ones(2, bool), newest=jnp.int32(1), log_codes=jnp.log(jnp.full(2, 0.5)),
         time=jnp.int32(1), jacobian_weight=0.25, config=config,
     )  # fmt: skip

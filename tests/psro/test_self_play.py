@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from gems_jax import make_game, make_solver, nash_conv
+from gems_jax.learning.magnets import anneal, magnet_penalty, move_magnet
 from gems_jax.learning.tabular import TabularStatistics
 from gems_jax.psro.ppo import student_networks
-from gems_jax.psro.self_play import anneal, joint_learner, magnet_penalty, move_magnet, practise
+from gems_jax.psro.self_play import joint_learner, practise
 from gems_jax.psro.settings import learning_of
 from gems_jax.solvers import DEFAULTS
 
@@ -70,7 +71,9 @@ def test_the_pull_by_hand():
     for magnet, held in [("uniform", ()), ("copied", jnp.zeros_like(logits)), ("moving", jnp.ones_like(logits))]:
         config = SMALL.replace(magnet=magnet, magnet_weight=0.4, magnet_decay=1.0)
         for updates, weight in [(0, 0.4), (3, 0.2)]:
-            pull = magnet_penalty(config, learner, held, jnp.int32(updates))(params, batches, jax.random.key(0))
+            pull = magnet_penalty(config, learner, {"policy": held}, jnp.int32(updates))(
+                params, batches, jax.random.key(0)
+            )
             np.testing.assert_allclose(pull, weight * divergence, rtol=1e-5)
 
 

@@ -1,8 +1,8 @@
 """A ring buffer of joint episodes, from which the values of all anchors against any mixtures are estimated.
 
-All policies are known, so an episode says something of every anchor, whoever played it: what it returned is weighted by
-how much more likely an anchor is to decide as its player did than the mixture that was drawn from. The weights are those
-of eq:iw_estimator_main with the drawn index summed out, over the episodes of several iterations:
+All policies are known, so an episode says something of every anchor, whoever played it: its return is weighted by how
+much more likely an anchor is to decide as its player did than the mixture that was drawn from. The weights are those of
+eq:iw_estimator_main with the drawn index summed out, over the episodes of several iterations:
 
     ratio_p(b, k) = prod_{t: player p moves} pi_k(a_t | o_t) / sum_i q_p(i) prod_t pi_i(a_t | o_t)
 

@@ -1,38 +1,50 @@
-"""Phase 4: amortized best response with a trust region (eq:abr-tr_revised)."""
+"""Phase 4: amortized best response with a trust region (eq:abr-tr_revised).
+
+Algorithm 1 trains each population's generator against the frozen sigma' of the others. Two options regularize it:
+
+    magnet          the loss adds alpha_t KL(pi || magnet) on the decisions of the batch (learning/magnets.py)
+    live opponents  a fraction rho of the opponents are the newest anchors of the other populations as they are in that
+                    round, which receive no gradient; the rest are drawn from the frozen sigma'
+
+With rho = 1, q_new = 1 and beta_kl = 0 the newest anchors learn by regularized self-play,
+
+    theta <- theta - lr_t grad [ -E surrogate(pi) - entropy_t H(pi) + alpha_t KL(pi || magnet) ],   pi = pi_{G_theta(z)}
+
+which is magnetic mirror descent (Sokota et al. 2023) with a magnet that is uniform or moves and annealed alpha, and
+Nash policy gradient (Yu et al. 2025) with one that is copied and constant alpha: `mmd` and `nash_pg` of
+psro/self_play.py with a generator in place of a network, and coefficients that are annealed by the iteration instead of
+the update. The magnet of an anchor z is pi_{G_magnet(z)}: the generator's own parameters of some updates ago, across
+iterations.
+"""
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 from functools import partial
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax.typing import ArrayLike
 
 from gems_jax.config import GemsConfig
-from gems_jax.gems.state import (
-    AnchorSet,
-    GemsState,
-    Networks,
-    fresh_optimizer,
-    gems_networks,
-    jacobian_weight,
-    population_of,
+from gems_jax.gems.abr_task import (
+    AbrTask,
+    Arena,
+    make_arena,
+    play_anchor_batch,
+    protect_anchors,
+    train_settings,
 )
+from gems_jax.gems.state import AnchorSet, GemsState, Magnet, Networks, fresh_optimizer
 from gems_jax.learning import ppo
-from gems_jax.learning.batches import Batch, Experience, Learner, masked_mean, mean_loss_parts
-from gems_jax.learning.collection import OngoingGames, PlaySettings, Source, decision_fraction
-from gems_jax.learning.minibatches import sample_decisions
-from gems_jax.learning.ppo import SURROGATES, Parts, TrainSettings
-from gems_jax.learning.trust_region import TrustRegion, make_trust_region
-from gems_jax.meta import simplex
-from gems_jax.policies import distributions
+from gems_jax.learning.batches import Batch, masked_mean, mean_loss_parts
+from gems_jax.learning.magnets import has_parameters, magnet_penalty, move_magnet
+from gems_jax.learning.ppo import SURROGATES, Learned, Parts, TrainMetrics, repeat_training, train_round
+from gems_jax.learning.trust_region import TrustRegion
 from gems_jax.policies.generator import jacobian_norm
-from gems_jax.policies.population import StackedPolicies, materialise
-from gems_jax.rollout.views import View, each_population, rotate
-from gems_jax.types import Array, Game, PolicyOutput, PyTree, Struct, num_populations
+from gems_jax.policies.population import StackedPolicies
+from gems_jax.rollout.views import View, each_population, each_population_keeping
+from gems_jax.types import Array, Game, PyTree, Struct, num_populations
 
 
 class ResponseMetrics(Struct):
@@ -58,6 +70,7 @@ class BestResponse(NamedTuple):
     episodes: Array
     env_steps: Array
     gradient_steps: Array
+    magnet: Magnet | None = None
 
 
 def respond(
@@ -70,6 +83,8 @@ def respond(
     steps: int | Array | None = None,
 ) -> BestResponse:
     """Runs phase 4, ABR-TR: trains each population's generator against the others' frozen sigma'.
+
+    With `live_opponents`, or a magnet that follows the generator, all populations train in one loop, round by round.
 
     Args:
       key: typed PRNG key; consumed.
@@ -86,117 +101,32 @@ def respond(
     steps = config.abr_steps if steps is None else steps
     params = {"generator": state.generator, "critic": state.critic}
     opt_state = fresh_optimizer(params, config) if config.reset_optimizer else state.opt_state
-    faced = faced_mixture(anchor_set.sigma, anchor_set.active, config.abr_floor)
-    newest = jnp.argmax(anchor_set.anchor_id, axis=1)  # [P]
-    if config.q_new_applies == "opponents":
-        faced = give_mass_to_newest(faced, newest, config.q_new)
-        opponents = materialise(
-            population_of(dataclasses.replace(state, anchors=anchor_set.anchors), game, config), config.capacity
-        )
+    arena = make_arena(state, anchor_set, opponents, game, config)
+    keys = jax.random.split(key, num_populations(game))
+    if config.live_opponents or has_parameters(config):
+        response = _train_jointly(keys, arena, (params, opt_state), state.magnet, steps)
+    else:
 
-    def respond_one(views: tuple[View, ...], p: Array | int, own_key: Array) -> BestResponse:
-        own_params, own_opt_state = jax.tree.map(lambda leaf: leaf[p], (params, opt_state))
-        nets = gems_networks(views[0].base, config)
-        log_codes = jnp.log(anchor_set.sigma[p])
-        if config.q_new_applies == "opponents":
-            log_codes = jnp.log(simplex.masked_uniform(anchor_set.active[p]))
-        task = _Task(
-            source=Source(
-                views=views,
-                learner=make_learner(nets, config.temperature),
-                opponents=add_tremble(rotate(opponents, p), 0.0 if game.continuous else config.abr_tremble),
-                log_sigma=rotate(faced, p),
-                settings=_play_settings(config),
-            ),
-            nets=nets,
-            codes=anchor_set.anchors[p],
-            active=anchor_set.active[p],
-            newest=newest[p],
-            log_codes=log_codes,
-            time=state.step + 1,
-            jacobian_weight=jacobian_weight(config, state.step + 1, p),
-            config=config,
-        )
-        return _train_generator(own_key, task, own_params, own_opt_state, steps)
+        def respond_one(views: tuple[View, ...], p: Array | int, own_key: Array) -> BestResponse:
+            learned = jax.tree.map(lambda leaf: leaf[p], (params, opt_state))
+            return _train_generator(own_key, arena.task(views, p), learned, steps)
 
-    response = each_population(game, respond_one, jax.random.split(key, num_populations(game)))
+        response = each_population(game, respond_one, keys)
     totals = {name: getattr(response, name).sum() for name in ("episodes", "env_steps", "gradient_steps")}
     return response._replace(**totals)
 
 
-def faced_mixture(sigma: Array, active: Array, floor: Array | float) -> Array:
-    """Computes log of the mixture [P, K] of opponents: sigma, or with probability `floor` any of its anchors.
-
-    The newcomer has no mass and has not been measured: it is nobody's opponent yet.
-    """
-    uniform = jax.vmap(simplex.masked_uniform)(active & (sigma > 0.0))
-    return jnp.log((1.0 - floor) * sigma + floor * uniform)
-
-
-def give_mass_to_newest(log_sigma: Array, newest: Array, fraction: ArrayLike) -> Array:
-    """Gives the newest anchor [P] of each population a `fraction` of the mass; logarithms of mixtures [P, K]."""
-    new = jnp.arange(log_sigma.shape[1])[None, :] == newest[:, None]
-    return jnp.log((1.0 - fraction) * jnp.exp(log_sigma) + fraction * new)
-
-
-def add_tremble(policies: StackedPolicies, probability: ArrayLike) -> StackedPolicies:
-    """Replaces each action by a uniformly drawn legal one with some probability."""
-    if isinstance(probability, (int, float)) and not probability:
-        return policies
-
-    def apply(phi: PyTree, observation: Array, legal: Array) -> PolicyOutput:
-        return distributions.tremble(policies.apply(phi, observation, legal), legal, probability)
-
-    return StackedPolicies(policies.params, apply)
-
-
-def make_learner(nets: Networks, temperature: Array | float) -> Learner:
-    """Presents phi = G_theta(z) and V(o, z) to the trainer."""
-
-    def policy(params: PyTree, code: Array) -> PyTree:
-        return nets.generator.policy.temper(nets.generator(params["generator"], code), temperature)
-
-    def value(params: PyTree, code: Array, observation: Array) -> Array:
-        return nets.critic(params["critic"], observation, code)
-
-    return Learner(policy, value, nets.generator.policy)
-
-
-def _play_settings(config: GemsConfig) -> PlaySettings:
-    return PlaySettings(
-        num_opponents=config.abr_opponents,
-        episodes=config.abr_episodes,
-        discount=config.discount,
-        decay=config.gae_lambda,
-        stratified=config.opponents == "stratified",
-        segment=config.abr_segment if config.abr_steps else 0,
-    )
-
-
-class _Task(NamedTuple):
-    """What one population learns from, and with which settings."""
-
-    source: Source
-    nets: Networks
-    codes: Array  # [K, D]
-    active: Array  # [K]
-    newest: Array  # [] int32, the slot of the newest anchor
-    log_codes: Array  # [K], of the distribution that a batch's anchors are drawn from
-    time: Array  # [] int32, the iteration, counted from 1
-    jacobian_weight: ArrayLike  # lambda_J
-    config: GemsConfig
-
-
 def abr_tr_loss(
-    params: PyTree, batches: Sequence[Batch], key: Array, *, task: _Task, region: TrustRegion
+    params: PyTree, batches: Sequence[Batch], key: Array, *, task: AbrTask, region: TrustRegion
 ) -> tuple[Array, Parts]:
     """Computes the loss of ABR-TR, minus the objective of eq:abr-tr_revised, beside those of an actor-critic.
 
         loss(theta) = -E_{z ~ q_t, j ~ sigma'} [ A-hat(z) - beta KL(z) - lambda_J ||J G_theta(z)||_F^2 ]
-                      + value_weight E[(V - target)^2] - entropy_weight E[H(pi)]
+                      + value_weight E[(V - target)^2] - entropy_weight E[H(pi)] + alpha E[KL(pi || magnet)]
 
     A-hat(z) is the surrogate objective of pi_{G_theta(z)} by generalized advantages, and KL(z) the trust region
-    KL(pi_{G_theta(z)} || pi_{G_theta^-(z)}) to the frozen generator theta^-.
+    KL(pi_{G_theta(z)} || pi_{G_theta^-(z)}) to the frozen generator theta^-. The magnet is uniform play or an earlier
+    generator's policy of the same code; the paper has none.
 
     Args:
       params: "generator" theta and "critic".
@@ -206,7 +136,7 @@ def abr_tr_loss(
       region: the frozen generator, and states on which it is protected unless `kl_protects` is "batch".
 
     Returns:
-      The loss [], and its parts; the penalty among them is beta KL + lambda_J ||J||_F^2.
+      The loss [], and its parts; the penalty among them is beta KL + lambda_J ||J||_F^2 + alpha KL(pi || magnet).
     """
     config, learner = task.config, task.source.learner
     parts = mean_loss_parts(learner, params, batches, SURROGATES[config.surrogate], config.ppo_clip)
@@ -217,6 +147,9 @@ def abr_tr_loss(
     penalty = config.beta_kl * config.slowdown * kl
     if config.jacobian != "none":
         penalty = penalty + task.jacobian_weight * _mean_jacobian(task.nets, params, batches[0].code, key, config)
+    if config.magnet != "none":
+        pull = magnet_penalty(config, learner, {"generator": task.magnet}, task.time - 1)
+        penalty = penalty + pull(params, batches, key)
     entropy_weight = config.entropy_weight / (1.0 + config.entropy_decay * task.time)
     loss = -parts.objective + config.value_weight * parts.value_loss - entropy_weight * parts.entropy
     return loss + penalty, (parts, penalty)
@@ -231,69 +164,96 @@ def _mean_jacobian(nets: Networks, params: PyTree, codes: Array, key: Array, con
     return norms.mean()
 
 
-def _play_anchor_batch(
-    key: Array, params: PyTree, games: list[OngoingGames], task: _Task
-) -> tuple[list[Experience], list[OngoingGames]]:
-    """Plays a round of a batch of anchors z ~ q_t: one batch per view, and the games to continue with. key: consumed.
-
-    The batch is the newest anchor and others that sigma draws, or uniform draws of Z_t (see `q_new_applies`).
-    """
-    config = task.config
-    key_code, key_play = jax.random.split(key)
-    drawn = simplex.sample_slots(key_code, task.log_codes, (config.abr_anchors,))
-    if config.q_new_applies == "anchors":
-        is_new = (jnp.arange(config.abr_anchors) + 0.5) / config.abr_anchors < config.q_new
-        drawn = jnp.where(is_new, task.newest, drawn)
-    return task.source.play_round(key_play, params, task.codes[drawn], games)
-
-
-def _protect(key_play: Array, key_rows: Array, task: _Task, params: PyTree) -> tuple[TrustRegion, int, Array]:
-    """Records what every anchor does on states of its own play, episodes and env steps. keys: consumed."""
-    config = task.config
-    settings = task.source.settings._replace(num_opponents=config.kl_opponents, episodes=1)
-    batches = task.source.play_episodes(key_play, params, task.codes, settings)
-    episodes = sum(batch.earned.size for batch in batches)
-    env_steps = jnp.sum(jnp.stack([batch.env_steps for batch in batches]))
-    if config.kl_states:
-        keys = jax.random.split(key_rows, len(batches))
-        batches = [sample_decisions(k, batch, config.kl_states) for k, batch in zip(keys, batches, strict=True)]
-    protected = task.active & ((jnp.arange(len(task.codes)) != task.newest) | (config.kl_protects != "others"))
-    return make_trust_region(task.source.learner, params, batches, protected), episodes, env_steps
-
-
-def _train_settings(task: _Task) -> TrainSettings:
-    config = task.config
-    return TrainSettings(
-        epochs=config.abr_epochs,
-        learning_rate={
-            "generator": task.nets.generator.rates(config.learning_rate / config.slowdown, config.output_rate),
-            "critic": config.critic_learning_rate / config.slowdown,
-        },
-        gradient_clip=config.gradient_clip,
-        normalize=config.normalise_advantages,
-        minibatches=config.abr_minibatches,
-        decision_fraction=decision_fraction(task.source.views[0]),
-    )
-
-
-def _train_generator(
-    key: Array, task: _Task, params: dict[str, PyTree], opt_state: dict[str, PyTree], steps: int | Array
-) -> BestResponse:
+def _train_generator(key: Array, task: AbrTask, learned: Learned, steps: int | Array) -> BestResponse:
     """Trains the generator of one population with `abr_tr_loss`. key: consumed."""
-    config, learner = task.config, task.source.learner
     key_protect, key_train, key_rows, key_games = jax.random.split(key, 4)
-    region, episodes, env_steps = _protect(key_protect, key_rows, task, params)
+    region, episodes, env_steps = protect_anchors(key_protect, key_rows, task, learned[0])
     trained, opt_state, metrics = ppo.train_learner(
         key_train,
-        params,
-        opt_state,
-        learner=learner,
-        experience=partial(_play_anchor_batch, task=task),
+        *learned,
+        learner=task.source.learner,
+        experience=partial(play_anchor_batch, task=task),
         loss=partial(abr_tr_loss, task=task, region=region),
-        settings=_train_settings(task),
+        settings=train_settings(task),
         steps=steps,
-        carry=task.source.start_games(key_games, config.abr_anchors),
+        carry=task.source.start_games(key_games, task.config.abr_anchors),
     )
+    metrics = metrics._replace(episodes=metrics.episodes + episodes, env_steps=metrics.env_steps + env_steps)
+    return _measure(task, region, (trained, opt_state), metrics, steps)
+
+
+def _train_jointly(
+    keys: Array, arena: Arena, learned: Learned, magnet: Magnet | None, steps: int | Array
+) -> BestResponse:
+    """Trains the generators [P, ...] of all populations together: a round of each, then the next round.
+
+    keys: [P]; consumed.
+    """
+    game, config = arena.game, arena.config
+    key_protect, key_train, key_rows, key_games = jnp.moveaxis(jax.vmap(lambda k: jax.random.split(k, 4))(keys), 1, 0)
+
+    def meet(now: Learned) -> Arena:
+        return arena.with_live(now[0]) if config.live_opponents else arena
+
+    def protect(views: tuple[View, ...], p: Array | int, k: Array) -> tuple[tuple[Array, Array], TrustRegion]:
+        own = jax.tree.map(lambda leaf: leaf[p], learned[0])
+        region, episodes, env_steps = protect_anchors(k, key_rows[p], arena.task(views, p), own)
+        return (jnp.int32(episodes), env_steps), region
+
+    def start(views: tuple[View, ...], p: Array | int, k: Array) -> tuple[tuple[()], PyTree]:
+        return (), meet(learned).task(views, p).source.start_games(k, config.abr_anchors)
+
+    counts, regions = each_population_keeping(game, protect, key_protect)
+    games = each_population_keeping(game, start, key_games)[1]
+
+    def advance(state: tuple[Learned, Magnet | None, PyTree], key: Array) -> tuple[tuple, TrainMetrics]:
+        now, magnet, games = state
+        met = meet(now)
+
+        def train_one(
+            views: tuple[View, ...], p: Array | int, k: Array, region: TrustRegion, own_games: PyTree
+        ) -> tuple[tuple[Learned, TrainMetrics], PyTree]:
+            task = met.task(views, p, None if magnet is None else magnet.params)
+            (own, own_games), metrics = train_round(
+                k,
+                jax.tree.map(lambda leaf: leaf[p], now),
+                own_games,
+                learner=task.source.learner,
+                experience=partial(play_anchor_batch, task=task),
+                loss=partial(abr_tr_loss, task=task, region=region),
+                settings=train_settings(task),
+            )
+            return (own, metrics), own_games
+
+        round_keys = jax.random.split(key, num_populations(game))
+        (now, metrics), games = each_population_keeping(game, train_one, round_keys, regions, games)
+        return (now, _follow(config, magnet, now[0]["generator"]), games), metrics
+
+    begin = (learned, magnet, games)
+    (learned, magnet, _), metrics = repeat_training(advance, begin, key_train[0], steps, shape=keys.shape)
+    metrics = metrics._replace(episodes=metrics.episodes + counts[0], env_steps=metrics.env_steps + counts[1])
+
+    def measure(views: tuple[View, ...], p: Array | int, k: Array, region: TrustRegion) -> tuple[BestResponse, tuple]:
+        own, own_metrics = jax.tree.map(lambda leaf: leaf[p], (learned, metrics))
+        return _measure(arena.task(views, p), region, own, own_metrics, steps), ()
+
+    response = each_population_keeping(game, measure, key_games, regions)[0]
+    return response._replace(magnet=magnet)
+
+
+def _follow(config: GemsConfig, magnet: Magnet | None, generator: PyTree) -> Magnet | None:
+    """The magnet after an update that led to the generators [P, ...]."""
+    if magnet is None:
+        return None
+    updates = magnet.updates + 1
+    return Magnet(move_magnet(config, magnet.params, generator, updates), updates)
+
+
+def _measure(
+    task: AbrTask, region: TrustRegion, learned: Learned, metrics: TrainMetrics, steps: int | Array
+) -> BestResponse:
+    """Measures what training did to one population."""
+    config, learner, (trained, opt_state) = task.config, task.source.learner, learned
     divergence = region.divergence(learner, trained)
     forgetting = jnp.where(region.protected, divergence, 0.0)
     norms = jax.vmap(lambda z: jacobian_norm(task.nets.generator, trained["generator"], z, "gram"))(task.codes)
@@ -311,7 +271,7 @@ def _train_generator(
             value_loss=metrics.value_loss,
             gradient_norm=metrics.gradient_norm,
         ),
-        episodes=metrics.episodes + episodes,
-        env_steps=metrics.env_steps + env_steps,
+        episodes=metrics.episodes,
+        env_steps=metrics.env_steps,
         gradient_steps=jnp.int32(steps * config.abr_epochs * config.abr_minibatches),
     )

@@ -13,6 +13,7 @@ from jax.typing import ArrayLike
 from gems_jax.config import GemsConfig
 from gems_jax.gems.adaptive import start_shares
 from gems_jax.gems.reused import Replay, start_replay
+from gems_jax.learning.magnets import has_parameters
 from gems_jax.learning.networks import critic_network, policy_network
 from gems_jax.learning.ppo import fresh_optimizers
 from gems_jax.meta import simplex
@@ -21,6 +22,13 @@ from gems_jax.policies.generator import Generator, Hypernetwork
 from gems_jax.policies.networks import HalfPolicy
 from gems_jax.policies.population import Anchors, materialise
 from gems_jax.types import Array, Game, Profile, PyTree, Struct, num_populations
+
+
+class Magnet(Struct):
+    """Generators that the loss pulls towards (learning/magnets.py)."""
+
+    params: PyTree  # theta [P, ...] of a magnet that moves or is copied
+    updates: Array  # [] int32, updates of the run so far
 
 
 class GemsState(Struct):
@@ -40,6 +48,7 @@ class GemsState(Struct):
     step: Array  # [] int32, iterations done
     shares: Array | None = None  # [3], of the episodes for each phase, with adaptive budgets only
     replay: PyTree = None  # stored returns of estimators that reuse them (`estimator` pairs or trajectories)
+    magnet: Magnet | None = None  # with a magnet that moves or is copied only
 
 
 class AnchorSet(Struct):
@@ -115,6 +124,7 @@ def init_gems(
         mixture_value=jnp.zeros(num),
         step=jnp.int32(0),
         shares=start_shares(game, config, active) if config.adaptive else None,
+        magnet=Magnet(generator, jnp.int32(0)) if has_parameters(config) else None,
     )
     return state.replace(replay=_start_replay(state, game, config))
 

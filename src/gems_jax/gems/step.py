@@ -72,6 +72,7 @@ def gems_step(state: GemsState, key: Array, game: Game, config: GemsConfig) -> t
     next_state = state.replace(
         **response.params,
         opt_state=response.opt_state,
+        magnet=response.magnet,
         **vars(expansion.anchor_set),
         sigma_average=remove_mass(_average_sigma(state, solution.sigma), expansion.slots),
         mixture_value=solution.mixture_value,
@@ -80,7 +81,7 @@ def gems_step(state: GemsState, key: Array, game: Game, config: GemsConfig) -> t
         replay=age_replay(solution.replay, game, response.drift, replaced, config),
     )
     reused = nbytes(next_state.replay)
-    learned = nbytes((next_state.generator, next_state.critic, next_state.opt_state))
+    learned = nbytes((next_state.generator, next_state.critic, next_state.opt_state, next_state.magnet))
     metrics = GemsMetrics(
         **vars(solution.metrics),
         **vars(expansion.metrics),

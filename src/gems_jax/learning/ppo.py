@@ -156,6 +156,39 @@ def train_learner(
     Returns:
       The trained parameters, the states of their optimizers, and metrics.
     """
+
+    def step(state: tuple[Learned, PyTree], step_key: Array) -> tuple[tuple[Learned, PyTree], TrainMetrics]:
+        return train_round(step_key, *state, learner=learner, experience=experience, loss=loss, settings=settings)
+
+    ((params, opt_state), carry), metrics = repeat_training(step, ((params, opt_state), carry), key, steps)
+    return params, opt_state, metrics._replace(carry=carry)
+
+
+def train_round(
+    key: Array,
+    learned: Learned,
+    carry: PyTree,
+    *,
+    learner: Learner,
+    experience: Callable[[Array, PyTree, PyTree], tuple[list[Experience], PyTree]],
+    loss: Loss,
+    settings: TrainSettings,
+) -> tuple[tuple[Learned, PyTree], TrainMetrics]:
+    """Plays one round and takes its gradient steps; see `train_learner`.
+
+    Args:
+      key: typed PRNG key; consumed.
+      learned: parameters and states of their optimizers, by part.
+      carry: what the round begins with.
+      learner: runs the policies and the critic.
+      experience: (key, params, carry) -> batches and what the next round begins with.
+      loss: what is minimized.
+      settings: settings.
+
+    Returns:
+      What was learned and what the next round begins with, and metrics, of which `improvement` is the scaled return
+      per episode of the round.
+    """
     optimizer = make_optimizer(settings.gradient_clip, settings.momentum)
 
     def update(learned: Learned, loss_key: Array, batches: Sequence[Batch]) -> tuple[Learned, tuple[Parts, Array]]:
@@ -164,32 +197,31 @@ def train_learner(
         learned = _apply_gradients(optimizer, params, opt_state, gradients, settings.learning_rate)
         return learned, (parts, optax.tree.norm(gradients))
 
-    def step(state: tuple, step_key: Array) -> tuple[tuple, TrainMetrics]:
-        learned, carry = state
-        key_play, key_learn = jax.random.split(step_key)
-        batches, carry = experience(key_play, learned[0], carry)
-        if settings.normalize:
-            batches = [batch.normalize_advantages() for batch in batches]
-        if settings.minibatches == 1:
-            whole = [summarize(learner, learned[0], batch) if settings.summarize else batch for batch in batches]
-            one_pass: Callable[..., Any] = partial(update, batches=whole)
-        else:
-            packed = [pack_observations(batch) for batch in batches]
-            one_pass = partial(_update_in_minibatches, update, batches=packed, settings=settings)
-        learned, steps_taken = jax.lax.scan(one_pass, learned, jax.random.split(key_learn, settings.epochs))
-        (parts, extra), norm = jax.tree.map(lambda leaf: leaf[-1], steps_taken)
-        episodes, env_steps = (
-            jnp.sum(jnp.stack([getattr(batch, name) for batch in batches])) for name in ("episodes", "env_steps")
-        )
-        found = (parts.objective, parts.value_loss, parts.entropy, extra, norm, episodes, env_steps)
-        return (learned, carry), TrainMetrics(*found, improvement=_mean_return(batches))
-
-    ((params, opt_state), carry), metrics = repeat_training(step, ((params, opt_state), carry), key, steps)
-    return params, opt_state, metrics._replace(carry=carry)
+    key_play, key_learn = jax.random.split(key)
+    batches, carry = experience(key_play, learned[0], carry)
+    if settings.normalize:
+        batches = [batch.normalize_advantages() for batch in batches]
+    if settings.minibatches == 1:
+        whole = [summarize(learner, learned[0], batch) if settings.summarize else batch for batch in batches]
+        one_pass: Callable[..., Any] = partial(update, batches=whole)
+    else:
+        packed = [pack_observations(batch) for batch in batches]
+        one_pass = partial(_update_in_minibatches, update, batches=packed, settings=settings)
+    learned, steps_taken = jax.lax.scan(one_pass, learned, jax.random.split(key_learn, settings.epochs))
+    (parts, extra), norm = jax.tree.map(lambda leaf: leaf[-1], steps_taken)
+    episodes, env_steps = (
+        jnp.sum(jnp.stack([getattr(batch, name) for batch in batches])) for name in ("episodes", "env_steps")
+    )
+    found = (parts.objective, parts.value_loss, parts.entropy, extra, norm, episodes, env_steps)
+    return (learned, carry), TrainMetrics(*found, improvement=_mean_return(batches))
 
 
 def repeat_training(
-    step: Callable[[Any, Array], tuple[Any, TrainMetrics]], start: Any, key: Array, count: int | Array
+    step: Callable[[Any, Array], tuple[Any, TrainMetrics]],
+    start: Any,
+    key: Array,
+    count: int | Array,
+    shape: tuple[int, ...] = (),
 ) -> tuple[Any, TrainMetrics]:
     """Runs `count` rounds of training.
 
@@ -198,6 +230,7 @@ def repeat_training(
       start: the state that the first round begins with.
       key: typed PRNG key; consumed.
       count: static, or [] int32 that may be traced.
+      shape: of the leaves of the metrics: () for one learner, (P,) for several that are trained together.
 
     Returns:
       The state after the last round, and its metrics with the episodes and env steps of all rounds.
@@ -211,13 +244,13 @@ def repeat_training(
             improvement=loop[1].improvement + _trend_weight(number, count) * metrics.improvement,
         )
 
-    return repeat_rounds(advance, (start, no_metrics()), key, count)
+    return repeat_rounds(advance, (start, no_metrics(shape)), key, count)
 
 
-def no_metrics() -> TrainMetrics:
-    """Makes the metrics of no training at all."""
-    zero = jnp.float32(0.0)
-    return TrainMetrics(zero, zero, zero, zero, zero, jnp.int32(0), jnp.int32(0), zero)
+def no_metrics(shape: tuple[int, ...] = ()) -> TrainMetrics:
+    """Makes the metrics of no training at all, leaves of some shape."""
+    zero, none = jnp.zeros(shape, jnp.float32), jnp.zeros(shape, jnp.int32)
+    return TrainMetrics(zero, zero, zero, zero, zero, none, none, zero)
 
 
 def _update_in_minibatches(

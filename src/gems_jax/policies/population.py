@@ -6,12 +6,25 @@ methods, and policies generated once for a whole phase). Arrays carry a leading 
 
 from __future__ import annotations
 
+import dataclasses
+
 import chex
 import jax
 import jax.numpy as jnp
 
 from gems_jax.policies.generator import Generator
-from gems_jax.types import Apply, Array, Population, PyTree, Struct, stack_policies, static_field, take_slot
+from gems_jax.types import (
+    Apply,
+    Array,
+    PolicyOutput,
+    Population,
+    PyTree,
+    Shared,
+    Struct,
+    stack_policies,
+    static_field,
+    take_slot,
+)
 
 
 class Anchors(Struct):
@@ -48,6 +61,50 @@ def materialise(population: Population, num_slots: int) -> StackedPolicies:
     """Generates the parameters of every slot, [P, K, ...], which a phase of rollouts indexes."""
     params = jax.vmap(lambda one: stack_policies(one.select, jnp.arange(num_slots)))(population)
     return StackedPolicies(params, population.apply)
+
+
+@dataclasses.dataclass(frozen=True)
+class _TwoTorsos:
+    """Runs policies of which some share one torso and the rest another: both are evaluated, one is selected."""
+
+    network: Apply
+
+    def __call__(self, phi: PyTree, observation: Array, legal: Array) -> PolicyOutput:
+        settled = self.network(phi["policy"], observation, legal)
+        added = self.network({**phi["policy"], **phi["shared"]}, observation, legal)
+        return jax.tree.map(lambda left, right: jnp.where(phi["added"], left, right), added, settled)
+
+
+def append_policy(policies: StackedPolicies, params: PyTree) -> StackedPolicies:
+    """Adds one policy to every population, in a last slot.
+
+    Args:
+      policies: [P, K, ...].
+      params: of the added policies, [P, ...]. What they share may differ from what the K others share.
+
+    Returns:
+      Policies [P, K + 1, ...].
+    """
+    held = policies.params
+    shared = [name for name in held if isinstance(held[name], Shared)] if isinstance(held, dict) else []
+    if not shared:
+        return StackedPolicies(_append(held, params), policies.apply)
+    own, added = ({name: tree[name] for name in tree if name not in shared} for tree in (held, params))
+    stacked = _append(own, added)
+    slots = jax.tree.leaves(stacked)[0].shape[:2]
+    return StackedPolicies(
+        params={
+            "policy": {**stacked, **{name: held[name] for name in shared}},
+            "shared": {name: params[name] for name in shared},
+            "added": jnp.broadcast_to(jnp.arange(slots[1]) == slots[1] - 1, slots),
+        },
+        apply=_TwoTorsos(policies.apply),
+    )
+
+
+def _append(held: PyTree, added: PyTree) -> PyTree:
+    """[P, K, ...] and [P, ...] -> [P, K + 1, ...]."""
+    return jax.tree.map(lambda slots, one: jnp.concatenate([slots, one[:, None]], axis=1), held, added)
 
 
 REPLACEMENTS = ("least_mass", "worst_ev")

@@ -45,6 +45,7 @@ import numpy as np
 from gems_jax.config import CONFIDENCE, NON_NEGATIVE, OPEN_SHARE, SHARE, choice, real, size, widths
 from gems_jax.extensive.infosets import infoset_policy
 from gems_jax.extensive.values import GameTree, build_tree, uniform_table
+from gems_jax.learning.magnets import anneal
 from gems_jax.learning.networks import unshared
 from gems_jax.policies.population import StackedPolicies
 from gems_jax.psro.base import Cost, Iteration, PsroState, family_solver, new_state
@@ -52,7 +53,7 @@ from gems_jax.psro.conditional import Rows, RowStudent, new_row_student, row_net
 from gems_jax.psro.payoffs import PayoffTable, exact_payoffs, fill, meta_game, new_table, solve_levels
 from gems_jax.psro.ppo import training_cost
 from gems_jax.psro.responses import lowest_replies, move_towards, policy_params
-from gems_jax.psro.settings import ExplicitSettings, anneal, learning_of
+from gems_jax.psro.settings import ExplicitSettings, learning_of
 from gems_jax.types import (
     Array,
     Game,

@@ -29,19 +29,19 @@ changes. A mixture is drawn from once per episode, so it is the reach-weighted a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 
 from gems_jax.accelerator.prng import fused_key
-from gems_jax.config import NON_NEGATIVE, SHARE, Settings, choice, real, size
+from gems_jax.config import BELOW_ONE, NON_NEGATIVE, RegularizationConfig, Settings, real, size
 from gems_jax.evaluate.sampled import random_profile
 from gems_jax.host.stages import on_host, staged
-from gems_jax.learning.batches import Batch, Experience, Learner
+from gems_jax.learning.batches import Experience, Learner
 from gems_jax.learning.collection import OngoingGames, Source
-from gems_jax.learning.ppo import Penalty, TrainMetrics, fresh_optimizers, no_penalty, repeat_training
+from gems_jax.learning.magnets import anneal, first_magnet, magnet_penalty, move_magnet
+from gems_jax.learning.ppo import TrainMetrics, fresh_optimizers, repeat_training
 from gems_jax.policies.population import StackedPolicies
 from gems_jax.psro.base import (
     Cost,
@@ -57,33 +57,20 @@ from gems_jax.psro.base import (
     stack_slots,
 )
 from gems_jax.psro.ppo import Nets, Student, make_loss, mixture_source, new_student, student_networks, train_student
-from gems_jax.psro.settings import Budgeted, Learning, anneal, learning_of
+from gems_jax.psro.settings import Budgeted, Learning, learning_of
 from gems_jax.rollout.views import players_of, rotate, view
 from gems_jax.types import Array, Game, Profile, PyTree, Solver, Struct, num_populations
 
 
-class SelfPlayConfig(Budgeted):
+class SelfPlayConfig(Budgeted, RegularizationConfig):
     """Settings of self-play, MMD and NashPG."""
 
     snapshots: int = size(0, at_least=0)
     """Policies of past updates that are kept, for the average; 0: 128 tables of logits, or 16 networks."""
-    magnet: Literal["none", "uniform", "moving", "copied"] = choice("none")
-    """Policy that the loss pulls towards: none; uniform play; one that moves by `magnet_rate` in every update; a copy
-    of the policy itself, renewed every `magnet_period` updates."""
-    magnet_period: int = size(100)
-    """Updates between two copies of the magnet copied."""
-    momentum: float = real(0.0, (lambda x: 0 <= x < 1, "at least 0 and below 1"))
+    momentum: float = real(0.0, BELOW_ONE)
     """b1 of Adam. Momentum lags behind opponents that learn too and widens the cycles of self-play."""
-    magnet_weight: float = real(0.0, NON_NEGATIVE)
-    """alpha, weight of KL(policy || magnet) in the loss, whose returns are scaled to [0, 1]."""
-    magnet_rate: float = real(0.01, SHARE)
-    """Step of the moving magnet towards the policy."""
-    magnet_decay: float = real(0.0, NON_NEGATIVE)
-    """Annealing of alpha: alpha / sqrt(1 + magnet_decay * t) after t updates."""
     entropy_decay: float = real(0.0, NON_NEGATIVE)
     """Annealing of the entropy bonus: entropy_weight / sqrt(1 + entropy_decay * t) after t updates."""
-    learning_rate_decay: float = real(0.0, NON_NEGATIVE)
-    """Annealing of both step sizes: learning_rate / sqrt(1 + learning_rate_decay * t) after t updates."""
 
 
 # Chosen on Kuhn poker with tables of logits; rates of 0 are the defaults of tables and of networks (see `Learning`).
@@ -107,40 +94,6 @@ class SelfPlayState(Struct):
     trainee: Trainee
     pace: Pace
     step: Array  # [] int32
-
-
-def first_magnet(config: SelfPlayConfig, policy: PyTree) -> PyTree:
-    """The magnet [P, ...] at the start: the first policy, or () for those that have no parameters."""
-    return policy if config.magnet in ("moving", "copied") else ()
-
-
-def move_magnet(config: SelfPlayConfig, magnet: PyTree, policy: PyTree, updates: Array) -> PyTree:
-    """The magnet [P, ...] after update number `updates` (counted from 1) that led to `policy` [P, ...]."""
-    if config.magnet == "moving":
-        return jax.tree.map(lambda held, new: held + config.magnet_rate * (new - held), magnet, policy)
-    if config.magnet == "copied":
-        due = updates % config.magnet_period == 0
-        return jax.tree.map(lambda held, new: jnp.where(due, new, held), magnet, policy)
-    return magnet
-
-
-def magnet_penalty(config: SelfPlayConfig, learner: Learner, magnet: PyTree, updates: Array) -> Penalty:
-    """alpha_t KL(policy || magnet), the mean over batches of the mean over decisions."""
-    if config.magnet == "none":
-        return no_penalty
-    weight = anneal(config.magnet_weight, config.magnet_decay, updates)
-
-    def distance(params: PyTree, batch: Batch) -> Array:
-        mine = batch.behaviour(learner, params)
-        if config.magnet == "uniform":
-            return batch.kl_per_code(mine, batch.uniform_behaviour(learner, mine)).mean()
-        return batch.kl_per_code(mine, batch.behaviour(learner, {"policy": magnet})).mean()
-
-    def penalty(params: PyTree, batches: Sequence[Batch], key: Array) -> Array:
-        del key
-        return weight * jnp.mean(jnp.stack([distance(params, batch) for batch in batches]))
-
-    return penalty
 
 
 def joint_learner(nets: Nets) -> Learner:
@@ -201,7 +154,7 @@ def practise(
         now, games = carry
         key_train, key_keep = jax.random.split(k)
         own = anneal_rates(config, learning, now.updates)
-        loss = make_loss(learner, own, magnet_penalty(config, learner, now.magnet, now.updates))
+        loss = make_loss(learner, own, magnet_penalty(config, learner, {"policy": now.magnet}, now.updates))
         student, metrics = train_student(
             key_train, places[0][0], own, now.student, learner, experience, 1, games, loss, momentum=config.momentum
         )

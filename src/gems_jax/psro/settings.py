@@ -10,7 +10,7 @@ from jax.typing import ArrayLike
 
 from gems_jax.config import CAP, NON_NEGATIVE, LearnerConfig, choice, real, size, widths
 from gems_jax.extensive.tree import build_tree, walkable
-from gems_jax.types import Array, Game
+from gems_jax.types import Game
 
 
 class Learning(LearnerConfig):
@@ -68,11 +68,6 @@ class ExplicitSettings(Budgeted):
         if "exact" in (oracle, payoffs):
             build_tree(game)
         return self.replace(oracle=oracle, payoffs=payoffs, policy=settle_policy(game, self.policy))
-
-
-def anneal(value: ArrayLike, decay: ArrayLike, updates: Array) -> Array:
-    """value / sqrt(1 + decay * updates), []."""
-    return jnp.asarray(value) / jnp.sqrt(1.0 + jnp.asarray(decay) * updates)
 
 
 def _settle(choice: str, automatic: str) -> str:

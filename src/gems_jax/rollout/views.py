@@ -149,17 +149,31 @@ def _differ_in_seats_alone(views: tuple[View, ...]) -> bool:
 
 def each_population(game: Game, function: Callable[[tuple[View, ...], Array | int, Array], R], keys: Array) -> R:
     """Calls function(views of p's players, p, key) for every population p and stacks the results. keys: [P]."""
+    return each_population_keeping(game, lambda views, p, key: (function(views, p, key), ()), keys)[0]
+
+
+def each_population_keeping(
+    game: Game, function: Callable[..., tuple[R, PyTree]], keys: Array, *kept: PyTree
+) -> tuple[R, PyTree]:
+    """Calls function(views of p's players, p, key, *own) -> (result, what to keep) for every population p.
+
+    Args:
+      game: the game.
+      function: own is population p's part of every argument of `kept`.
+      keys: typed PRNG keys [P]; consumed.
+      kept: what earlier calls gave to keep. Populations whose numbers of players differ may keep trees that do.
+
+    Returns:
+      The results, stacked along a leading axis P, and what is kept: to be handed to a further call as it is.
+    """
     if is_rotational(game) and game.num_seats > 1:
         template = view(game, 0)
 
-        def one(population: Array, key: Array) -> R:
+        def one(population: Array, key: Array, *own: PyTree) -> tuple[R, PyTree]:
             seats = (jnp.arange(game.num_seats, dtype=jnp.int32) + population) % game.num_seats
-            return function((dataclasses.replace(template, seats=seats),), population, key)
+            return function((dataclasses.replace(template, seats=seats),), population, key, *own)
 
-        return jax.vmap(one)(jnp.arange(game.num_seats, dtype=jnp.int32), keys)
-    return stack_populations(
-        [
-            function(tuple(view(game, player) for player in players_of(game, population)), population, keys[population])
-            for population in range(num_populations(game))
-        ]
-    )
+        return jax.vmap(one)(jnp.arange(game.num_seats, dtype=jnp.int32), keys, *kept)
+    places = [tuple(view(game, player) for player in players_of(game, p)) for p in range(num_populations(game))]
+    called = [function(views, p, keys[p], *(one[p] for one in kept)) for p, views in enumerate(places)]
+    return stack_populations([result for result, _ in called]), [own for _, own in called]
