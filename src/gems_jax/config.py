@@ -374,6 +374,10 @@ class ResponseConfig(RegularizationConfig):
     live_opponents: bool = choice(False)
     """Train all populations in one loop, round by round, so that opponents can be the newest anchors as they are in
     that round (see `self_play_fraction`). Off: one population after the other, as in Algorithm 1."""
+    replay_steps: int = size(0, at_least=0)
+    """Gradient steps of the newest anchor on the episodes that estimator='trajectories' stores, after the ABR steps."""
+    replay_batch: int = size(4096)
+    """Stored episodes per gradient step."""
     reset_optimizer: bool = choice(False)
     """Start every iteration with a fresh optimizer."""
     output_rate: float = real(1.0, NON_NEGATIVE)
@@ -386,6 +390,8 @@ class ResponseConfig(RegularizationConfig):
     abr_tremble: float = real(0.0, SHARE)
     """Probability that an opponent of the training takes any legal action instead of its own: what is learned then
     covers positions that the population would not bring about, against whoever else plays. Discrete actions only."""
+    replay_cap: float = real(20.0, AT_LEAST_ONE)
+    """Largest likelihood ratio of a stored episode that is learned from."""
     self_play_fraction: float = real(0.0, SHARE)
     """rho, fraction of the training's opponents that are the newest anchors of the other populations as they are in
     that round; the others are drawn from the frozen sigma. Needs `live_opponents`. 0: the paper; 1: self-play."""
@@ -432,6 +438,10 @@ class GemsConfig(
             raise ValueError(
                 f"meta_rule='rm_plus' solves an estimate that reuses returns: got estimator={self.estimator!r}, set "
                 "'pairs' or 'trajectories', or meta_rule='omwu'"
+            )
+        if self.replay_steps and self.estimator != "trajectories":
+            raise ValueError(
+                f"replay_steps learn from the episodes of estimator='trajectories': got estimator={self.estimator!r}"
             )
         if self.estimator == "trajectories" and self.joint_episodes > self.buffer_episodes:
             raise ValueError(

@@ -26,7 +26,19 @@ from gems_jax.policies.tabular import TabularPolicy
 from gems_jax.rollout.episode import unroll
 from gems_jax.rollout.groups import play_joint
 from gems_jax.rollout.views import take_population
-from gems_jax.types import Array, Game, PyTree, Struct, Trajectory, num_players, slot_axes
+from gems_jax.types import (
+    Apply,
+    Array,
+    Game,
+    PolicyOutput,
+    PyTree,
+    Struct,
+    Trajectory,
+    num_players,
+    num_populations,
+    num_slots,
+    slot_axes,
+)
 
 _LARGEST = 30.0  # bound of the logarithm of a ratio: float32 holds its square
 
@@ -58,10 +70,10 @@ class JointPlay(NamedTuple):
 
 def empty_buffer(game: Game, policies: StackedPolicies, size: int) -> TrajectoryBuffer:
     """Makes a buffer of `size` episodes without any. Shapes are those that `play_and_record` returns."""
-    slots = jax.tree.leaves(policies.params)[0].shape[0:2]
+    shape = (num_populations(game), num_slots(take_population(policies, 0).params))
 
     def record(key: Array, policies: StackedPolicies) -> JointPlay:
-        log_proposal = jnp.zeros((slots[0], _num_slots(policies)))
+        log_proposal = jnp.zeros(shape)
         return play_and_record(key, game, policies, log_proposal, samples=1, episodes=1, stratified=False)
 
     shapes = jax.eval_shape(record, jax.random.key(0), policies)
@@ -178,18 +190,26 @@ def log_likelihoods(game: Game, policies: StackedPolicies, decision: PyTree, pla
     return jnp.stack([total for _, total in sorted(totals, key=lambda pair: pair[0])])
 
 
+def evaluate_decisions(apply: Apply, params: PyTree, decision: PyTree) -> PolicyOutput:
+    """Evaluates one policy on stored decisions [n, Q, ...]; returns action distributions [n, Q, ...]."""
+    if "row" in decision:
+        assert isinstance(apply, TabularPolicy)  # only tables remember rows
+        return apply.read_rows(params, decision["row"])
+    each = jax.vmap(jax.vmap(apply, in_axes=(None, 0, 0)), in_axes=(None, 0, 0))
+    return each(params, decision["observation"], decision["legal"])
+
+
 def _log_probs(policies: StackedPolicies, decision: PyTree) -> Array:
     """log pi_k(a) [n, Q, K] of stored decisions under K policies of one population."""
     if "row" in decision:
-        assert isinstance(policies.apply, TabularPolicy)  # only tables remember rows
+        assert isinstance(policies.apply, TabularPolicy)
         return policies.apply.log_probs_of_rows(policies.params, decision["row"], decision["action"])
 
-    def one(params: PyTree, observation: Array, legal: Array, action: Array) -> Array:
-        return distributions.log_prob(policies.apply(params, observation, legal), action)
+    def one(params: PyTree) -> Array:
+        outputs = evaluate_decisions(policies.apply, params, decision)
+        return jax.vmap(jax.vmap(distributions.log_prob))(outputs, decision["action"])
 
-    rows = jax.vmap(jax.vmap(one, in_axes=(None, 0, 0, 0)), in_axes=(None, 0, 0, 0))
-    each = jax.vmap(rows, in_axes=(slot_axes(policies.params), None, None, None), out_axes=2)
-    return each(policies.params, decision["observation"], decision["legal"], decision["action"])
+    return jax.vmap(one, in_axes=(slot_axes(policies.params),), out_axes=2)(policies.params)
 
 
 def _decisions(game: Game, trajectory: Trajectory) -> tuple[PyTree, Array]:
@@ -216,9 +236,3 @@ def _take_mover(leaf: Array, mover: Array) -> Array:
     """[n, T, S, ...] -> [n, T, ...], the seat `mover` [n, T]."""
     index = mover.reshape(*mover.shape, *(1,) * (leaf.ndim - 2))
     return jnp.take_along_axis(leaf, index, axis=2)[:, :, 0]
-
-
-def _num_slots(policies: StackedPolicies) -> int:
-    from gems_jax.types import num_slots
-
-    return num_slots(take_population(policies, 0).params)

@@ -35,6 +35,7 @@ from gems_jax.gems.abr_task import (
     protect_anchors,
     train_settings,
 )
+from gems_jax.gems.replayed_response import ReplayMetrics, train_on_replay
 from gems_jax.gems.state import AnchorSet, GemsState, Magnet, Networks, fresh_optimizer
 from gems_jax.learning import ppo
 from gems_jax.learning.batches import Batch, masked_mean, mean_loss_parts
@@ -81,6 +82,7 @@ def respond(
     game: Game,
     config: GemsConfig,
     steps: int | Array | None = None,
+    replay: PyTree = None,
 ) -> BestResponse:
     """Runs phase 4, ABR-TR: trains each population's generator against the others' frozen sigma'.
 
@@ -94,6 +96,7 @@ def respond(
       game: the game that is played.
       config: settings.
       steps: number of ABR steps, by default the config's; may be traced.
+      replay: stored episodes of this and earlier iterations, which `replay_steps` learn from after the ABR steps.
 
     Returns:
       The trained networks with their measurements.
@@ -113,7 +116,29 @@ def respond(
 
         response = each_population(game, respond_one, keys)
     totals = {name: getattr(response, name).sum() for name in ("episodes", "env_steps", "gradient_steps")}
-    return response._replace(**totals)
+    response = response._replace(**totals)
+    if not config.replay_steps:
+        return response
+    learned, found = train_on_replay(jax.random.fold_in(key, 1), arena, (response.params, response.opt_state), replay)
+    return _add_replay(response, arena, learned, found)
+
+
+def _add_replay(response: BestResponse, arena: Arena, learned: Learned, found: ReplayMetrics) -> BestResponse:
+    """The response after further training on stored episodes, whose divergence is its drift."""
+    protected = arena.anchor_set.active & (jnp.arange(arena.config.capacity)[None, :] != arena.newest[:, None])
+    drift = jnp.where(protected, found.divergence, 0.0)
+    return response._replace(
+        params=learned[0],
+        opt_state=learned[1],
+        improvement=response.improvement + found.improvement,
+        drift=response.drift + drift,
+        gradient_steps=response.gradient_steps + arena.config.replay_steps * len(arena.newest),
+        metrics=response.metrics.replace(
+            entropy=found.entropy,
+            forgetting=response.metrics.forgetting + drift,
+            kl=response.metrics.kl + jax.vmap(masked_mean)(drift, protected),
+        ),
+    )
 
 
 def abr_tr_loss(

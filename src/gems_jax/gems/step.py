@@ -65,7 +65,9 @@ def gems_step(state: GemsState, key: Array, game: Game, config: GemsConfig) -> t
     counts = plan_counts(state.shares, game, config, state.active)
     solution = update_meta_strategy(key_value, state, opponents, game, config, counts.estimates)  # phases 1 and 2
     expansion = expand(key_oracle, state, solution, frozen, opponents, game, config, counts.later_rounds)  # phase 3
-    response = respond(key_train, state, expansion.anchor_set, opponents, game, config, counts.abr_steps)  # phase 4
+    response = respond(
+        key_train, state, expansion.anchor_set, opponents, game, config, counts.abr_steps, solution.replay
+    )  # phase 4
 
     shares, errors = update_shares(state.shares, (solution.regret, expansion.error, response.improvement), config)
     replaced = jax.vmap(contains_slot, in_axes=(0, None))(expansion.slots, config.capacity)

@@ -194,7 +194,7 @@ def train_round(
     def update(learned: Learned, loss_key: Array, batches: Sequence[Batch]) -> tuple[Learned, tuple[Parts, Array]]:
         params, opt_state = learned
         gradients, parts = jax.grad(loss, has_aux=True)(params, batches, loss_key)
-        learned = _apply_gradients(optimizer, params, opt_state, gradients, settings.learning_rate)
+        learned = apply_gradients(optimizer, params, opt_state, gradients, settings.learning_rate)
         return learned, (parts, optax.tree.norm(gradients))
 
     key_play, key_learn = jax.random.split(key)
@@ -286,14 +286,14 @@ def _mean_return(batches: list[Experience]) -> Array:
     return jnp.mean(jnp.stack([jnp.sum(batch.earned) / jnp.maximum(batch.episodes, 1) for batch in batches]))
 
 
-def _apply_gradients(
+def apply_gradients(
     optimizer: optax.GradientTransformation,
     params: dict[str, PyTree],
     opt_state: dict[str, PyTree],
     gradients: dict[str, PyTree],
     learning_rate: dict[str, PyTree],
 ) -> Learned:
-    """Takes one step of every part's own optimizer."""
+    """Takes one step of every part's own optimizer; learning rates may have further parts."""
     new_params, new_opt_state = {}, {}
     for name in params:
         updates, new_opt_state[name] = optimizer.update(gradients[name], opt_state[name])

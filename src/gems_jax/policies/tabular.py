@@ -72,6 +72,10 @@ class TabularPolicy:
         # What has no probability adds exactly nothing: divided by the last entry, trailing ones are exactly 1.
         return cdf / cdf[:, -1:]
 
+    def read_rows(self, phi: Array, row: Array) -> PolicyOutput:
+        """Looks up action distributions [..., A] in the rows [...] of one table [I, A]."""
+        return PolicyOutput(logits=mask_logits(phi, jnp.asarray(self.legal))[row])
+
     def log_probs_of_rows(self, params: Array, row: Array, action: Array) -> Array:
         """Looks up log pi(a) of n tables: params [n, I, A], row and action [...] int32 -> [..., n]."""
         log_probs = jax.nn.log_softmax(mask_logits(params, jnp.broadcast_to(jnp.asarray(self.legal), params.shape)))
