@@ -1,0 +1,124 @@
+"""Deals of games that list them: episodes from a given deal, and deals that are stratified over a batch of episodes.
+
+    play = start_from_deal(play_episode)
+    deals = stratify_deals(key_deals, game, (policies,), (opponents, episodes))
+    play_groups(play, key, game, ..., lanes=(deals,))
+
+Every deal then comes up as often as its probability says, to within one, among the episodes of each policy. A single
+episode still has the game's distribution of deals, so averages over episodes stay unbiased.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from gems_jax.meta.simplex import stratify_slots
+from gems_jax.rollout.episode import Policies
+from gems_jax.rollout.views import View, permute_seats
+from gems_jax.types import Array, Enumerable, Game, GameState, NotEnumerableError, PyTree, Struct, supports
+
+
+def list_deals(game: Game) -> tuple[GameState, Array] | None:
+    """Lists the initial states of a game, from the position of a view where it is one.
+
+    Args:
+      game: any game.
+
+    Returns:
+      The states, leaves [N, ...], and their probabilities [N]; None where the game does not list them.
+    """
+    if not supports(game, Enumerable):
+        return None
+    try:
+        states, probabilities = game.deals()
+    except NotEnumerableError:
+        return None
+    if isinstance(game, View):
+        states = jax.vmap(permute_seats, in_axes=(0, None))(states, game.seats)
+    return states, probabilities
+
+
+class DealtGame(Struct):
+    """`base` with a known deal: `init` returns that initial state, everything else is the base's."""
+
+    base: Game
+    deal: Array  # [] int32, index in `deals`
+
+    def __getattr__(self, name: str) -> Any:  # name, num_seats, step, deals, ... are those of the base
+        if name.startswith("__") or name in ("base", "deal"):
+            raise AttributeError(name)
+        return getattr(self.base, name)
+
+    def init(self, key: Array) -> GameState:
+        """key: unused, nothing is drawn."""
+        del key
+        states, _ = self.base.deals()  # type: ignore[attr-defined]
+        return jax.tree.map(lambda leaf: leaf[self.deal], states)
+
+    def step(self, state: GameState, actions: Array, key: Array) -> GameState:
+        return self.base.step(state, actions, key)
+
+
+def fix_deal(game: Game, deal: Array) -> Game:
+    """Makes a game start from one of its deals.
+
+    Args:
+      game: a game with `deals`, or a view of one.
+      deal: index of the deal, [] int32.
+
+    Returns:
+      The game, or a view of the same player, whose `init` ignores its key.
+    """
+    if isinstance(game, View):
+        return dataclasses.replace(game, base=DealtGame(game.base, deal))
+    return DealtGame(game, deal)  # type: ignore[return-value]
+
+
+def start_from_deal(play: Callable[..., PyTree]) -> Callable[..., PyTree]:
+    """Makes `play` take the deal of its episode, as a lane of `play_groups` and `play_joint`.
+
+    Args:
+      play: play(key, game, policies, *lanes), such as `play_episode` or what `make_corrected_play` returns.
+
+    Returns:
+      A function of (key, game, policies, deal [], *lanes) that plays from that deal.
+    """
+
+    def play_deal(key: Array, game: Game, policies: Policies, deal: Array, *lanes: PyTree) -> PyTree:
+        return play(key, fix_deal(game, deal), policies, *lanes)
+
+    return play_deal
+
+
+def stratify_deals(key: Array, game: Game, groups: tuple[int, ...], within: tuple[int, ...]) -> Array:
+    """Draws the deals of a batch of episodes, stratified within each group.
+
+    Among the n = prod(within) episodes of a group, deal d with probability p_d comes up floor(n p_d) or ceil(n p_d)
+    times, in random order. Every single episode has deal d with probability p_d: means over a group are unbiased.
+    The episodes of a group depend on each other, so their sample variance overstates the error of their mean.
+
+    Args:
+      key: typed PRNG key; consumed.
+      game: a game with `deals`, or a view of one.
+      groups: shape of the axes along which draws are independent.
+      within: shape of the axes that form one stratified group.
+
+    Returns:
+      Indices of deals, [*groups, *within] int32.
+
+    Raises:
+      ValueError: if the game does not list its deals.
+    """
+    listed = list_deals(game)
+    if listed is None:
+        raise ValueError(f"deals of {game.name!r} cannot be stratified: it does not list them (no `deals`)")
+    log_mass = jnp.log(listed[1])
+    count = math.prod(groups)
+    draws = jax.vmap(lambda own: stratify_slots(own, log_mass, math.prod(within)))(jax.random.split(key, count))
+    return draws.reshape(*groups, *within)
