@@ -1,6 +1,7 @@
 """Corrected returns: unbiased whatever the critic, constant with the exact one, the same episodes throughout."""
 
-from functools import partial
+from functools import cache, partial
+from typing import Any, NamedTuple
 
 import chex
 import jax
@@ -18,24 +19,21 @@ from gems_jax.policies.population import StackedPolicies
 from gems_jax.rollout.groups import play_groups, play_joint
 from gems_jax.rollout.views import view
 from gems_jax.types import Policy, num_players
-from toy_games import Dice, Purse, constant, team_game
+from toy_games import Dice, constant, team_game
 
 THREE = matrix_game(np.random.default_rng(0).normal(size=(3, 2, 3, 2)), name="three")
-DICE = Dice()
 GAMES = {
     "kuhn_poker": make_game("kuhn_poker"),
     "leduc_holdem": make_game("leduc_holdem"),
     "three": THREE,
-    "team": team_game(),
-    "dice": DICE,  # chance acts in `step`, three players
-    "purse": Purse(),  # truncated
-    "deceptive": make_game("deceptive_messages", mode="random"),  # deals and random rewards
+    "dice": Dice(),  # chance acts in `step`, three players, truncated
 }
 Z = 4.5  # standard errors: a sound estimator fails once in 150,000 comparisons
+EPISODES = 2500
 
 
 def random_policies(game, seed=0):
-    """One policy per player; tables where the game has them."""
+    """One policy per player; tables in poker."""
     if game.name in ("kuhn_poker", "leduc_holdem"):
         network = infoset_policy(game)
         shape, apply = network.legal.shape, network
@@ -45,244 +43,232 @@ def random_policies(game, seed=0):
     return tuple(Policy(row, apply) for row in logits)
 
 
-def exact_value(game, policies):
-    """V of the policies in a game without chance in `step`, by walking all that may follow."""
-
-    def value(state, steps=game.max_steps):
-        if steps == 0:
-            return jnp.zeros(game.num_seats)
-        apply = lambda policy, seat: policy.apply(policy.params, state.observation[seat], state.legal[seat])  # noqa: E731
-        chance = [jax.nn.softmax(apply(policies[seat], seat).logits) for seat in range(game.num_seats)]
-        mover = jnp.argmax(state.to_move)
-        total = jnp.zeros(game.num_seats)
-        for action in range(game.num_actions):
-            following = game.step(state, jnp.full(game.num_seats, action), jax.random.key(0))
-            after = following.reward + jnp.where(following.done, 0.0, value(following, steps - 1))
-            total = total + jnp.stack(chance)[mover, action] * after
-        return total
-
-    return value
+def tree_values(game, policies):
+    stacked = StackedPolicies(jnp.stack([policy.params for policy in policies])[:, None], policies[0].apply)
+    return expected_returns(build_tree(game), tables_of(game, stacked)[:, 0])
 
 
-def wrong(game):
-    """A critic that has nothing to do with the game, five times as large as its returns."""
-    weights = jax.random.normal(jax.random.key(9), (int(np.prod(game.observation_shape)) * game.num_seats, 8))
-    head = jax.random.normal(jax.random.key(10), (8, game.num_seats)) * 5 * max(map(abs, game.return_bounds))
-    return lambda state: jnp.sin(3 * state.observation.reshape(-1) @ weights) @ head
+class Setting(NamedTuple):
+    """A game, one policy per player, a critic, and record(its params, seed) -> EPISODES recorded episodes."""
+
+    game: Any
+    policies: Any
+    critic: Any
+    record: Any
 
 
-def trained(game, policies):
-    """A critic that has learned from 512 episodes, twice as long from corrected returns as from plain ones."""
-    critic = make_history_critic(game, hidden=(32,))
-    state = critic.init(jax.random.key(3))
-    for number in range(2):
-        play = make_recorded_play(partial(critic, state.params))
-        keys = jax.random.split(jax.random.key(4 + number), 512)
-        recorded = jax.vmap(lambda key, play=play: play(key, game, policies))(keys)
-        state, _ = critic.train(state, jax.random.key(7 + number), recorded.targets, steps=100, batch=128)
-    return partial(critic, state.params)
+@cache
+def setting(name, tabular=False):
+    """Compiled once for all critics, which differ in their parameters."""
+    game = GAMES[name]
+    policies = random_policies(game)
+    critic = make_tabular_critic(game) if tabular else make_history_critic(game, hidden=(16,))
+
+    @jax.jit
+    def record(params, seed):
+        play = make_recorded_play(partial(critic, params))
+        return jax.vmap(lambda key: play(key, game, policies))(jax.random.split(jax.random.key(seed), EPISODES))
+
+    return Setting(game, policies, critic, record)
 
 
-CRITICS = {
-    "zero": lambda game, policies: lambda state: jnp.zeros(game.num_seats),
-    "wrong": lambda game, policies: wrong(game),
-    "trained": trained,
-}
-
-
-def recorded_episodes(game, policies, value, count, seed=0, **options):
-    play = make_recorded_play(value, **options)
-    keys = jax.random.split(jax.random.key(seed), count)
-    return jax.vmap(lambda key: play(key, game, policies))(keys)
+def wrong(params):
+    """A network that has learned nothing and says large numbers."""
+    return jax.tree.map(lambda leaf: 20.0 * jax.random.normal(jax.random.key(leaf.size), leaf.shape), params)
 
 
 def z_scores(samples):
-    """[n, S] -> [S]: the mean in standard errors; 0 where it is 0."""
+    """[n, S] -> [S]: means in standard errors; 0 for samples that are all 0 up to rounding."""
     samples = np.asarray(samples, np.float64)
     error = samples.std(axis=0) / np.sqrt(len(samples))
-    return np.where(np.abs(samples.mean(axis=0)) < 1e-6, 0.0, samples.mean(axis=0) / np.maximum(error, 1e-9))
+    return np.where(np.abs(samples).max(axis=0) < 1e-5, 0.0, samples.mean(axis=0) / np.maximum(error, 1e-12))
+
+
+def total_variance(returns):
+    return float(np.var(returns, axis=0).sum())
 
 
 @pytest.mark.parametrize("name", GAMES)
-def test_corrections_have_mean_zero_whatever_the_critic(name):
-    game = GAMES[name]
-    policies = random_policies(game)
-    count = 2000 if name == "leduc_holdem" else 6000
+def test_estimates_are_unbiased_whatever_the_critic(name):
+    game, policies, critic, record = setting(name)
+    state = critic.init(jax.random.key(3))
+    zero = jax.tree.map(jnp.zeros_like, state.params)
+    untrained = record(zero, 0)
+    train = jax.jit(partial(critic.train, steps=200, batch=128))
+    for seed in (1, 2):  # from plain returns first, then from corrected ones
+        targets = jax.tree.map(lambda leaf: leaf[:1000], record(state.params, seed).targets)
+        state, losses = train(state, jax.random.key(seed), targets)
+    found = {"zero": untrained, "wrong": record(wrong(zero), 4), "trained": record(state.params, 5)}
+    for recorded in found.values():
+        assert np.abs(z_scores(recorded.returns - recorded.plain)).max() < Z  # paired: corrections have mean zero
+    if name in ("kuhn_poker", "leduc_holdem"):
+        exact = tree_values(game, policies)
+        for recorded in found.values():
+            assert np.abs(z_scores(recorded.returns - exact[None])).max() < Z
+    plain = total_variance(untrained.plain)
+    assert total_variance(found["zero"].returns) < 0.95 * plain  # the last move's rewards are known without a critic
+    assert total_variance(found["trained"].returns) < 0.75 * plain
+    if game.max_steps > 1:  # a critic is not asked about the end
+        assert total_variance(found["wrong"].returns) > 2 * plain
 
-    @jax.jit
-    def measure():
-        found = {}
-        for number, (kind, make) in enumerate(CRITICS.items()):
-            recorded = recorded_episodes(game, policies, make(game, policies), count, seed=20 + number)
-            found[kind] = recorded.returns - recorded.plain, recorded.returns, recorded.plain
-        return found
 
-    found = measure()
-    for corrections, _, _ in found.values():
-        assert np.abs(z_scores(corrections)).max() < Z
-        assert np.abs(corrections).max() > 0.1  # something was corrected
-    spread = {kind: np.var(returns, axis=0).sum() for kind, (_, returns, _) in found.items()}
-    plain = np.var(found["zero"][2], axis=0).sum()
-    assert spread["trained"] < 0.8 * plain
-    if game.max_steps > 1:  # values of positions matter only before the last move
-        assert spread["wrong"] > 2 * plain
+def exact_table(game, policies, critic):
+    """Parameters of a tabular critic that hold V of the policies, by walking all that may follow every deal."""
+    sums, counts = jax.tree.map(np.array, critic.init(jax.random.key(0)).params)
+    step = jax.jit(jax.vmap(lambda state, action: game.step(state, jnp.full(2, action), jax.random.key(0)), (0, None)))
+    tables = np.stack([np.asarray(policy.params) for policy in policies])
 
+    def value(states):
+        """V [deals, 2], and the table's cells filled on the way."""
+        if bool(np.all(states.done)):
+            return np.zeros((len(states.done), 2))
+        branches = [step(states, action) for action in range(game.num_actions)]
+        gains = np.stack([branch.reward + value(branch) for branch in branches], axis=1)  # [deals, A, 2]
+        mover = np.argmax(states.to_move, axis=1)
+        rows = policies[0].apply.row_of_infoset[np.asarray(states.infoset)[np.arange(len(mover)), mover]]
+        chance = np.asarray(jax.nn.softmax(tables[mover, rows], axis=1))
+        found = np.einsum("da,das->ds", chance, gains)
+        going = ~np.asarray(states.done)
+        cells = np.asarray(critic.find_cell(states.infoset, states.to_move))[going]
+        sums[cells], counts[cells] = found[going], 1.0
+        return np.where(going[:, None], found, 0.0)
 
-@pytest.mark.parametrize("name", ["kuhn_poker", "leduc_holdem"])
-def test_means_are_the_values_of_the_tree(name):
-    game = GAMES[name]
-    policies = random_policies(game)
-    stacked = StackedPolicies(jnp.stack([policy.params for policy in policies])[:, None], policies[0].apply)
-    expected = expected_returns(build_tree(game), tables_of(game, stacked)[:, 0])
-    critics = (CRITICS["zero"], lambda game, _: wrong(game))
-    measure = jax.jit(lambda: [recorded_episodes(game, policies, make(game, ()), 4000).returns for make in critics])
-    for returns in measure():
-        assert np.abs(z_scores(returns - expected[None])).max() < Z
+    value(game.deals()[0])
+    return jnp.asarray(sums), jnp.asarray(counts)
 
 
 def test_the_exact_critic_leaves_no_variance_in_kuhn():
-    game = GAMES["kuhn_poker"]
-    policies = random_policies(game)
-    stacked = StackedPolicies(jnp.stack([policy.params for policy in policies])[:, None], policies[0].apply)
-    expected = expected_returns(build_tree(game), tables_of(game, stacked)[:, 0])
-    measure = jax.jit(lambda: recorded_episodes(game, policies, exact_value(game, policies), 256))
-    recorded = measure()
-    np.testing.assert_allclose(recorded.returns, np.broadcast_to(expected, (256, 2)), atol=2e-6)
+    game, policies, critic, record = setting("kuhn_poker", tabular=True)
+    expected = tree_values(game, policies)
+    recorded = record(exact_table(game, policies, critic), 0)
+    np.testing.assert_allclose(recorded.returns, np.broadcast_to(expected, recorded.returns.shape), atol=3e-6)
     assert np.var(recorded.plain, axis=0).min() > 1.0
-    # without the deals' term their luck is left
-    no_deals = jax.jit(lambda: recorded_episodes(game, policies, exact_value(game, policies), 256, deals=False))()
-    assert 0.1 < np.var(no_deals.returns[:, 0]) < np.var(recorded.plain[:, 0])
-    # and the targets are the values of their positions
-    targets = no_deals.targets
-    first = targets.remaining[:, 0]
-    np.testing.assert_allclose(first, no_deals.returns, atol=2e-6)
-    assert len(np.unique(np.round(np.asarray(first[:, 0]), 4))) == 6  # one for each deal
+    # Without their term the luck of the deals is left: targets do not have it, and are the values of their positions.
+    first = np.round(np.asarray(recorded.targets.remaining[:, 0, 0]), 4)
+    assert len(np.unique(first)) == 6 and np.var(first) > 0.1
 
 
-def test_joint_actions_are_exact_and_single_seats_are_not():
+def test_a_table_learns_the_values_of_kuhn():
+    _, _, critic, record = setting("kuhn_poker", tabular=True)
+    state = critic.init(jax.random.key(0))
+    for seed in (0, 1):
+        state, loss = critic.train(state, jax.random.key(0), record(state.params, seed).targets, retained=0.0)
+    assert loss.shape == (1,)
+    after = record(state.params, 7)
+    assert np.var(after.returns[:, 0]) < 0.01 * np.var(after.plain[:, 0])
+
+
+def record_with(game, policies, max_joint, count=2000):
+    play = make_recorded_play(lambda state: jnp.zeros(game.num_seats), max_joint=max_joint)
+    keys = jax.random.split(jax.random.key(0), count)
+    return jax.jit(jax.vmap(lambda key: play(key, game, policies)))(keys)
+
+
+def test_joint_actions_are_exact_and_single_seats_are_unbiased():
     policies = random_policies(THREE)
-    zero = CRITICS["zero"](THREE, policies)
-    joint, apart = jax.jit(
-        lambda: [recorded_episodes(THREE, policies, zero, 3000, max_joint=limit) for limit in (256, 8)]
-    )()
-    assert np.var(joint.plain, axis=0).min() > 0.05
-    np.testing.assert_allclose(joint.returns, np.broadcast_to(joint.returns[:1], (3000, 3)), atol=2e-6)
-    chances = [jax.nn.softmax(jnp.where(THREE.infosets()[1][i], p.params, -1e9)) for i, p in enumerate(policies)]
+    joint, single = (record_with(THREE, policies, limit) for limit in (256, 8))
+    legal = THREE.infosets()[1]
+    chances = [jax.nn.softmax(jnp.where(legal[seat], policies[seat].params, -1e9)) for seat in range(3)]
     expected = jnp.einsum("sabc,a,b,c->s", THREE.payoffs, chances[0][:2], chances[1], chances[2][:2])
-    np.testing.assert_allclose(joint.returns[0], expected, atol=2e-6)
-    assert np.abs(z_scores(apart.returns - apart.plain)).max() < Z
-    assert np.var(apart.returns, axis=0).min() > 1e-3
-    assert (count_branches(THREE), count_branches(THREE, 8), count_branches(DICE)) == (27, 9, 2)
+    np.testing.assert_allclose(joint.returns, np.broadcast_to(expected, joint.returns.shape), atol=3e-6)
+    assert np.var(joint.plain, axis=0).min() > 0.05
+    assert np.abs(z_scores(single.returns - expected[None])).max() < Z
+    assert np.var(single.returns, axis=0).min() > 1e-3
+    assert (count_branches(THREE), count_branches(THREE, 8), count_branches(Dice())) == (27, 9, 2)
 
 
 def test_additive_payoffs_are_exact_seat_by_seat():
     """team_game pays 4 a0 + 2 a1 + a2, without interactions."""
-    game = GAMES["team"]
-    policies = random_policies(game)
-    zero = CRITICS["zero"](game, policies)
-    found = jax.jit(lambda: recorded_episodes(game, policies, zero, 64, max_joint=0))()
+    game = team_game()
+    found = record_with(game, random_policies(game), max_joint=0, count=64)
     np.testing.assert_allclose(found.returns, np.broadcast_to(found.returns[:1], (64, 3)), atol=1e-5)
     assert np.var(found.plain[:, 0]) > 0.5
 
 
-@pytest.mark.parametrize("name", ["kuhn_poker", "dice", "three"])
+@pytest.mark.parametrize("name", ["kuhn_poker", "dice"])
 def test_the_episodes_are_those_of_plain_play(name):
-    game = GAMES[name]
-    policies = random_policies(game)
-    keys = jax.random.split(jax.random.key(1), 64)
-    value = wrong(game)
+    game, policies, critic, record = setting(name)
+    params = wrong(critic.init(jax.random.key(0)).params)
+    recorded = record(params, 1)
 
     @jax.jit
-    def play_all(keys):
-        plays = (play_episode, make_recorded_play(value), make_corrected_play(value))
+    def play_all(params):
+        plays = (play_episode, make_corrected_play(partial(critic, params)))
+        keys = jax.random.split(jax.random.key(1), EPISODES)
         return [jax.vmap(lambda key, play=play: play(key, game, policies))(jax.random.clone(keys)) for play in plays]
 
-    plain, recorded, corrected = play_all(keys)
+    plain, corrected = play_all(params)
     np.testing.assert_array_equal(plain.returns, recorded.plain)
     np.testing.assert_array_equal(plain.length, corrected.length)
     np.testing.assert_array_equal(plain.length, recorded.length)
     np.testing.assert_array_equal(recorded.targets.played.sum(axis=1), plain.length)
-    np.testing.assert_allclose(recorded.returns, corrected.returns, rtol=1e-4, atol=1e-3)
-    assert np.abs(corrected.returns - plain.returns).max() > 0.1
+    np.testing.assert_allclose(recorded.returns, corrected.returns, rtol=1e-4, atol=1e-2)
+    assert np.abs(corrected.returns - plain.returns).max() > 1.0
+
+
+def steady(logits, observation, legal):
+    """Mixed by its logits, but the better of two actions is taken whatever the noise."""
+    output = constant(logits, observation, legal)
+    return output.replace(cdf=jnp.where(logits[:1] > logits[1:], 2.0, -1.0))
 
 
 @pytest.mark.parametrize("name", ["kuhn_poker", "dice"])
 def test_views_ask_the_critic_in_the_game_s_own_order(name):
-    """From the last player's view the same key gives the same episode, whose seats are permuted."""
-    game = GAMES[name]
+    """From the last player's view there are the same episodes, with their seats permuted."""
+    game, _, critic, _ = setting(name)
+    params = wrong(critic.init(jax.random.key(0)).params)
     last = num_players(game) - 1
     seen = view(game, last)
-    policies = random_policies(game)
-    keys = jax.random.split(jax.random.key(1), 64)
-
-    def same_noise(key, game, policies, **options):
-        """Policies that do not look at their noise: pure ones, so that the permuted noise does not matter."""
-        pure = tuple(Policy(100.0 * policy.params, policy.apply) for policy in policies)
-        return make_recorded_play(wrong(GAMES[name]), **options)(key, game, pure)
+    policies = tuple(Policy(row, steady) for row in jax.random.normal(jax.random.key(2), (last + 1, 2)))
 
     @jax.jit
-    def both(keys):
-        own = jax.vmap(lambda key: same_noise(key, game, policies))(keys)
-        order = (last, *range(last))
-        permuted = tuple(policies[player] for player in order)
-        return own, jax.vmap(lambda key: same_noise(key, seen, permuted))(jax.random.clone(keys))
+    def both():
+        play = make_recorded_play(partial(critic, params))
+        keys = jax.random.split(jax.random.key(1), 32)
+        own = jax.vmap(lambda key: play(key, game, policies))(keys)
+        permuted = (policies[last], *policies[:last])
+        return own, jax.vmap(lambda key: play(key, seen, permuted))(jax.random.clone(keys))
 
-    own, other = both(keys)
+    own, other = both()
     np.testing.assert_allclose(own.plain[:, np.asarray(seen.seats)], other.plain)
-    np.testing.assert_allclose(own.returns[:, np.asarray(seen.seats)], other.returns, rtol=1e-4, atol=1e-3)
-    chex.assert_trees_all_close(own.targets, other.targets, rtol=1e-4, atol=1e-3)
+    np.testing.assert_allclose(own.returns[:, np.asarray(seen.seats)], other.returns, rtol=1e-4, atol=1e-2)
+    chex.assert_trees_all_close(own.targets, other.targets, rtol=1e-4, atol=1e-2)
+    assert np.abs(own.returns - own.plain).max() > 1.0
 
 
-def test_groups_and_joint_play_take_the_corrected_play_with_context():
-    """Tables by index and networks in groups, with the policies' slots as context of the value."""
+def test_groups_and_joint_play_take_corrected_play_with_context():
+    """Called by index or not; the context of an episode is a lane, here the players' slots."""
     game = GAMES["kuhn_poker"]
     network = infoset_policy(game)
     logits = jax.random.normal(jax.random.key(0), (2, 3, *network.legal.shape))
     indices = jnp.asarray([[0, 1], [2, 2], [1, 0]])
     context = jnp.broadcast_to(indices[:, None], (3, 4, 2)).astype(jnp.float32)
-    play = make_corrected_play(lambda state, slots: slots * state.observation.sum() - 1.0)
+    play = make_corrected_play(lambda state, slots: slots * state.observation[0, 0] - 1.0)
     stacked = StackedPolicies(logits, network)
-    unindexed = StackedPolicies(logits, lambda phi, seen, legal: network(phi, seen, legal))
+    by_observation = StackedPolicies(logits, lambda phi, seen, legal: network(phi, seen, legal))
 
     @jax.jit
     def measure(key):
-        found = [play_joint(play, key, game, one, indices, 4, (context,)) for one in (stacked, unindexed)]
-        grouped = play_groups(play, key, game, StackedPolicies(logits[0], network), stacked, indices[:, None], 4,
-                              lanes=(context[:, None],))  # fmt: skip
-        return (*found, grouped)
+        found = [play_joint(play, jax.random.clone(key), game, one, indices, 4, (context,))
+                 for one in (stacked, by_observation)]  # fmt: skip
+        own = StackedPolicies(logits[0], network)
+        lanes = (context[:, None],)
+        return *found, play_groups(play, key, game, own, stacked, indices[:, None], 4, lanes=lanes)
 
-    with jax.debug_key_reuse(False):
-        first, second, grouped = measure(jax.random.key(5))
-    np.testing.assert_allclose(first.returns, second.returns, atol=1e-4)
-    assert first.returns.shape == (3, 4, 2) and grouped.returns.shape == (3, 1, 4, 2)
-    assert np.unique(np.asarray(first.returns)).size > 12
-
-
-def test_a_table_learns_the_values_of_kuhn():
-    game = GAMES["kuhn_poker"]
-    policies = random_policies(game)
-    critic = make_tabular_critic(game)
-
-    @jax.jit
-    def measure():
-        state = critic.init(jax.random.key(0))
-        for number in range(2):
-            play = partial(critic, state.params)
-            recorded = recorded_episodes(game, policies, play, 2000, seed=number)
-            state, loss = critic.train(state, jax.random.key(0), recorded.targets, retained=0.0)
-        after = recorded_episodes(game, policies, partial(critic, state.params), 1000, seed=7)
-        return after, loss
-
-    after, loss = measure()
-    assert loss.shape == (1,)
-    assert np.var(after.returns[:, 0]) < 0.02 * np.var(after.plain[:, 0])
+    by_index, other, grouped = measure(jax.random.key(5))
+    np.testing.assert_allclose(by_index.returns, other.returns, atol=1e-5)
+    assert by_index.returns.shape == (3, 4, 2) and grouped.returns.shape == (3, 1, 4, 2)
+    zeros = by_index.returns + by_index.returns[..., ::-1]  # both seats' values change with the slots of both
+    assert np.abs(zeros).max() > 0.1
 
 
 def test_games_that_cannot_be_branched_are_refused():
-    play = make_corrected_play(lambda state: jnp.zeros(1))
-    tag = make_game("simple_tag", continuous=True)
+    play = make_corrected_play(lambda state: jnp.zeros(4))
     with pytest.raises(ValueError, match="continuous actions"):
-        play(jax.random.key(0), tag, ())
-    hosted = make_game("pz:connect_four_v3")
+        play(jax.random.key(0), make_game("simple_tag", continuous=True), ())
+
+    class Elsewhere(Dice):
+        on_host = True
+
     with pytest.raises(ValueError, match="runs in Python"):
-        play(jax.random.key(0), hosted, ())
+        play(jax.random.key(0), Elsewhere(), ())

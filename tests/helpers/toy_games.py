@@ -120,7 +120,8 @@ HOLD, ROLL = 0, 1
 class Dice:
     """Three seats move in turn. HOLD earns 1; ROLL earns what a die in `step` shows, but a one costs 4 and ends it all.
 
-    What a seat earns the next one loses half of. Observation: seat one-hot, the time as a share, the last roll.
+    What a seat earns the next one loses half of. After `max_steps` moves it is truncated. Observation: seat one-hot,
+    the time as a share, the last roll.
     """
 
     max_steps: int = 9
@@ -151,8 +152,9 @@ class Dice:
         return jax.tree.map(lambda new, old: jnp.where(state.done, old, new), following, ended)
 
     def _state(self, time, roll, reward):
-        over = (roll == 1) | (time >= self.max_steps)
-        to_move = (jnp.arange(3) == time % 3) & ~over
+        lost = roll == 1
+        truncated = (time >= self.max_steps) & ~lost
+        to_move = (jnp.arange(3) == time % 3) & ~lost & ~truncated
         seen = jnp.stack([time / self.max_steps, roll / 6.0]).astype(jnp.float32)
         return GameState(
             inner=(time, roll),
@@ -160,6 +162,6 @@ class Dice:
             legal=jnp.broadcast_to(to_move[:, None], (3, 2)),
             to_move=to_move,
             reward=reward,
-            terminated=over,
-            truncated=jnp.bool_(False),
+            terminated=lost,
+            truncated=truncated,
         )

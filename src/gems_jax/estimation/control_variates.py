@@ -11,7 +11,8 @@ are drawn from a noise of their own. So given h_t and k_t the function q(h_t, .)
 pi(. | h_t), and the mean of q(h_t, a_t) is the sum that stands before it. This holds where chance acts inside `step`
 too: all branches share one draw of chance, whose own variance stays. The last two terms have mean zero because h_0 is
 drawn from the game's deals. Hence E[Y] is the expected return for every V. The closer V is to the expected remaining
-return of the policies that play, the lower the variance; if they agree and chance acts in the deal alone, Y is constant.
+return of the policies that play, the lower the variance. If they agree and chance acts in the deal alone, Y is
+constant.
 
 All players' policies and the rules are known. Branches are calls of `game.step` on a model: no episode is played for
 them, and `Episode.length` does not count them; `count_branches` does.
@@ -37,6 +38,7 @@ from gems_jax.types import Array, Episode, Game, GameState, PyTree, expect
 
 Value = Callable[..., Array]  # value(position, *lanes) -> [S], the remaining return of each seat
 MAX_JOINT = 256  # joint actions that are enumerated where all seats move at once
+_UNROLL = 3  # episodes of at most this many steps are unrolled: with branches a step is three times the code
 
 
 class RecordedEpisode(NamedTuple):
@@ -70,7 +72,7 @@ def make_corrected_play(value: Value, *, deals: bool = True, max_joint: int = MA
     def play(key: Array, game: Game, policies: Policies, *lanes: PyTree) -> Episode:
         table = _Correction(game, value, lanes, max_joint)
         start, add = table.start_sum(deals), table.add_to_sum
-        episode, correction = watch_transitions(key, game, policies, start, add)
+        episode, correction = watch_transitions(key, game, policies, start, add, _UNROLL)
         return Episode(episode.returns + correction, episode.length)
 
     return play
@@ -100,7 +102,7 @@ def make_recorded_play(
         def start(state: GameState) -> tuple[Array, ValueTargets]:
             return luck(state), table.empty_targets(state)
 
-        episode, (first, rows) = watch_transitions(key, game, policies, start, table.add_to_targets)
+        episode, (first, rows) = watch_transitions(key, game, policies, start, table.add_to_targets, _UNROLL)
         remaining = jnp.flip(jnp.cumsum(jnp.flip(rows.remaining, 0), axis=0), 0)
         returns = table.to_view(remaining[0]) + first
         return RecordedEpisode(returns, episode.length, episode.returns, rows.replace(remaining=remaining))
@@ -174,9 +176,7 @@ class _Correction:
             infoset=None if position.infoset is None else empty(position.infoset, position.infoset.dtype),
         )
 
-    def add_to_targets(
-        self, seen: tuple[Array, ValueTargets], transition: Transition
-    ) -> tuple[Array, ValueTargets]:
+    def add_to_targets(self, seen: tuple[Array, ValueTargets], transition: Transition) -> tuple[Array, ValueTargets]:
         first, rows = seen
         position, time = self.from_view(transition.state), transition.time
         earned = transition.following.reward + self.correct_step(transition)

@@ -55,7 +55,8 @@ def targets_of_trajectory(trajectory: Trajectory) -> ValueTargets:
       `ValueTargets` with the same leading axes. Information sets are not recorded in trajectories.
     """
     remaining = jnp.flip(jnp.cumsum(jnp.flip(trajectory.reward, -2), axis=-2), -2)
-    played = jnp.arange(trajectory.reward.shape[-2]) < trajectory.length[..., None]
+    time = jnp.arange(trajectory.reward.shape[-2]).reshape(*(1,) * trajectory.length.ndim, -1)
+    played = time < trajectory.length[..., None]
     return ValueTargets(trajectory.observation, trajectory.acted, remaining, played)
 
 
@@ -150,7 +151,7 @@ class HistoryCritic:
             rows = jax.random.randint(own_key, (batch,), 0, episodes * length)
             loss, gradient = jax.value_and_grad(loss_of)(state.params, rows)
             updates, optimizer = _OPTIMIZER.update(gradient, state.optimizer)
-            scaled = jax.tree.map(lambda leaf: -learning_rate * leaf, updates)
+            scaled = jax.tree.map(lambda leaf: -jnp.asarray(learning_rate) * leaf, updates)
             return CriticState(optax.apply_updates(state.params, scaled), optimizer), loss
 
         return jax.lax.scan(update, state, jax.random.split(key, steps))

@@ -160,6 +160,7 @@ def watch_transitions(
     policies: Policies,
     start: Callable[[GameState], PyTree],
     add: Callable[[PyTree, Transition], PyTree],
+    longest_unrolled: int | None = None,
 ) -> tuple[Episode, PyTree]:
     """Plays one whole episode, that of `play_episode`, and accumulates something of its transitions.
 
@@ -169,6 +170,7 @@ def watch_transitions(
       policies: one per player.
       start: start(first state), the initial accumulator.
       add: add(accumulator, transition) after every step; called, but without effect, when the game is over.
+      longest_unrolled: games of more steps are a loop, which compiles faster; None for the limit of all play.
 
     Returns:
       The episode, and the accumulator after its last step.
@@ -186,7 +188,7 @@ def watch_transitions(
         return step + 1, following, returns + following.reward, length + ~state.done, more
 
     carry = (jnp.int32(0), state, jnp.zeros(game.num_seats), jnp.int32(0), start(state))
-    if _unrolls(game):
+    if _unrolls(game) and (longest_unrolled is None or game.max_steps <= longest_unrolled):
         for _ in range(game.max_steps):
             carry = advance(carry)
     else:
