@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gems_jax import make_game, play_episode
-from gems_jax.estimation.deals import fix_deal, list_deals, start_from_deal, stratify_deals
+from gems_jax.estimation.deals import fix_deal, index_deals, list_deals, start_from_deal, stratify_deals
 from gems_jax.extensive.infosets import infoset_policy, tables_of
 from gems_jax.extensive.values import build_tree, expected_returns
 from gems_jax.policies.population import StackedPolicies
@@ -78,3 +78,19 @@ def test_stratified_deals_are_unbiased_with_less_variance():
         assert np.abs(z).max() < 4.5
     assert np.var(stratified[:, 0]) < 0.7 * np.var(plain[:, 0])
     assert np.var(grouped[:, 0]) < 0.7 * np.var(plain[:, 0])
+
+
+def test_the_deal_of_a_position_is_found_while_the_public_card_is_hidden():
+    states, _ = list_deals(LEDUC)
+    find = index_deals(view(LEDUC, 1))
+    assert find == index_deals(LEDUC) and hash(find) == hash(index_deals(LEDUC)) and find != index_deals(KUHN)
+    assert find.count == 24
+    step = jax.jit(jax.vmap(lambda state: LEDUC.step(state, jnp.zeros(2, jnp.int32), jax.random.key(0))))
+    for _ in range(3):
+        np.testing.assert_array_equal(jax.jit(jax.vmap(find))(states), np.arange(24))
+        states = step(states)
+    same = np.asarray(list_deals(LEDUC)[0].observation).reshape(24, -1)
+    assert len(np.unique(same, axis=0)) == 9  # at the start 9 pairs of hands are all that anybody sees
+    changed = states.replace(inner=jax.tree.map(lambda leaf: leaf + leaf.dtype.type(1), states.inner))
+    assert (np.asarray(jax.vmap(find)(changed)) == 24).any()
+    assert index_deals(make_game("tic_tac_toe")) is None and index_deals(Dice()) is None

@@ -48,7 +48,7 @@ def test_a_critic_learns_a_known_function_of_position_and_context():
     assert losses.shape == (600,)
     assert losses[-50:].mean() < 0.01
     assert abs(others[-50:].mean() - 0.25) < 0.05  # the context's variance, which it cannot see
-    values = critic.evaluate(after.params, jnp.asarray([[0.5], [0.0]]), jnp.asarray([True, False]), jnp.ones(1))
+    values = critic.evaluate(after.params, jnp.asarray([[0.5], [0.0]]), jnp.asarray([True, False]), context=jnp.ones(1))
     np.testing.assert_allclose(values, [1.25, -1.25], atol=0.15)
     with pytest.raises(ValueError, match="context of 1 numbers"):
         critic.evaluate(after.params, jnp.zeros((2, 1)), jnp.ones(2, bool))

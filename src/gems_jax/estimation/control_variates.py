@@ -29,7 +29,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gems_jax.estimation.deals import list_deals
+from gems_jax.estimation.deals import index_deals, list_deals
 from gems_jax.estimation.history_critic import ValueTargets
 from gems_jax.host.stages import on_host
 from gems_jax.rollout.episode import Policies, Transition, order_by_seat, stored_dtype, watch_transitions
@@ -133,6 +133,7 @@ class _Correction:
         expect(not game.continuous, f"control variates: {game.name!r} has continuous actions; expected discrete ones")
         expect(not on_host(game), f"control variates: {game.name!r} runs in Python; its positions cannot be branched")
         self.game, self.value, self.lanes = game, value, lanes
+        self.find_deal = index_deals(game)
         self.joint = game.simultaneous and game.num_actions**game.num_seats <= max_joint
 
     def to_view(self, of_seats: Array) -> Array:
@@ -174,6 +175,7 @@ class _Correction:
             remaining=jnp.zeros((steps, self.game.num_seats)),
             played=jnp.zeros(steps, bool),
             infoset=None if position.infoset is None else empty(position.infoset, position.infoset.dtype),
+            deal=None if self.find_deal is None else jnp.zeros(steps, jnp.int32),
         )
 
     def add_to_targets(self, seen: tuple[Array, ValueTargets], transition: Transition) -> tuple[Array, ValueTargets]:
@@ -182,7 +184,8 @@ class _Correction:
         earned = transition.following.reward + self.correct_step(transition)
         if isinstance(self.game, View):
             earned = earned[jnp.argsort(self.game.seats)]
-        found = ValueTargets(position.observation, position.to_move, earned, jnp.bool_(True), position.infoset)
+        deal = None if self.find_deal is None else self.find_deal(position)
+        found = ValueTargets(position.observation, position.to_move, earned, jnp.bool_(True), position.infoset, deal)
         return first, jax.tree.map(lambda room, row: room.at[time].set(row.astype(room.dtype)), rows, found)
 
     def correct_step(self, transition: Transition) -> Array:

@@ -17,7 +17,9 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
+from gems_jax.extensive.tree import eager_evaluation
 from gems_jax.meta.simplex import stratify_slots
 from gems_jax.rollout.episode import Policies
 from gems_jax.rollout.views import View, permute_seats
@@ -42,6 +44,64 @@ def list_deals(game: Game) -> tuple[GameState, Array] | None:
     if isinstance(game, View):
         states = jax.vmap(permute_seats, in_axes=(0, None))(states, game.seats)
     return states, probabilities
+
+
+class DealIndex:
+    """Finds the deal of a position among those of its game, hidden cards included. Static and hashed by value.
+
+    It compares what differs between deals in `GameState.inner`. A position that has changed it agrees with none.
+    """
+
+    def __init__(self, states: GameState):
+        """states: all initial states, concrete, leaves [N, ...]."""
+        leaves = [np.asarray(leaf) for leaf in map(_as_numbers, jax.tree.leaves(states.inner))]
+        self.varying = tuple(index for index, leaf in enumerate(leaves) if (leaf != leaf[:1]).any())
+        count = len(np.asarray(states.terminated))
+        self.rows = np.concatenate([np.zeros((count, 0)), *(leaves[index] for index in self.varying)], axis=1)
+        self._key = self.varying, self.rows.shape, self.rows.tobytes()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, DealIndex) and self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    @property
+    def count(self) -> int:
+        return len(self.rows)
+
+    def __call__(self, state: GameState) -> Array:
+        """Returns the index [] of the position's deal, `count` where it agrees with none."""
+        leaves = jax.tree.leaves(state.inner)
+        seen = jnp.concatenate([_as_numbers(leaves[index][None])[0] for index in self.varying])
+        same = jnp.all(jnp.asarray(self.rows, seen.dtype) == seen[None], axis=1)
+        return jnp.where(jnp.any(same), jnp.argmax(same), self.count).astype(jnp.int32)
+
+
+def _as_numbers(leaf: Array) -> Array:
+    """[N, ...] of any type -> [N, n] float32; of keys nothing."""
+    if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+        return jnp.zeros((len(leaf), 0))
+    return leaf.reshape(len(leaf), -1).astype(jnp.float32)
+
+
+def index_deals(game: Game) -> DealIndex | None:
+    """Makes the index of a game's deals. Works inside a trace.
+
+    Args:
+      game: any game; of a view or a dealt game, the game behind it counts.
+
+    Returns:
+      The index; None where the game does not list its deals or they do not differ.
+    """
+    while isinstance(game, View | DealtGame):
+        game = game.base
+    with eager_evaluation():
+        listed = list_deals(game)
+        if listed is None or len(listed[1]) == 1:
+            return None
+        found = DealIndex(listed[0])
+    return found if found.varying else None
 
 
 class DealtGame(Struct):

@@ -1,7 +1,8 @@
 """Critics of full positions: what every seat still earns, for control variates (`estimation/control_variates.py`).
 
-Such a critic sees what all seats see, which no player may. It judges returns and never acts, and a wrong one costs
-variance but no bias. `HistoryCritic` is a small network, `TabularHistoryCritic` a table of means for poker.
+Such a critic sees what all seats see, and cards that nobody sees yet, which no player may. It judges returns and never
+acts, and a wrong one costs variance but no bias. `HistoryCritic` is a small network, `TabularHistoryCritic` a table of
+means for poker.
 
     critic = make_history_critic(game)
     state = critic.init(key)                                   # a pytree of fixed shape
@@ -13,6 +14,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from functools import partial
 
 import chex
 import jax
@@ -21,10 +23,12 @@ import numpy as np
 import optax
 from jax.typing import ArrayLike
 
+from gems_jax.estimation.deals import DealIndex, index_deals
 from gems_jax.extensive.tree import build_tree
 from gems_jax.policies.networks import Mlp
 from gems_jax.types import Array, Game, GameState, PyTree, Struct, Trajectory, expect
 
+MAX_DEALS = 256  # that a critic tells apart
 _OPTIMIZER = optax.scale_by_adam()
 
 
@@ -36,6 +40,7 @@ class ValueTargets(Struct):
     remaining: Array  # [..., T, S], returns to go, plain or corrected
     played: Array  # [..., T] bool, False on padding
     infoset: Array | None = None  # [..., T, S] int32, where the game numbers its information sets
+    deal: Array | None = None  # [..., T] int32, index of the deal, where the game lists its deals
 
 
 class CriticState(Struct):
@@ -45,11 +50,12 @@ class CriticState(Struct):
     optimizer: PyTree
 
 
-def targets_of_trajectory(trajectory: Trajectory) -> ValueTargets:
+def targets_of_trajectory(trajectory: Trajectory, deal: Array | None = None) -> ValueTargets:
     """Reads positions and plain returns to go off recorded whole episodes of all seats, as `unroll` plays them.
 
     Args:
       trajectory: leaves [..., T, S, ...], in the seats' order of the game itself, not of a view.
+      deal: index of every episode's deal, [...], where it is known.
 
     Returns:
       `ValueTargets` with the same leading axes. Information sets are not recorded in trajectories.
@@ -57,13 +63,15 @@ def targets_of_trajectory(trajectory: Trajectory) -> ValueTargets:
     remaining = jnp.flip(jnp.cumsum(jnp.flip(trajectory.reward, -2), axis=-2), -2)
     time = jnp.arange(trajectory.reward.shape[-2]).reshape(*(1,) * trajectory.length.ndim, -1)
     played = time < trajectory.length[..., None]
-    return ValueTargets(trajectory.observation, trajectory.acted, remaining, played)
+    deals = None if deal is None else jnp.broadcast_to(deal[..., None], played.shape)
+    return ValueTargets(trajectory.observation, trajectory.acted, remaining, played, deal=deals)
 
 
 @dataclasses.dataclass(frozen=True)
 class HistoryCritic:
-    """V(position, context) [S]: a network on what all seats see, who is to move, and codes of the policies that play.
+    """V(position, context) [S]: a network on what all seats see, who is to move, the deal, and codes of the policies.
 
+    `deals` tells cards that nobody sees yet, such as the public card of Leduc before it is turned.
     `context` is any array of `context_size` numbers that tells policies apart, such as their latent codes
     [players, D]; without one the critic learns the mean over the policies that it has seen.
     """
@@ -74,9 +82,17 @@ class HistoryCritic:
     hidden: tuple[int, ...] = (64, 64)
     scale: float = 1.0  # of returns: the network learns value / scale
     zero_sum: bool = False  # whether the seats' values sum to zero
+    deals: DealIndex | None = None  # of the game, None to do without
 
-    def _inputs(self, observation: Array, to_move: Array, context: Array | None) -> tuple[Array, ...]:
-        position = jnp.concatenate([observation.astype(jnp.float32).reshape(-1), to_move.astype(jnp.float32)])
+    def _inputs(
+        self, observation: Array, to_move: Array, deal: Array | None, context: Array | None
+    ) -> tuple[Array, ...]:
+        parts = [observation.astype(jnp.float32).reshape(-1), to_move.astype(jnp.float32)]
+        if self.deals is not None:
+            if deal is None:
+                raise ValueError("this critic knows the deal: got none; record targets with make_recorded_play")
+            parts.append(jax.nn.one_hot(deal, self.deals.count))  # zeros for none of them
+        position = jnp.concatenate(parts)
         if self.context_size == 0:
             return (position,)
         if context is None:
@@ -91,13 +107,31 @@ class HistoryCritic:
         """Makes the state of an untrained critic. key: consumed."""
         shape = (self.num_seats, *self.observation_shape)
         context = jnp.zeros(self.context_size) if self.context_size else None
-        inputs = self._inputs(jnp.zeros(shape), jnp.zeros(self.num_seats), context)
+        inputs = self._inputs(jnp.zeros(shape), jnp.zeros(self.num_seats), jnp.int32(0), context)
         params = self._module().init(key, *inputs)["params"]
         return CriticState(params, _OPTIMIZER.init(params))
 
-    def evaluate(self, params: PyTree, observation: Array, to_move: Array, context: Array | None = None) -> Array:
-        """Computes the values [S] of one position: observation [S, *obs], to_move [S], context [context_size]."""
-        inputs = self._inputs(observation, to_move, context)
+    def evaluate(
+        self,
+        params: PyTree,
+        observation: Array,
+        to_move: Array,
+        deal: Array | None = None,
+        context: Array | None = None,
+    ) -> Array:
+        """Computes the values of one position.
+
+        Args:
+          params: the parameters of a `CriticState`.
+          observation: what all seats see, [S, *obs].
+          to_move: which seats are to move, [S] bool.
+          deal: index of the deal, [] int32; needed if the critic has `deals`.
+          context: of the policies that play, any shape with `context_size` numbers.
+
+        Returns:
+          The remaining return of every seat, [S].
+        """
+        inputs = self._inputs(observation, to_move, deal, context)
         output: Array = self._module().apply({"params": params}, *inputs)  # type: ignore[assignment]
         if self.zero_sum:
             output = output - output.mean()
@@ -105,7 +139,8 @@ class HistoryCritic:
 
     def __call__(self, params: PyTree, position: GameState, context: Array | None = None) -> Array:
         """Computes the remaining return of every seat [S] in one position."""
-        return self.evaluate(params, position.observation, position.to_move, context)
+        deal = None if self.deals is None else self.deals(position)
+        return self.evaluate(params, position.observation, position.to_move, deal, context)
 
     def train(
         self,
@@ -140,9 +175,9 @@ class HistoryCritic:
         def loss_of(params: PyTree, rows: Array) -> Array:
             episode, time = rows // length, rows % length
             seen, moving = targets.observation[episode, time], targets.to_move[episode, time]
+            deal = None if targets.deal is None else targets.deal[episode, time]
             own = None if context is None else context[episode]
-            axes = (None, 0, 0, None if own is None else 0)
-            values = jax.vmap(self.evaluate, in_axes=axes)(params, seen, moving, own)
+            values = jax.vmap(partial(self.evaluate, params))(seen, moving, deal, own)
             errors = jnp.mean(((values - targets.remaining[episode, time]) / self.scale) ** 2, axis=1)
             weight = targets.played[episode, time].astype(jnp.float32)
             return jnp.sum(errors * weight) / jnp.maximum(weight.sum(), 1.0)
@@ -166,11 +201,19 @@ def make_history_critic(game: Game, context_size: int = 0, hidden: tuple[int, ..
       hidden: widths of the hidden layers.
 
     Returns:
-      A `HistoryCritic` in units of half the width of the game's return bounds.
+      A `HistoryCritic` in units of half the width of the game's return bounds. It knows the deal where the game lists
+      at most `MAX_DEALS` of them.
     """
     low, high = game.return_bounds
+    deals = index_deals(game)
     return HistoryCritic(
-        game.observation_shape, game.num_seats, context_size, hidden, (high - low) / 2, bool(game.zero_sum)
+        game.observation_shape,
+        game.num_seats,
+        context_size,
+        hidden,
+        scale=(high - low) / 2,
+        zero_sum=bool(game.zero_sum),
+        deals=None if deals is None or deals.count > MAX_DEALS else deals,
     )
 
 
@@ -178,8 +221,9 @@ def make_history_critic(game: Game, context_size: int = 0, hidden: tuple[int, ..
 class TabularHistoryCritic:
     """V(position) [S] as a table of mean returns, by the information sets of all seats and the seat to move.
 
-    For games that number their information sets (`GameState.infoset`), as poker does. Its parameters are sums
-    [cells, S] and counts [cells]; a cell without visits has value 0.
+    For games that number their information sets (`GameState.infoset`), as poker does. Cards that nobody sees yet are
+    left out, and so their luck is. Its parameters are sums [cells, S] and counts [cells]; a cell without visits has
+    value 0.
     """
 
     first: tuple[int, ...]  # the lowest number of each seat's information sets
