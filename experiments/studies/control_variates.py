@@ -28,10 +28,10 @@ from gems_jax.estimation.deals import list_deals, start_from_deal, stratify_deal
 from gems_jax.estimation.history_critic import CriticState, make_history_critic
 from gems_jax.extensive.equilibrium import solve_sequence_form
 from gems_jax.extensive.infosets import infoset_policy, tabular_policies
+from gems_jax.extensive.restricted import plan_table
 from gems_jax.extensive.tree import build_tree
 from gems_jax.learning.networks import policy_network
 from gems_jax.policies.population import StackedPolicies
-from gems_jax.psro.xdo import plan_table
 from gems_jax.rollout.episode import play_episode
 from gems_jax.rollout.groups import play_joint
 from gems_jax.types import Array, Game, PyTree
@@ -141,7 +141,7 @@ def compare_groups(plain: Array, stratified: Array) -> Measured:
 
 
 def study_game(name: str, rounds: int) -> list[dict[str, Any]]:
-    """Rows of all estimators of one game, and of critics after 0, 1, 2, 4, ... rounds."""
+    """Rows of all estimators of one game, and of critics after 1, 2, 4, ... rounds."""
     game = make_game(name)
     parts = compile_game(game, anchors_of(name, game))
     keys = jax.random.split(jax.random.key(4), (rounds, 2))
@@ -155,11 +155,10 @@ def study_game(name: str, rounds: int) -> list[dict[str, Any]]:
     for estimator, told in ((CRITIC, 0.0), (INFORMED, 1.0)):
         state, steps, know = parts.init(), 0, jnp.float32(told)
         for number in range(1, rounds + 1):
-            played = parts.record(state.params, keys[2 * number - 2], know, EPISODES)
-            state, steps = (
-                parts.train(state, keys[2 * number - 1], played.targets, know),
-                steps + int(played.length.sum()),
-            )
+            key_play, key_train = keys[number - 1]
+            played = parts.record(state.params, key_play, know)
+            state = parts.train(state, key_train, played.targets, know)
+            steps += int(played.length.sum())
             if number & (number - 1) == 0:
                 add(estimator, number * EPISODES * len(PAIRS), steps, compare(parts, state.params, know))
     silent = jax.tree.map(jnp.zeros_like, parts.init().params)
