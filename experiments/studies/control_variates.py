@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -82,7 +81,7 @@ def compile_game(game: Game, policies: StackedPolicies) -> Programs:
     @jax.jit
     def record(params: PyTree, key: Array, told: Array) -> RecordedEpisode:
         lanes = (jnp.repeat(told * codes[:, None], EPISODES, axis=1),)
-        return play_joint(make_recorded_play(partial(critic, params)), key, game, policies, PAIRS, EPISODES, lanes)
+        return play_joint(make_recorded_play(critic, params), key, game, policies, PAIRS, EPISODES, lanes)
 
     @jax.jit
     def train(state: CriticState, key: Array, targets: PyTree, told: Array) -> CriticState:

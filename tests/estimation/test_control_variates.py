@@ -11,6 +11,7 @@ import pytest
 
 from gems_jax import make_game, play_episode
 from gems_jax.estimation.control_variates import count_branches, make_corrected_play, make_recorded_play
+from gems_jax.estimation.deals import start_from_deal, stratify_deals
 from gems_jax.estimation.history_critic import make_history_critic, make_tabular_critic
 from gems_jax.extensive.infosets import infoset_policy, tables_of
 from gems_jax.extensive.values import build_tree, expected_returns
@@ -66,7 +67,7 @@ def setting(name, tabular=False):
 
     @jax.jit
     def record(params, seed):
-        play = make_recorded_play(partial(critic, params))
+        play = make_recorded_play(critic, params)
         return jax.vmap(lambda key: play(key, game, policies))(jax.random.split(jax.random.key(seed), EPISODES))
 
     return Setting(game, policies, critic, record)
@@ -159,7 +160,7 @@ def test_a_table_learns_the_values_of_kuhn():
 
 
 def record_with(game, policies, max_joint, count=2000):
-    play = make_recorded_play(lambda state: jnp.zeros(game.num_seats), max_joint=max_joint)
+    play = make_recorded_play(lambda _, state: jnp.zeros(game.num_seats), max_joint=max_joint)
     keys = jax.random.split(jax.random.key(0), count)
     return jax.jit(jax.vmap(lambda key: play(key, game, policies)))(keys)
 
@@ -193,7 +194,7 @@ def test_the_episodes_are_those_of_plain_play(name):
 
     @jax.jit
     def play_all(params):
-        plays = (play_episode, make_corrected_play(partial(critic, params)))
+        plays = (play_episode, make_corrected_play(critic, params))
         keys = jax.random.split(jax.random.key(1), EPISODES)
         return [jax.vmap(lambda key, play=play: play(key, game, policies))(jax.random.clone(keys)) for play in plays]
 
@@ -223,7 +224,7 @@ def test_views_ask_the_critic_in_the_game_s_own_order(name):
 
     @jax.jit
     def both():
-        play = make_recorded_play(partial(critic, params))
+        play = make_recorded_play(critic, params)
         keys = jax.random.split(jax.random.key(1), 32)
         own = jax.vmap(lambda key: play(key, game, policies))(keys)
         permuted = (policies[last], *policies[:last])
@@ -243,7 +244,7 @@ def test_groups_and_joint_play_take_corrected_play_with_context():
     logits = jax.random.normal(jax.random.key(0), (2, 3, *network.legal.shape))
     indices = jnp.asarray([[0, 1], [2, 2], [1, 0]])
     context = jnp.broadcast_to(indices[:, None], (3, 4, 2)).astype(jnp.float32)
-    play = make_corrected_play(lambda state, slots: slots * state.observation[0, 0] - 1.0)
+    play = make_corrected_play(lambda _, state, slots: slots * state.observation[0, 0] - 1.0)
     stacked = StackedPolicies(logits, network)
     by_observation = StackedPolicies(logits, lambda phi, seen, legal: network(phi, seen, legal))
 
@@ -262,8 +263,31 @@ def test_groups_and_joint_play_take_corrected_play_with_context():
     assert np.abs(zeros).max() > 0.1
 
 
+def test_critics_of_several_seeds_are_one_batch():
+    """Tables called by index flatten their axes; parameters of a critic that differ from seed to seed do not."""
+    game, _, critic, _ = setting("kuhn_poker")
+    network = infoset_policy(game)
+    logits = jax.random.normal(jax.random.key(0), (2, 2, 3, *network.legal.shape))  # [seeds, P, K, I, A]
+    params = jax.vmap(lambda key: critic.init(key).params)(jax.random.split(jax.random.key(1), 2))
+    params = jax.tree.map(lambda leaf: 10.0 * leaf, params)
+    indices = jnp.asarray([[0, 1], [2, 2]])
+
+    def measure(logits, params, key):
+        key_deals, key_play = jax.random.split(key)
+        deals = stratify_deals(key_deals, game, (2,), (6,))
+        play = start_from_deal(make_corrected_play(critic, params))
+        return play_joint(play, key_play, game, StackedPolicies(logits, network), indices, 6, (deals,))
+
+    keys = jax.random.split(jax.random.key(2), 2)
+    together = jax.jit(jax.vmap(measure))(logits, params, jax.random.clone(keys))
+    one_by_one = jax.jit(lambda *seeds: jax.lax.map(lambda seed: measure(*seed), seeds))(logits, params, keys)
+    np.testing.assert_allclose(together.returns, one_by_one.returns, atol=1e-4)
+    assert together.returns.shape == (2, 2, 6, 2)
+    assert np.abs(together.returns[0] - together.returns[1]).max() > 0.1
+
+
 def test_games_that_cannot_be_branched_are_refused():
-    play = make_corrected_play(lambda state: jnp.zeros(4))
+    play = make_corrected_play(lambda _, state: jnp.zeros(4))
     with pytest.raises(ValueError, match="continuous actions"):
         play(jax.random.key(0), make_game("simple_tag", continuous=True), ())
 

@@ -34,11 +34,28 @@ from gems_jax.estimation.history_critic import ValueTargets
 from gems_jax.host.stages import on_host
 from gems_jax.rollout.episode import Policies, Transition, order_by_seat, stored_dtype, watch_transitions
 from gems_jax.rollout.views import View, permute_seats
-from gems_jax.types import Array, Episode, Game, GameState, PyTree, expect
+from gems_jax.types import Array, Episode, Game, GameState, PyTree, Struct, expect, static_field
 
-Value = Callable[..., Array]  # value(position, *lanes) -> [S], the remaining return of each seat
 MAX_JOINT = 256  # joint actions that are enumerated where all seats move at once
 _UNROLL = 3  # episodes of at most this many steps are unrolled: with branches a step is three times the code
+
+
+class CorrectedPlay(Struct):
+    """Plays one episode and returns corrected returns; made by `make_corrected_play`.
+
+    It is a pytree, so that parameters of a critic may be traced and batched wherever episodes are played.
+    """
+
+    params: PyTree
+    value: Callable[..., Array] = static_field()  # value(params, position, *lanes) -> [S]
+    deals: bool = static_field(default=True)
+    max_joint: int = static_field(default=MAX_JOINT)
+
+    def __call__(self, key: Array, game: Game, policies: Policies, *lanes: PyTree) -> Episode:
+        """Plays one episode. key: consumed."""
+        terms = _Correction(game, self, lanes)
+        episode, correction = watch_transitions(key, game, policies, terms.start_sum, terms.add_to_sum, _UNROLL)
+        return Episode(episode.returns + correction, episode.length)
 
 
 class RecordedEpisode(NamedTuple):
@@ -50,15 +67,32 @@ class RecordedEpisode(NamedTuple):
     targets: ValueTargets  # leaves [T, ...], in the seats' order of the game itself
 
 
-def make_corrected_play(value: Value, *, deals: bool = True, max_joint: int = MAX_JOINT) -> Callable[..., Episode]:
+class RecordedPlay(CorrectedPlay):
+    """Plays one episode as `CorrectedPlay` does and records what a critic is trained on."""
+
+    def __call__(self, key: Array, game: Game, policies: Policies, *lanes: PyTree) -> RecordedEpisode:  # type: ignore[override]
+        """Plays one episode. key: consumed."""
+        terms = _Correction(game, self, lanes)
+        start, add = terms.start_targets, terms.add_to_targets
+        episode, (luck, rows) = watch_transitions(key, game, policies, start, add, _UNROLL)
+        remaining = jnp.flip(jnp.cumsum(jnp.flip(rows.remaining, 0), axis=0), 0)
+        returns = terms.to_view(remaining[0]) + luck
+        return RecordedEpisode(returns, episode.length, episode.returns, rows.replace(remaining=remaining))
+
+
+def make_corrected_play(
+    value: Callable[..., Array], params: PyTree = None, *, deals: bool = True, max_joint: int = MAX_JOINT
+) -> CorrectedPlay:
     """Makes a function that stands in for `play_episode` and returns corrected returns.
 
     It plays the episode that `play_episode` plays with the same key. The expectation of its returns does not depend on
     `value`. Corrected returns may lie outside of the game's return bounds.
 
     Args:
-      value: value(position, *lanes) -> [S], any estimate of what each seat will still earn. Positions and values are
-        in the seats' order of the game itself, also where a `View` of it is played. It is not asked about the end.
+      value: value(params, position, *lanes) -> [S], any estimate of what each seat will still earn, such as a
+        `HistoryCritic`. Positions and values are in the seats' order of the game itself, also where a `View` of it is
+        played. It is not asked about the end. It is static; give traced arrays as `params` or lanes.
+      params: parameters of `value`.
       deals: whether to correct for the luck of the deal where the game lists its deals. It takes one value for each.
       max_joint: where all seats move at once, up to this many joint actions are enumerated, and the correction is
         exact for the step. Beyond, every seat's actions are enumerated with the others' drawn ones: what is additive
@@ -68,19 +102,12 @@ def make_corrected_play(value: Value, *, deals: bool = True, max_joint: int = MA
       play(key, game, policies, *lanes) -> `Episode` with corrected returns [S]. It raises ValueError for games with
       continuous actions and for games that run in Python.
     """
-
-    def play(key: Array, game: Game, policies: Policies, *lanes: PyTree) -> Episode:
-        table = _Correction(game, value, lanes, max_joint)
-        start, add = table.start_sum(deals), table.add_to_sum
-        episode, correction = watch_transitions(key, game, policies, start, add, _UNROLL)
-        return Episode(episode.returns + correction, episode.length)
-
-    return play
+    return CorrectedPlay(params, value, deals, max_joint)
 
 
 def make_recorded_play(
-    value: Value, *, deals: bool = True, max_joint: int = MAX_JOINT
-) -> Callable[..., RecordedEpisode]:
+    value: Callable[..., Array], params: PyTree = None, *, deals: bool = True, max_joint: int = MAX_JOINT
+) -> RecordedPlay:
     """Makes a function that plays as `make_corrected_play` does and records what a critic is trained on.
 
     The targets are corrected returns to go: unbiased for the remaining return like the plain ones, with less variance
@@ -88,26 +115,14 @@ def make_recorded_play(
 
     Args:
       value: see `make_corrected_play`.
+      params: parameters of `value`.
       deals: see `make_corrected_play`.
       max_joint: see `make_corrected_play`.
 
     Returns:
       play(key, game, policies, *lanes) -> `RecordedEpisode`.
     """
-
-    def play(key: Array, game: Game, policies: Policies, *lanes: PyTree) -> RecordedEpisode:
-        table = _Correction(game, value, lanes, max_joint)
-        luck = table.start_sum(deals)
-
-        def start(state: GameState) -> tuple[Array, ValueTargets]:
-            return luck(state), table.empty_targets(state)
-
-        episode, (first, rows) = watch_transitions(key, game, policies, start, table.add_to_targets, _UNROLL)
-        remaining = jnp.flip(jnp.cumsum(jnp.flip(rows.remaining, 0), axis=0), 0)
-        returns = table.to_view(remaining[0]) + first
-        return RecordedEpisode(returns, episode.length, episode.returns, rows.replace(remaining=remaining))
-
-    return play
+    return RecordedPlay(params, value, deals, max_joint)
 
 
 def count_branches(game: Game, max_joint: int = MAX_JOINT) -> int:
@@ -129,12 +144,13 @@ def count_branches(game: Game, max_joint: int = MAX_JOINT) -> int:
 class _Correction:
     """The terms of the correction in one game, and their sums along an episode."""
 
-    def __init__(self, game: Game, value: Value, lanes: tuple[PyTree, ...], max_joint: int):
+    def __init__(self, game: Game, play: CorrectedPlay, lanes: tuple[PyTree, ...]):
         expect(not game.continuous, f"control variates: {game.name!r} has continuous actions; expected discrete ones")
         expect(not on_host(game), f"control variates: {game.name!r} runs in Python; its positions cannot be branched")
-        self.game, self.value, self.lanes = game, value, lanes
+        self.game, self.play, self.lanes = game, play, lanes
+        self.listed = list_deals(game) if play.deals else None
         self.find_deal = index_deals(game)
-        self.joint = game.simultaneous and game.num_actions**game.num_seats <= max_joint
+        self.joint = game.simultaneous and game.num_actions**game.num_seats <= play.max_joint
 
     def to_view(self, of_seats: Array) -> Array:
         """Values [S] in the order of the game's own seats, as the view counts them."""
@@ -146,30 +162,25 @@ class _Correction:
 
     def remaining(self, state: GameState) -> Array:
         """V [S] of a position of the view, 0 at its end."""
-        found = self.value(self.from_view(state), *self.lanes)
+        found = self.play.value(self.play.params, self.from_view(state), *self.lanes)
         chex.assert_shape(found, (self.game.num_seats,))
         return jnp.where(state.done, 0.0, self.to_view(found))
 
-    def start_sum(self, deals: bool) -> Callable[[GameState], Array]:
-        """Returns the function that computes E_deal[V(h_0)] - V(h_0), [S]."""
-        listed = list_deals(self.game) if deals else None
-
-        def luck(state: GameState) -> Array:
-            if listed is None or len(listed[1]) == 1:
-                return jnp.zeros(self.game.num_seats)
-            states, probabilities = listed
-            return probabilities @ jax.vmap(self.remaining)(states) - self.remaining(state)
-
-        return luck
+    def start_sum(self, state: GameState) -> Array:
+        """E_deal[V(h_0)] - V(h_0), [S]."""
+        if self.listed is None or len(self.listed[1]) == 1:
+            return jnp.zeros(self.game.num_seats)
+        states, probabilities = self.listed
+        return probabilities @ jax.vmap(self.remaining)(states) - self.remaining(state)
 
     def add_to_sum(self, total: Array, transition: Transition) -> Array:
         return total + self.correct_step(transition)
 
-    def empty_targets(self, state: GameState) -> ValueTargets:
-        """Room for all steps of an episode; `remaining` first holds what each step earned."""
+    def start_targets(self, state: GameState) -> tuple[Array, ValueTargets]:
+        """The luck of the deal, and room for all steps of an episode; `remaining` first holds what each step earned."""
         position, steps = self.from_view(state), self.game.max_steps
         empty = lambda leaf, dtype: jnp.zeros((steps, *leaf.shape), dtype)  # noqa: E731
-        return ValueTargets(
+        return self.start_sum(state), ValueTargets(
             observation=empty(position.observation, stored_dtype(self.game)),
             to_move=empty(position.to_move, bool),
             remaining=jnp.zeros((steps, self.game.num_seats)),

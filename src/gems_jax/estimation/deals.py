@@ -140,7 +140,17 @@ def fix_deal(game: Game, deal: Array) -> Game:
     return DealtGame(game, deal)  # type: ignore[return-value]
 
 
-def start_from_deal(play: Callable[..., PyTree]) -> Callable[..., PyTree]:
+class DealtPlay(Struct):
+    """Plays one episode from a given deal; made by `start_from_deal`."""
+
+    play: PyTree  # a function, or a pytree that can be called
+
+    def __call__(self, key: Array, game: Game, policies: Policies, deal: Array, *lanes: PyTree) -> PyTree:
+        """Plays one episode from the deal []. key: consumed."""
+        return self.play(key, fix_deal(game, deal), policies, *lanes)
+
+
+def start_from_deal(play: Callable[..., PyTree]) -> DealtPlay:
     """Makes `play` take the deal of its episode, as a lane of `play_groups` and `play_joint`.
 
     Args:
@@ -149,11 +159,7 @@ def start_from_deal(play: Callable[..., PyTree]) -> Callable[..., PyTree]:
     Returns:
       A function of (key, game, policies, deal [], *lanes) that plays from that deal.
     """
-
-    def play_deal(key: Array, game: Game, policies: Policies, deal: Array, *lanes: PyTree) -> PyTree:
-        return play(key, fix_deal(game, deal), policies, *lanes)
-
-    return play_deal
+    return DealtPlay(play)
 
 
 def stratify_deals(key: Array, game: Game, groups: tuple[int, ...], within: tuple[int, ...]) -> Array:

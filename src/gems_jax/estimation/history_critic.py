@@ -6,8 +6,8 @@ means for poker.
 
     critic = make_history_critic(game)
     state = critic.init(key)                                   # a pytree of fixed shape
-    state, loss = critic.train(state, key, targets)            # targets of episodes, leaves [E, T, ...]
-    value = lambda position: critic(state.params, position)    # for `make_corrected_play`
+    state, losses = critic.train(state, key, targets)          # targets of episodes, leaves [E, T, ...]
+    play = make_corrected_play(critic, state.params)           # in the place of `play_episode`
 """
 
 from __future__ import annotations
