@@ -15,7 +15,7 @@
 #   make paper                all of the above but kuhn-family, one after the other
 #   make report               runs/report/index.html: all that ran, and the ledger of the paper's claims
 #   make verify-results       run a cheap part again and hold it against docs/results.md
-#   make regret, meta-game, meta-rules, estimators, rollouts, adaptive, cce                     studies of single parts
+#   make regret, meta-game, meta-rules, estimators, control-variates, rollouts, adaptive, cce   studies of single parts
 #
 # Each is the paper's size; QUICK=1 is one for two cores and minutes: QUICK=1 make paper. The README says what they cost.
 #
@@ -43,7 +43,7 @@ BENCHMARKS ?= openspiel seeds growth mpe_budget startup fractions kuhn_numpy dri
 # what the paper shows, in the order in which it costs
 PAPER := kuhn deceptive public-goods oracle regret two-thousand kuhn-compare scaling ablate-deceptive \
 	ablate-public-goods ablate-kuhn spread tag connect4 go hanabi chess
-EXPERIMENTS := $(PAPER) kuhn-family cce estimators rollouts adaptive meta-game meta-rules
+EXPERIMENTS := $(PAPER) kuhn-family cce estimators control-variates rollouts adaptive meta-game meta-rules
 export QUICK FULL
 
 .PHONY: help venv dev paper report verify-results bench bench-compare test test-slow lint format lock clean $(EXPERIMENTS)

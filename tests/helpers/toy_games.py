@@ -1,6 +1,7 @@
 """Games small enough to know everything about, for what poker and matrix games do not have.
 
-`TeamGame` has a player of two seats; `Purse` is long, pays on the way, may end early and is otherwise cut off.
+`TeamGame` has a player of two seats; `Purse` is long, pays on the way, may end early and is otherwise cut off; `Dice`
+has three players and chance inside of its steps.
 """
 
 from __future__ import annotations
@@ -107,5 +108,60 @@ class Purse:
             to_move=to_move,
             reward=reward,
             terminated=stopped,
+            truncated=truncated,
+        )
+
+
+HOLD, ROLL = 0, 1
+
+
+@jax.tree_util.register_static
+@dataclass(frozen=True)
+class Dice:
+    """Three seats move in turn. HOLD earns 1; ROLL earns what a die in `step` shows, but a one costs 4 and ends it all.
+
+    What a seat earns the next one loses half of. After `max_steps` moves it is truncated. Observation: seat one-hot,
+    the time as a share, the last roll.
+    """
+
+    max_steps: int = 9
+
+    name = "dice"
+    num_seats = 3
+    num_actions = 2
+    observation_shape = (5,)
+    simultaneous = False
+    continuous = False
+    player_of_seat = (0, 1, 2)
+    population_of_player = (0, 1, 2)
+    zero_sum = False
+    return_bounds = (-18.0, 18.0)
+
+    def init(self, key):
+        del key
+        return self._state(jnp.int32(0), jnp.int32(0), jnp.zeros(3))
+
+    def step(self, state, actions, key):
+        time, _ = state.inner
+        mover = time % 3
+        roll = jax.random.randint(key, (), 1, 7) * (actions[mover] == ROLL)
+        earned = jnp.where(actions[mover] == HOLD, 1.0, jnp.where(roll == 1, -4.0, roll))
+        reward = earned * (jax.nn.one_hot(mover, 3) - 0.5 * jax.nn.one_hot((mover + 1) % 3, 3))
+        following = self._state(time + 1, roll.astype(jnp.int32), reward)
+        ended = state.replace(reward=jnp.zeros(3))
+        return jax.tree.map(lambda new, old: jnp.where(state.done, old, new), following, ended)
+
+    def _state(self, time, roll, reward):
+        lost = roll == 1
+        truncated = (time >= self.max_steps) & ~lost
+        to_move = (jnp.arange(3) == time % 3) & ~lost & ~truncated
+        seen = jnp.stack([time / self.max_steps, roll / 6.0]).astype(jnp.float32)
+        return GameState(
+            inner=(time, roll),
+            observation=jnp.concatenate([jnp.eye(3), jnp.broadcast_to(seen[None], (3, 2))], axis=1),
+            legal=jnp.broadcast_to(to_move[:, None], (3, 2)),
+            to_move=to_move,
+            reward=reward,
+            terminated=lost,
             truncated=truncated,
         )

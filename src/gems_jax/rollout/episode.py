@@ -1,13 +1,13 @@
 """Playing one episode. Callers vmap; `rollout.groups` plays many.
 
-`play_episode` returns the returns only, `watch_episode` also what a given function accumulates, `unroll` and
-`unroll_segment` the trajectory that a learner needs.
+`play_episode` returns the returns only, `watch_episode` and `watch_transitions` also what a given function accumulates,
+`unroll` and `unroll_segment` the trajectory that a learner needs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -70,7 +70,7 @@ def joint_action(game: Game, policies: Policies, state: GameState, noise: Array)
         return jnp.broadcast_to(apply.sample_mover(policies, state, noise), (game.num_seats,)), outputs
     sample = jax.vmap(distributions.sample_action)
     drawn = [sample(one, take_seats(noise, own)) for one, own in zip(outputs, seats, strict=True)]
-    return jnp.stack(_by_seat(game, drawn)), outputs
+    return jnp.stack(order_by_seat(game, drawn)), outputs
 
 
 def _read(policy: Policy, state: GameState) -> Array:
@@ -92,11 +92,11 @@ def joint_log_prob(game: Game, outputs: PolicyOutputs, actions: Array) -> Array:
         jax.vmap(distributions.log_prob)(output, take_seats(actions, seats_of_player(game, player)))
         for player, output in enumerate(outputs)
     ]
-    return jnp.stack(_by_seat(game, scores))
+    return jnp.stack(order_by_seat(game, scores))
 
 
-def _by_seat(game: Game, of_players: Sequence[Any]) -> list[Any]:
-    """The players' rows [its seats, ...] in the order of the seats; None where a player has none."""
+def order_by_seat(game: Game, of_players: Sequence[Any]) -> list[Any]:
+    """Returns the players' rows [its seats, ...] in the order of the seats; None where a player has none."""
     found: list[Any] = [None] * game.num_seats
     for player, rows in enumerate(of_players):
         for row, seat in enumerate(seats_of_player(game, player)):
@@ -140,18 +140,55 @@ def watch_episode(
     Returns:
       The episode, and the accumulator after its last step.
     """
+    return watch_transitions(key, game, policies, start, lambda seen, transition: add(seen, transition.following))
+
+
+class Transition(NamedTuple):
+    """One step of play: a position, what was done in it, and what came of it."""
+
+    time: Array  # [] int32, steps before this one
+    state: GameState
+    actions: Array  # [S, ...], arbitrary for idle seats
+    outputs: PolicyOutputs
+    key: Array  # of the step, which has consumed it: clone it to take the step again
+    following: GameState
+
+
+def watch_transitions(
+    key: Array,
+    game: Game,
+    policies: Policies,
+    start: Callable[[GameState], PyTree],
+    add: Callable[[PyTree, Transition], PyTree],
+    longest_unrolled: int | None = None,
+) -> tuple[Episode, PyTree]:
+    """Plays one whole episode, that of `play_episode`, and accumulates something of its transitions.
+
+    Args:
+      key: typed PRNG key; consumed.
+      game: the game.
+      policies: one per player.
+      start: start(first state), the initial accumulator.
+      add: add(accumulator, transition) after every step; called, but without effect, when the game is over.
+      longest_unrolled: games of more steps are a loop, which compiles faster; None for the limit of all play.
+
+    Returns:
+      The episode, and the accumulator after its last step.
+    """
     check_policies(game, policies)
     state, noise, key_step = _start(key, game)
 
     def advance(carry: tuple[Array, GameState, Array, Array, PyTree]) -> tuple[Array, GameState, Array, Array, PyTree]:
         step, state, returns, length, seen = carry
-        actions, _ = joint_action(game, policies, state, noise[step])
-        following = game.step(state, actions, jax.random.fold_in(key_step, step))
-        more = jax.tree.map(lambda new, old: jnp.where(state.done, old, new), add(seen, following), seen)
+        actions, outputs = joint_action(game, policies, state, noise[step])
+        key_now = jax.random.fold_in(key_step, step)
+        following = game.step(state, actions, key_now)
+        added = add(seen, Transition(step, state, actions, outputs, key_now, following))
+        more = jax.tree.map(lambda new, old: jnp.where(state.done, old, new), added, seen)
         return step + 1, following, returns + following.reward, length + ~state.done, more
 
     carry = (jnp.int32(0), state, jnp.zeros(game.num_seats), jnp.int32(0), start(state))
-    if _unrolls(game):
+    if _unrolls(game) and (longest_unrolled is None or game.max_steps <= longest_unrolled):
         for _ in range(game.max_steps):
             carry = advance(carry)
     else:
@@ -216,11 +253,11 @@ def _record_step(
     actions, outputs = joint_action(game, policies, state, noise)
     following = game.step(state, actions, key)
     log_prob = joint_log_prob(game, outputs, actions)
-    found = _by_seat(game, [output.row for output in outputs])
+    found = order_by_seat(game, [output.row for output in outputs])
     places = [found[seat] for seat in seats]
     return following, {
         "row": None if any(place is None for place in places) else jnp.stack(places),
-        "observation": take_seats(state.observation, seats).astype(_stored_dtype(game)),
+        "observation": take_seats(state.observation, seats).astype(stored_dtype(game)),
         "legal": take_seats(state.legal, seats),
         "action": take_seats(actions, seats),
         "log_prob": take_seats(log_prob, seats),
@@ -232,7 +269,8 @@ def _record_step(
     }
 
 
-def _stored_dtype(game: Game) -> Any:
+def stored_dtype(game: Game) -> Any:
+    """Returns the dtype in which a game's observations are recorded: its own where it declares one, else float32."""
     return game.observation_dtype if supports(game, CompactObservations) else jnp.float32
 
 

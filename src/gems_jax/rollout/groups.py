@@ -98,32 +98,34 @@ def _select(game: Game, populations: StackedPolicies, index: Array, first: int =
 
 
 def play_joint(
-    play: Callable[[Array, Game, Policies], PyTree],
+    play: Callable[..., PyTree],
     key: Array,
     game: Game,
     opponents: StackedPolicies,
     indices: Array,
     episodes: int,
+    lanes: tuple[PyTree, ...] = (),
 ) -> PyTree:
     """Plays joint draws of all players' policies, M times each.
 
     Args:
-      play: play(key, game, policies), which plays one episode.
+      play: play(key, game, policies, *lanes), which plays one episode.
       key: typed PRNG key; consumed.
       game: the game.
       opponents: materialized populations, [P, K, ...].
       indices: slots, [B, players].
       episodes: M.
+      lanes: further arguments of `play`, leaves [B, M, ...].
 
     Returns:
       What `play` returns, leaves [B, M, ...].
     """
     keys = jax.random.split(key, (indices.shape[0], episodes))
     if _can_index(game, opponents):
-        return play_indexed(play, keys, game, opponents, indices)
+        return play_indexed(play, keys, game, opponents, indices, lanes=lanes)
 
-    def together(index: Array, keys: Array) -> PyTree:
+    def together(index: Array, keys: Array, lanes: tuple[PyTree, ...]) -> PyTree:
         players = _select(game, opponents, index)
-        return jax.vmap(lambda k: play(k, game, players))(keys)
+        return jax.vmap(lambda k, lane: play(k, game, players, *lane))(keys, lanes)
 
-    return jax.vmap(together)(indices, spread(keys, 2))
+    return jax.vmap(together)(indices, spread(keys, 2), spread(lanes, 2))

@@ -32,7 +32,8 @@ def play_indexed(
     """Plays episodes between policies of an `IndexedNetwork`.
 
     Args:
-      play: play(key, game, policies, *lanes), which plays one episode or a part of one.
+      play: play(key, game, policies, *lanes), which plays one episode or a part of one. A function must not close over
+        traced arrays; a pytree that can be called, such as a `Struct`, holds them as leaves.
       keys: typed PRNG keys [..., M], consumed; M episodes for every row of `indices`.
       game: the game.
       populations: materialized populations, [P, K, ...].
@@ -55,29 +56,38 @@ def play_indexed(
         # Prepared separately: where the populations stay the same, theirs is hoisted out of a loop.
         stack = jax.tree.map(lambda *both: jnp.concatenate(both), network.prepare_stack(own), stack)
 
-    def episode(key: Array, game: Game, number: Array, lane: tuple[PyTree, ...], stack: PyTree) -> PyTree:
-        policies = (Policy((number[player], stack), network.indexed) for player in range(players))
-        return play(key, game, tuple(policies), *lane)
+    held, structure = jax.tree.flatten(play)
+    arrays = [leaf if isinstance(leaf, jax.Array) else None for leaf in held]  # none of a function
 
-    @jax.custom_batching.custom_vmap
-    def play_all(keys: Array, game: Game, numbers: Array, lanes: tuple[PyTree, ...], stack: PyTree) -> PyTree:
-        return jax.vmap(episode, in_axes=(0, 0, 0, 0, None))(keys, game, numbers, lanes, stack)
+    def episode(
+        key: Array, game: Game, number: Array, lane: tuple[PyTree, ...], stack: PyTree, arrays: list[Array | None]
+    ) -> PyTree:
+        policies = (Policy((number[player], stack), network.indexed) for player in range(players))
+        leaves = [leaf if array is None else array for leaf, array in zip(held, arrays, strict=True)]
+        return jax.tree.unflatten(structure, leaves)(key, game, tuple(policies), *lane)
+
+    play_flat = jax.vmap(episode, in_axes=(0, 0, 0, 0, None, None))
+    play_all = jax.custom_batching.custom_vmap(lambda *arguments: play_flat(*arguments))
 
     @play_all.def_vmap
     def lengthen(size: int, batched: PyTree, *arguments: PyTree) -> tuple[PyTree, PyTree]:
         def broadcast(leaf: Array, has: bool) -> Array:
             return leaf if has else jnp.broadcast_to(leaf, (size, *leaf.shape))
 
-        keys, game, numbers, lanes, stack = jax.tree.map(broadcast, arguments, tuple(batched))
+        if any(jax.tree.leaves(batched[-1])):  # episodes that share arrays of `play` stay together on an axis
+            axes = jax.tree.map(lambda has: 0 if has else None, tuple(batched))
+            played = jax.vmap(play_flat, in_axes=axes)(*arguments)
+            return played, jax.tree.map(lambda leaf: True, played)
+        keys, game, numbers, lanes, stack = jax.tree.map(broadcast, arguments[:-1], tuple(batched[:-1]))
         numbers = numbers + jnp.arange(size).reshape(-1, 1, 1) * jax.tree.leaves(stack)[0].shape[1]
-        played = play_all(*jax.tree.map(_merge_leading_axes, (keys, game, numbers, lanes, stack)))
+        played = play_all(*jax.tree.map(_merge_leading_axes, (keys, game, numbers, lanes, stack)), arguments[-1])
         played = jax.tree.map(lambda leaf: leaf.reshape(size, len(leaf) // size, *leaf.shape[1:]), played)
         return played, jax.tree.map(lambda leaf: True, played)
 
     numbers = jnp.broadcast_to(numbers[..., None, :], (*shape, players))
     games = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (math.prod(shape), *leaf.shape)), game)
     flat = jax.tree.map(lambda leaf: leaf.reshape(math.prod(shape), *leaf.shape[len(shape) :]), (keys, numbers, lanes))
-    played = play_all(flat[0], games, *flat[1:], stack)
+    played = play_all(flat[0], games, *flat[1:], stack, arrays)
     return jax.tree.map(lambda leaf: leaf.reshape(*shape, *leaf.shape[1:]), played)
 
 

@@ -1,0 +1,243 @@
+"""Control variates for Monte-Carlo returns, after AIVAT (Burch et al. 2018): less variance, the same expectation.
+
+An episode visits positions h_0, h_1, ... with actions a_t, step keys k_t and rewards r_t. For any function V of
+positions (0 where the game is over) let
+
+    q(h, a) = r(h, a, k_t) + V(step(h, a, k_t))
+    Y       = sum_t r_t + sum_t [ sum_a pi(a | h_t) q(h_t, a) - q(h_t, a_t) ]  +  E_deal[V(h_0)] - V(h_0)
+
+Every bracket has mean zero. The key k_t is fixed before a_t is drawn and independent of it given h_t, because actions
+are drawn from a noise of their own. So given h_t and k_t the function q(h_t, .) is fixed, a_t is drawn from
+pi(. | h_t), and the mean of q(h_t, a_t) is the sum that stands before it. This holds where chance acts inside `step`
+too: all branches share one draw of chance, whose own variance stays. The last two terms have mean zero because h_0 is
+drawn from the game's deals. Hence E[Y] is the expected return for every V. The closer V is to the expected remaining
+return of the policies that play, the lower the variance. If they agree and chance acts in the deal alone, Y is
+constant.
+
+All players' policies and the rules are known. Branches are calls of `game.step` on a model: no episode is played for
+them, and `Episode.length` does not count them; `count_branches` does.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import NamedTuple
+
+import chex
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from gems_jax.estimation.deals import index_deals, list_deals
+from gems_jax.estimation.history_critic import ValueTargets
+from gems_jax.host.stages import on_host
+from gems_jax.rollout.episode import Policies, Transition, order_by_seat, stored_dtype, watch_transitions
+from gems_jax.rollout.views import View, permute_seats
+from gems_jax.types import Array, Episode, Game, GameState, PyTree, Struct, expect, static_field
+
+MAX_JOINT = 256  # joint actions that are enumerated where all seats move at once
+_UNROLL = 3  # episodes of at most this many steps are unrolled: with branches a step is three times the code
+
+
+class CorrectedPlay(Struct):
+    """Plays one episode and returns corrected returns; made by `make_corrected_play`.
+
+    It is a pytree, so that parameters of a critic may be traced and batched wherever episodes are played.
+    """
+
+    params: PyTree
+    value: Callable[..., Array] = static_field()  # value(params, position, *lanes) -> [S]
+    deals: bool = static_field(default=True)
+    max_joint: int = static_field(default=MAX_JOINT)
+
+    def __call__(self, key: Array, game: Game, policies: Policies, *lanes: PyTree) -> Episode:
+        """Plays one episode. key: consumed."""
+        terms = _Correction(game, self, lanes)
+        episode, correction = watch_transitions(key, game, policies, terms.start_sum, terms.add_to_sum, _UNROLL)
+        return Episode(episode.returns + correction, episode.length)
+
+
+class RecordedEpisode(NamedTuple):
+    """A corrected episode with its plain return and what a critic learns from it."""
+
+    returns: Array  # [S], corrected
+    length: Array  # [] int32, number of environment steps
+    plain: Array  # [S], what was earned
+    targets: ValueTargets  # leaves [T, ...], in the seats' order of the game itself
+
+
+class RecordedPlay(CorrectedPlay):
+    """Plays one episode as `CorrectedPlay` does and records what a critic is trained on."""
+
+    def __call__(self, key: Array, game: Game, policies: Policies, *lanes: PyTree) -> RecordedEpisode:  # type: ignore[override]
+        """Plays one episode. key: consumed."""
+        terms = _Correction(game, self, lanes)
+        start, add = terms.start_targets, terms.add_to_targets
+        episode, (luck, rows) = watch_transitions(key, game, policies, start, add, _UNROLL)
+        remaining = jnp.flip(jnp.cumsum(jnp.flip(rows.remaining, 0), axis=0), 0)
+        returns = terms.to_view(remaining[0]) + luck
+        return RecordedEpisode(returns, episode.length, episode.returns, rows.replace(remaining=remaining))
+
+
+def make_corrected_play(
+    value: Callable[..., Array], params: PyTree = None, *, deals: bool = True, max_joint: int = MAX_JOINT
+) -> CorrectedPlay:
+    """Makes a function that stands in for `play_episode` and returns corrected returns.
+
+    It plays the episode that `play_episode` plays with the same key. The expectation of its returns does not depend on
+    `value`. Corrected returns may lie outside of the game's return bounds.
+
+    Args:
+      value: value(params, position, *lanes) -> [S], any estimate of what each seat will still earn, such as a
+        `HistoryCritic`. Positions and values are in the seats' order of the game itself, also where a `View` of it is
+        played. It is not asked about the end. It is static; give traced arrays as `params` or lanes.
+      params: parameters of `value`.
+      deals: whether to correct for the luck of the deal where the game lists its deals. It takes one value for each.
+      max_joint: where all seats move at once, up to this many joint actions are enumerated, and the correction is
+        exact for the step. Beyond, every seat's actions are enumerated with the others' drawn ones: what is additive
+        in the seats' actions is removed, and an interaction of k seats is left with the factor (1 - k).
+
+    Returns:
+      play(key, game, policies, *lanes) -> `Episode` with corrected returns [S]. It raises ValueError for games with
+      continuous actions and for games that run in Python.
+    """
+    return CorrectedPlay(params, value, deals, max_joint)
+
+
+def make_recorded_play(
+    value: Callable[..., Array], params: PyTree = None, *, deals: bool = True, max_joint: int = MAX_JOINT
+) -> RecordedPlay:
+    """Makes a function that plays as `make_corrected_play` does and records what a critic is trained on.
+
+    The targets are corrected returns to go: unbiased for the remaining return like the plain ones, with less variance
+    the better `value` is already.
+
+    Args:
+      value: see `make_corrected_play`.
+      params: parameters of `value`.
+      deals: see `make_corrected_play`.
+      max_joint: see `make_corrected_play`.
+
+    Returns:
+      play(key, game, policies, *lanes) -> `RecordedEpisode`.
+    """
+    return RecordedPlay(params, value, deals, max_joint)
+
+
+def count_branches(game: Game, max_joint: int = MAX_JOINT) -> int:
+    """Counts the calls of `game.step` on branches that the correction of one step takes.
+
+    Args:
+      game: the game.
+      max_joint: see `make_corrected_play`.
+
+    Returns:
+      A where one seat moves at a time; A^S or S A where all move at once.
+    """
+    if not game.simultaneous:
+        return game.num_actions
+    joint = game.num_actions**game.num_seats
+    return joint if joint <= max_joint else game.num_seats * game.num_actions
+
+
+class _Correction:
+    """The terms of the correction in one game, and their sums along an episode."""
+
+    def __init__(self, game: Game, play: CorrectedPlay, lanes: tuple[PyTree, ...]):
+        expect(not game.continuous, f"control variates: {game.name!r} has continuous actions; expected discrete ones")
+        expect(not on_host(game), f"control variates: {game.name!r} runs in Python; its positions cannot be branched")
+        self.game, self.play, self.lanes = game, play, lanes
+        self.listed = list_deals(game) if play.deals else None
+        self.find_deal = index_deals(game)
+        self.joint = game.simultaneous and game.num_actions**game.num_seats <= play.max_joint
+
+    def to_view(self, of_seats: Array) -> Array:
+        """Values [S] in the order of the game's own seats, as the view counts them."""
+        return of_seats[self.game.seats] if isinstance(self.game, View) else of_seats
+
+    def from_view(self, state: GameState) -> GameState:
+        """A position of the view in the order of the game's own seats."""
+        return permute_seats(state, jnp.argsort(self.game.seats)) if isinstance(self.game, View) else state
+
+    def remaining(self, state: GameState) -> Array:
+        """V [S] of a position of the view, 0 at its end."""
+        found = self.play.value(self.play.params, self.from_view(state), *self.lanes)
+        chex.assert_shape(found, (self.game.num_seats,))
+        return jnp.where(state.done, 0.0, self.to_view(found))
+
+    def start_sum(self, state: GameState) -> Array:
+        """E_deal[V(h_0)] - V(h_0), [S]."""
+        if self.listed is None or len(self.listed[1]) == 1:
+            return jnp.zeros(self.game.num_seats)
+        states, probabilities = self.listed
+        return probabilities @ jax.vmap(self.remaining)(states) - self.remaining(state)
+
+    def add_to_sum(self, total: Array, transition: Transition) -> Array:
+        return total + self.correct_step(transition)
+
+    def start_targets(self, state: GameState) -> tuple[Array, ValueTargets]:
+        """The luck of the deal, and room for all steps of an episode; `remaining` first holds what each step earned."""
+        position, steps = self.from_view(state), self.game.max_steps
+        empty = lambda leaf, dtype: jnp.zeros((steps, *leaf.shape), dtype)  # noqa: E731
+        return self.start_sum(state), ValueTargets(
+            observation=empty(position.observation, stored_dtype(self.game)),
+            to_move=empty(position.to_move, bool),
+            remaining=jnp.zeros((steps, self.game.num_seats)),
+            played=jnp.zeros(steps, bool),
+            infoset=None if position.infoset is None else empty(position.infoset, position.infoset.dtype),
+            deal=None if self.find_deal is None else jnp.zeros(steps, jnp.int32),
+        )
+
+    def add_to_targets(self, seen: tuple[Array, ValueTargets], transition: Transition) -> tuple[Array, ValueTargets]:
+        first, rows = seen
+        position, time = self.from_view(transition.state), transition.time
+        earned = transition.following.reward + self.correct_step(transition)
+        if isinstance(self.game, View):
+            earned = earned[jnp.argsort(self.game.seats)]
+        deal = None if self.find_deal is None else self.find_deal(position)
+        found = ValueTargets(position.observation, position.to_move, earned, jnp.bool_(True), position.infoset, deal)
+        return first, jax.tree.map(lambda room, row: room.at[time].set(row.astype(room.dtype)), rows, found)
+
+    def correct_step(self, transition: Transition) -> Array:
+        """sum_a pi(a | h) q(h, a) - q(h, a_t), [S], of one step."""
+        logits = [output.logits for output in transition.outputs]
+        chances = jax.nn.softmax(jnp.stack(order_by_seat(self.game, logits)), axis=-1)  # [S, A]
+        moves, actions = transition.state.to_move, transition.actions
+        every = jnp.arange(self.game.num_actions)
+        if self.joint:
+            return self.correct_jointly(transition, chances)
+        if not self.game.simultaneous:
+            rows = jnp.where(moves[None, :], every[:, None], actions[None, :])
+            chance = jnp.sum(jnp.where(moves[:, None], chances, 0.0), axis=0)
+            played = every == jnp.sum(jnp.where(moves, actions, 0))
+            legal = jnp.any(transition.state.legal, axis=0)
+            return self.difference(transition, rows, jnp.where(legal, chance, 0.0), played)
+        total = jnp.zeros(self.game.num_seats)
+        for seat in range(self.game.num_seats):
+            rows = jnp.where(jnp.arange(self.game.num_seats)[None, :] == seat, every[:, None], actions[None, :])
+            chance = jnp.where(transition.state.legal[seat], chances[seat], 0.0)
+            found = self.difference(transition, rows, chance, every == actions[seat])
+            total = total + jnp.where(moves[seat], found, 0.0)
+        return total
+
+    def correct_jointly(self, transition: Transition, chances: Array) -> Array:
+        """The same over all joint actions; seats that do not move have action 0 alone."""
+        state, seats = transition.state, self.game.num_seats
+        joint = np.asarray(list(itertools.product(range(self.game.num_actions), repeat=seats)), np.int32)
+        idle = jnp.arange(self.game.num_actions) == 0
+        each = jnp.where(state.to_move[:, None], jnp.where(state.legal, chances, 0.0), idle[None, :])  # [S, A]
+        chance = jnp.prod(jnp.stack([each[seat, joint[:, seat]] for seat in range(seats)]), axis=0)
+        drawn = jnp.where(state.to_move, transition.actions, 0)
+        return self.difference(transition, jnp.asarray(joint), chance, jnp.all(joint == drawn[None, :], axis=1))
+
+    def difference(self, transition: Transition, rows: Array, chance: Array, played: Array) -> Array:
+        """sum_n (chance(n) - [n was played]) q(h, n), [S], of joint actions: rows [n, S], chance [n], played [n]."""
+
+        def branch(actions: Array) -> Array:
+            following = self.game.step(transition.state, actions, jax.random.clone(transition.key))
+            return following.reward + self.remaining(following)
+
+        weight = chance - played
+        gains = jnp.where((weight != 0.0)[:, None], jax.vmap(branch)(rows), 0.0)
+        return jnp.sum(weight[:, None] * gains, axis=0)
