@@ -145,6 +145,16 @@ class Branching(Game, Protocol):
 
 
 @runtime_checkable
+class KnownSize(Game, Protocol):
+    """Knows how large its tree is. Exact evaluation walks it whole, even beyond the limit for games that do not."""
+
+    @property
+    def num_positions(self) -> int:
+        """Positions of the whole tree, ends included."""
+        ...
+
+
+@runtime_checkable
 class Averaging(Game, Protocol):
     """Has random rewards whose expectation is known, so that exact evaluation can step the game without a key."""
 

@@ -20,6 +20,8 @@ ROWS = [
     ("kuhn_poker", {"observation": "infoset", "shared": True}, 32, slow),
     ("leduc_holdem", {"observation": "infoset"}, 32),
     ("leduc_holdem", {}, 32, slow),
+    ("kuhn_poker_3p", {}, 32),
+    ("liars_dice", {}, 32),
     ("tic_tac_toe", {}, EIGHT),
     ("tic_tac_toe", {"max_steps": 4}, EIGHT),
     ("connect_four", {}, EIGHT),

@@ -15,6 +15,7 @@ from gems_jax.games.adapters.pgx import PgxGame
 from gems_jax.games.boards.games import Chess, ConnectFour, Go
 from gems_jax.games.deceptive import DeceptiveMessages
 from gems_jax.games.hanabi.game import Hanabi
+from gems_jax.games.liars_dice import LiarsDice
 from gems_jax.games.matrix import (
     biased_matching_pennies,
     biased_rps,
@@ -23,6 +24,7 @@ from gems_jax.games.matrix import (
     prisoners_dilemma,
     rock_paper_scissors,
 )
+from gems_jax.games.multiplayer_kuhn import MultiplayerKuhn
 from gems_jax.games.particles import SimpleSpread, SimpleTag
 from gems_jax.games.poker import KuhnPoker, LeducHoldem
 from gems_jax.games.public_goods import PublicGoods
@@ -43,6 +45,10 @@ class GameEntry(NamedTuple):
 GAMES: dict[str, GameEntry] = {
     "kuhn_poker": GameEntry(KuhnPoker, "Kuhn poker: 3 cards, 12 information sets", "pgx"),
     "leduc_holdem": GameEntry(LeducHoldem, "Leduc hold'em: 6 cards, 2 betting rounds", "pgx"),
+    "kuhn_poker_3p": GameEntry(
+        partial(MultiplayerKuhn, 3), "Kuhn poker of three players: 4 cards, 48 information sets"
+    ),
+    "liars_dice": GameEntry(LiarsDice, "Liar's Dice, one die each: 24,576 information sets, exact exploitability"),
     "tic_tac_toe": GameEntry(partial(PgxGame, "tic_tac_toe"), "noughts and crosses, a draw with best play", "pgx"),
     "connect_four": GameEntry(ConnectFour, "four in a row on 7 columns of 6", "pgx"),
     "go_9x9": GameEntry(Go, "Go on 9x9 points, komi 7.5, at most 162 moves", "pgx"),
