@@ -155,6 +155,15 @@ class KnownSize(Game, Protocol):
 
 
 @runtime_checkable
+class Evaluating(Game, Protocol):
+    """Has an exact evaluation of its own, for trees that are too large to be walked here."""
+
+    def best_response_gains(self, profile: Profile) -> np.ndarray:
+        """BR_p - u_p of a profile, [players] float64, on the host: the sum is NashConv."""
+        ...
+
+
+@runtime_checkable
 class Averaging(Game, Protocol):
     """Has random rewards whose expectation is known, so that exact evaluation can step the game without a key."""
 
