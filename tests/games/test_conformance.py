@@ -21,7 +21,10 @@ ROWS = [
     ("leduc_holdem", {"observation": "infoset"}, 32),
     ("leduc_holdem", {}, 32, slow),
     ("kuhn_poker_3p", {}, 32),
+    ("leduc_poker_3p", {}, 32),
     ("liars_dice", {}, 32),
+    ("goofspiel", {"num_cards": 3}, 32),
+    ("goofspiel", {}, 32, slow),
     ("tic_tac_toe", {}, EIGHT),
     ("tic_tac_toe", {"max_steps": 4}, EIGHT),
     ("connect_four", {}, EIGHT),
@@ -55,6 +58,8 @@ ROWS = [
     ("public_goods", {"n": 3, "shared": True}, EIGHT),
     ("public_goods", {"c": (0.0, 0.5, 1.0, 2.0, 3.0)}, EIGHT, slow),
     ("matrix", {"payoffs": THREE_PLAYERS}, EIGHT),
+    ("tabulated:openspiel:kuhn_poker", {}, 32),
+    ("tabulated:openspiel:leduc_poker", {}, 32, slow),
     ("pgx:hex", {"max_steps": 4}, TWO),
     ("pgx:othello", {}, FOUR, slow),
     ("pgx:gardner_chess", {}, FOUR, slow),
@@ -95,4 +100,4 @@ def test_no_game_is_left_out():
     """Each id, and each kind of id, has a row that the default suite runs."""
     default = {row[0] for row in ROWS if len(row) == 3}
     assert set(GAMES) <= default
-    assert {"pgx", "jaxmarl"} <= {name.partition(":")[0] for name in default if ":" in name}
+    assert {"pgx", "jaxmarl", "tabulated"} <= {name.partition(":")[0] for name in default if ":" in name}

@@ -1,4 +1,4 @@
-"""Liar's Dice and Kuhn poker of many players: OpenSpiel's games, position by position and in exact values."""
+"""Liar's Dice, Kuhn and Leduc poker of many players: OpenSpiel's games, position by position and in exact values."""
 
 import jax
 import jax.numpy as jnp
@@ -11,6 +11,7 @@ from gems_jax.extensive.walk import Walk
 from gems_jax.games import make_game
 from gems_jax.games.liars_dice import LiarsDice
 from gems_jax.games.multiplayer_kuhn import MultiplayerKuhn
+from gems_jax.games.multiplayer_leduc import MultiplayerLeduc, betting_tree
 from gems_jax.testing import check_game
 
 CHUNK = 256
@@ -92,6 +93,7 @@ def test_every_position_is_openspiel_s(game, name, positions, ends):
         (LiarsDice(3), 192, (0.5740741, 0.5370370)),
         (MultiplayerKuhn(2), 12, (0.375, 0.5416667)),
         (MultiplayerKuhn(3), 48, (0.546875, 0.6927083, 0.8229167)),
+        (MultiplayerLeduc(2), 288, (2.1656250, 2.5815972)),
     ],
 )
 def test_uniform_play_is_as_far_from_equilibrium_as_in_openspiel(game, infosets, gains):
@@ -111,6 +113,52 @@ def test_liars_dice_of_six_sides_is_exact():
     np.testing.assert_allclose(player_gains_of_tables(tree, uniform).sum(), 1.5614886, atol=2e-6)
 
 
+def play_beside_pyspiel(game, step, start, theirs, rng):
+    """Plays one random game of Leduc poker in both from the same deal: what is seen and earned must be the same."""
+    deal, state = [*np.asarray(start.inner.ranks), start.inner.public], start
+    twin, public, total = theirs.new_initial_state(), deal[-1], np.zeros(game.num_seats)
+    for rank in deal[:-1]:
+        twin.apply_action(int(rank))
+    while not twin.is_terminal():
+        seat = twin.current_player()
+        assert np.flatnonzero(state.to_move).tolist() == [seat]
+        assert np.flatnonzero(state.legal[seat]).tolist() == twin.legal_actions()
+        assert np.asarray(state.observation[seat]).tolist() == twin.information_state_tensor(seat)
+        action = int(rng.choice(twin.legal_actions()))
+        state = step(state, jnp.full(game.num_seats, action, jnp.int32), jax.random.key(0))
+        twin.apply_action(action)
+        total += np.asarray(state.reward)
+        if twin.is_chance_node():
+            twin.apply_action(int(public))
+    assert state.terminated
+    np.testing.assert_allclose(total, twin.returns(), atol=1e-5)
+
+
+def test_random_games_of_leduc_poker_are_openspiel_s():
+    pyspiel = pytest.importorskip("pyspiel")
+    theirs = pyspiel.load_game("leduc_poker(players=3,suit_isomorphism=True)")
+    game, rng = MultiplayerLeduc(3), np.random.default_rng(0)
+    step, starts = jax.jit(game.step), jax.tree.map(np.asarray, game.deals()[0])
+    assert len(starts.done) == 204
+    for row in rng.choice(204, 60):
+        play_beside_pyspiel(game, step, jax.tree.map(lambda leaf, at=row: leaf[at], starts), theirs, rng)
+
+
+def test_the_betting_of_leduc_poker_is_as_large_as_counted_by_hand():
+    """Two players: 6 decisions and 4 ends in round one, 5 lines into round two with 6 decisions and 9 ends each."""
+    assert len(betting_tree(2).over) == 6 + 4 + 5 * (6 + 9) and betting_tree(2).over.sum() == 4 + 5 * 9
+    assert MultiplayerLeduc(3).num_positions == 204 * 1120
+
+
+@pytest.mark.slow
+def test_three_players_of_leduc_poker_are_exact():
+    """The same gains as from the tree of OpenSpiel's game, walked through pyspiel."""
+    tree = build_tree(make_game("leduc_poker_3p"))
+    assert tree.num_infosets == 7_428
+    uniform = jnp.stack([uniform_table(tree)] * 3)
+    np.testing.assert_allclose(player_gains_of_tables(tree, uniform), (3.99355, 4.09590, 4.52177), atol=2e-5)
+
+
 @pytest.mark.parametrize("sides", [2, 3])
 def test_liars_dice_knows_how_large_it_is(sides):
     game = LiarsDice(sides)
@@ -122,7 +170,7 @@ def test_liars_dice_knows_how_large_it_is(sides):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "game", [LiarsDice(2, shared=True), MultiplayerKuhn(4), MultiplayerKuhn(3, shared=True)], ids=repr
+    "game", [LiarsDice(2, shared=True), MultiplayerKuhn(4), MultiplayerLeduc(2, shared=True)], ids=repr
 )
 def test_options_keep_the_promises_of_a_game(game):
     check_game(game, episodes=8)
@@ -133,3 +181,5 @@ def test_options_out_of_range_are_refused():
         make_game("liars_dice", sides=9)
     with pytest.raises(ValueError, match="players must be an integer from 2 to 5, got 1"):
         MultiplayerKuhn(1)
+    with pytest.raises(ValueError, match="players must be 2 or 3, got 4"):
+        MultiplayerLeduc(4)

@@ -26,6 +26,7 @@ from gems_jax.games.matrix import (
     rock_paper_scissors,
 )
 from gems_jax.games.multiplayer_kuhn import MultiplayerKuhn
+from gems_jax.games.multiplayer_leduc import MultiplayerLeduc
 from gems_jax.games.particles import SimpleSpread, SimpleTag
 from gems_jax.games.poker import KuhnPoker, LeducHoldem
 from gems_jax.games.public_goods import PublicGoods
@@ -49,6 +50,9 @@ GAMES: dict[str, GameEntry] = {
     "leduc_holdem": GameEntry(LeducHoldem, "Leduc hold'em: 6 cards, 2 betting rounds", "pgx"),
     "kuhn_poker_3p": GameEntry(
         partial(MultiplayerKuhn, 3), "Kuhn poker of three players: 4 cards, 48 information sets"
+    ),
+    "leduc_poker_3p": GameEntry(
+        partial(MultiplayerLeduc, 3), "Leduc poker of three players: 4 ranks, 7,428 information sets"
     ),
     "liars_dice": GameEntry(LiarsDice, "Liar's Dice, one die each: 24,576 information sets, exact exploitability"),
     "goofspiel": GameEntry(
