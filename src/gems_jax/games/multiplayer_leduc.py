@@ -30,7 +30,7 @@ SIZES = (2, 4)  # of a raise, by round
 class Line(NamedTuple):
     """A node of the betting tree, while it is made."""
 
-    played: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())  # actions by round
+    played: tuple[tuple[int, ...], ...] = ((), ())  # actions by round
     paid: tuple[int, ...] = ()  # chips in the pot, by seat
     folded: tuple[bool, ...] = ()
     round: int = 0

@@ -47,7 +47,7 @@ class GameArrays(Struct):
 class _Placed(NamedTuple):
     """A position of the source game whose index is known."""
 
-    index: int
+    at: int
     state: Any
 
 
@@ -68,7 +68,7 @@ class _Enumeration:
     def run(self) -> GameArrays:
         level = self.place(self.source.starts())
         starts = len(level)
-        while level := [placed for placed in level if not self.seen[placed.index].terminated]:
+        while level := [placed for placed in level if not self.seen[placed.at].terminated]:
             self.depth += 1
             level = [below for placed in level for below in self.expand(placed)]
         return self.arrays(starts)
@@ -104,14 +104,14 @@ class _Enumeration:
 
     def expand(self, placed: _Placed) -> list[_Placed]:
         """All successors of a position."""
-        seen, found = self.seen[placed.index], []
+        seen, found = self.seen[placed.at], []
         actions = self.source.num_actions
         moving = zip(seen.legal, seen.to_move, strict=True)
         choices = [np.flatnonzero(legal) if moves else [0] for legal, moves in moving]
         for joint in np.stack(np.meshgrid(*choices, indexing="ij"), axis=-1).reshape(-1, len(choices)):
             column = joint @ actions ** np.arange(len(joint)) if self.source.simultaneous else joint.sum()
             below = self.place(self.source.branches(placed.state, joint))
-            self.edges.append((placed.index, int(column), below[0].index, len(below)))
+            self.edges.append((placed.at, int(column), below[0].at, len(below)))
             found += below
         return found
 
@@ -276,13 +276,21 @@ class Outcome(NamedTuple):
     seen: tuple[np.ndarray, ...]  # the fields of `GameState` after `inner`
 
 
+class _HostArrays(NamedTuple):
+    """What the outcomes of a move are made of, on the host."""
+
+    fields: list[np.ndarray]  # of `GameState` at every position, without `inner`
+    chance: np.ndarray
+    first: np.ndarray
+    outcomes: np.ndarray
+
+
 @functools.lru_cache(maxsize=16)
-def _host_states(game: TabulatedGame) -> tuple[list[np.ndarray], np.ndarray, np.ndarray, np.ndarray]:
-    """Fields of `GameState` at every position, the probability of the position, and its successors."""
+def _host_arrays(game: TabulatedGame) -> _HostArrays:
     arrays = game.arrays
     state: Any = jax.jit(jax.vmap(lambda at: game._game_state(at, jnp.bool_(False))))(jnp.arange(arrays.over.size))
     fields = [np.asarray(getattr(state, field.name)) for field in dataclasses.fields(state) if field.name != "inner"]
-    return fields, *(np.asarray(array) for array in (arrays.chance, arrays.first, arrays.outcomes))
+    return _HostArrays(fields, *map(np.asarray, (arrays.chance, arrays.first, arrays.outcomes)))
 
 
 @jax.tree_util.register_static
@@ -296,14 +304,14 @@ class ChanceTabulatedGame(TabulatedGame):
 
     def branches(self, state: int, actions: np.ndarray) -> list[Outcome]:
         """Every position that actions [S] may lead to from the position with index `state`."""
-        fields, _, first, outcomes = _host_states(self)
+        fields, _, first, outcomes = _host_arrays(self)
         to_move = fields[2][state]  # behind observation and legal
         own = np.where(to_move, actions, 0)
         joint = own @ self.num_actions ** np.arange(self.num_seats) if self.simultaneous else own.sum()
         return self._outcomes(first[state, joint], outcomes[state, joint])
 
     def _outcomes(self, first: int, count: int) -> list[Outcome]:
-        fields, chance, _, _ = _host_states(self)
+        fields, chance, _, _ = _host_arrays(self)
         return [Outcome(chance[at], at, tuple(field[at] for field in fields)) for at in range(first, first + count)]
 
 

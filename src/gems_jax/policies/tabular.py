@@ -188,8 +188,8 @@ def _hash_table(table: np.ndarray) -> HashedRows | None:
     bits = np.ascontiguousarray(table).view(np.uint32)
     for seed in range(16):
         weights = np.random.default_rng(seed).integers(1, 2**32, table.shape[1], dtype=np.uint32)
-        hashes = _hash(bits, weights)
+        hashes: np.ndarray = _hash(bits, weights)
         order = np.argsort(hashes)
         if (np.diff(hashes[order]) > 0).all():  # unsigned, so 0 for equal neighbors only
-            return HashedRows(weights, hashes[order], order.astype(np.int32))
+            return HashedRows(np.asarray(weights), hashes[order], order.astype(np.int32))
     return None
