@@ -27,7 +27,7 @@ RAISES = 2  # in a round
 SIZES = (2, 4)  # of a raise, by round
 
 
-class Line(NamedTuple):
+class BettingLine(NamedTuple):
     """A node of the betting tree, while it is made."""
 
     played: tuple[tuple[int, ...], ...] = ((), ())  # actions by round
@@ -40,12 +40,12 @@ class Line(NamedTuple):
     over: bool = False
 
 
-def _legal(line: Line) -> list[int]:
+def _legal(line: BettingLine) -> list[int]:
     behind = line.paid[line.seat] < max(line.paid)
     return [FOLD] * behind + [CALL] + [RAISE] * (line.raises < RAISES)
 
 
-def _play(line: Line, action: int) -> Line:
+def _play(line: BettingLine, action: int) -> BettingLine:
     """The node after an action of the seat to move."""
     seat, players = line.seat, len(line.paid)
     stakes = max(line.paid) + (SIZES[line.round] if action == RAISE else 0)
@@ -59,8 +59,8 @@ def _play(line: Line, action: int) -> Line:
     following = range(players) if settled else [(seat + step) % players for step in range(1, players)]
     mover = next(s for s in following if not folded[s])
     if settled and not over:
-        return Line(played, paid, folded, line.round + 1, mover, 0, 0, False)
-    return Line(played, paid, folded, line.round, mover, calls, raises, over)
+        return BettingLine(played, paid, folded, line.round + 1, mover, 0, 0, False)
+    return BettingLine(played, paid, folded, line.round, mover, calls, raises, over)
 
 
 class BettingTree(NamedTuple):
@@ -87,7 +87,7 @@ def betting_tree(players: int) -> BettingTree:
     Returns:
       Arrays of M nodes, 1,120 for three players.
     """
-    lines = [Line(paid=(1,) * players, folded=(False,) * players)]
+    lines = [BettingLine(paid=(1,) * players, folded=(False,) * players)]
     after: list[list[int]] = []
     for line in lines:  # grows while it is read
         row = [0, 0, 0]
@@ -109,7 +109,7 @@ def betting_tree(players: int) -> BettingTree:
     )
 
 
-def _bits(line: Line, longest: int) -> np.ndarray:
+def _bits(line: BettingLine, longest: int) -> np.ndarray:
     """OpenSpiel's encoding of the betting: of every slot whether it was a call, and whether a raise."""
     bits = np.zeros((2, longest, 2), np.float32)
     for betting, actions in zip(bits, line.played, strict=True):

@@ -268,7 +268,7 @@ class TabulatedGame:
         )
 
 
-class Outcome(NamedTuple):
+class ChanceOutcome(NamedTuple):
     """A position that chance may lead to, on the host."""
 
     chance: float
@@ -298,11 +298,11 @@ def _host_arrays(game: TabulatedGame) -> _HostArrays:
 class ChanceTabulatedGame(TabulatedGame):
     """A game as arrays whose chance also acts after moves; exact evaluation asks it for the outcomes."""
 
-    def starts(self) -> list[Outcome]:
+    def starts(self) -> list[ChanceOutcome]:
         """Every position before the first move."""
         return self._outcomes(0, self.arrays.starts)
 
-    def branches(self, state: int, actions: np.ndarray) -> list[Outcome]:
+    def branches(self, state: int, actions: np.ndarray) -> list[ChanceOutcome]:
         """Every position that actions [S] may lead to from the position with index `state`."""
         fields, _, first, outcomes = _host_arrays(self)
         to_move = fields[2][state]  # behind observation and legal
@@ -310,9 +310,11 @@ class ChanceTabulatedGame(TabulatedGame):
         joint = own @ self.num_actions ** np.arange(self.num_seats) if self.simultaneous else own.sum()
         return self._outcomes(first[state, joint], outcomes[state, joint])
 
-    def _outcomes(self, first: int, count: int) -> list[Outcome]:
+    def _outcomes(self, first: int, count: int) -> list[ChanceOutcome]:
         fields, chance, _, _ = _host_arrays(self)
-        return [Outcome(chance[at], at, tuple(field[at] for field in fields)) for at in range(first, first + count)]
+        return [
+            ChanceOutcome(chance[at], at, tuple(field[at] for field in fields)) for at in range(first, first + count)
+        ]
 
 
 def tabulated_game(id: str, *, teams: bool = True, shared: bool = False, name: str = "") -> TabulatedGame:
