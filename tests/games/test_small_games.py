@@ -73,10 +73,10 @@ def compare_with_pyspiel(game, theirs):
 @pytest.mark.parametrize(
     ("game", "name", "positions", "ends"),
     [
-        (LiarsDice(2), "liars_dice(dice_sides=2)", 124, 60),
+        pytest.param(LiarsDice(2), "liars_dice(dice_sides=2)", 124, 60, marks=pytest.mark.slow),
         (LiarsDice(3), "liars_dice(dice_sides=3)", 1143, 567),
         pytest.param(LiarsDice(), "liars_dice", 294_876, 147_420, marks=pytest.mark.slow),
-        (MultiplayerKuhn(2), "kuhn_poker", 54, 30),
+        pytest.param(MultiplayerKuhn(2), "kuhn_poker", 54, 30, marks=pytest.mark.slow),
         (MultiplayerKuhn(3), "kuhn_poker(players=3)", 600, 312),
         pytest.param(MultiplayerKuhn(4), "kuhn_poker(players=4)", 7_800, 3_960, marks=pytest.mark.slow),
     ],

@@ -25,7 +25,7 @@ def uniform_gains(game):
     [
         ("kuhn_poker(players=3)", 48, False),
         ("goofspiel(num_cards=3,imp_info=True)", 90, True),
-        ("matrix_rps", 2, False),
+        pytest.param("matrix_rps", 2, False, marks=pytest.mark.slow),
     ],
 )
 def test_the_tree_is_that_of_the_game_in_python(id, infosets, chance):

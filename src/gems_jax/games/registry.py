@@ -97,13 +97,13 @@ KINDS: dict[str, GameEntry] = {
     ),
     "tabulated:<id>": GameEntry(
         tabulated_game,
-        "small games of OpenSpiel as arrays, compiled: tabulated:openspiel:goofspiel(num_cards=4,imp_info=True), ...",
+        "small games of OpenSpiel as arrays, compiled: tabulated:openspiel:leduc_poker, ...",
         "open_spiel",
         "openspiel",
     ),
     "nashbench:<id>": GameEntry(
         nashbench_game,
-        "two-player games with exact exploitability, Python 3.12: nashbench:phantom_ttt, nashbench:dark_hex3, ...",
+        "exact exploitability of large games, Python 3.12: nashbench:phantom_ttt, ...",
         "nashbench",
         "nashbench",
     ),
