@@ -4,8 +4,8 @@ n players ante one chip and get one card each of a deck of n + 1. In turn they p
 them has bet; the others then decide once more, pass (fold) or bet (call). The highest card of those who bet wins the
 pot, of all if nobody did. Actions: 0 passes, 1 bets.
 
-Betting is one bit per move, so a history is its bits behind a leading one: 1 is the empty one, 0b1011 is bet-pass-bet
-read from the right.
+Betting is one bit per move, the first move lowest, so a history is its bits behind a leading one: 0b1 is the empty one,
+0b110 is pass-bet.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ import numpy as np
 from gems_jax.types import Array, GameState, Struct, expect
 
 MAX_PLAYERS = 5
-PASS, BET = 0, 1
 
 
 class Betting(Struct):
@@ -86,7 +85,6 @@ class MultiplayerKuhn:
     def init(self, key: Array) -> GameState:
         """Deals one card each. key: consumed."""
         hands = self._hands()
-        # Numbers of 32 bits modulo a few hundred hands are uniform to 2e-7.
         return self._start(jnp.asarray(hands)[jax.random.randint(key, (), 0, len(hands))])
 
     def deals(self) -> tuple[GameState, Array]:
