@@ -145,6 +145,25 @@ class Branching(Game, Protocol):
 
 
 @runtime_checkable
+class KnownSize(Game, Protocol):
+    """Knows how large its tree is. Exact evaluation walks it whole, even beyond the limit for games that do not."""
+
+    @property
+    def num_positions(self) -> int:
+        """Positions of the whole tree, ends included."""
+        ...
+
+
+@runtime_checkable
+class Evaluating(Game, Protocol):
+    """Has an exact evaluation of its own, for trees that are too large to be walked here."""
+
+    def best_response_gains(self, profile: Profile) -> np.ndarray:
+        """BR_p - u_p of a profile, [players] float64, on the host: the sum is NashConv."""
+        ...
+
+
+@runtime_checkable
 class Averaging(Game, Protocol):
     """Has random rewards whose expectation is known, so that exact evaluation can step the game without a key."""
 

@@ -73,12 +73,12 @@ def _title(policies: Sequence[Any], which: str, how: str) -> str:
 def _exact(policies: Sequence[Any], which: str) -> None:
     import numpy as np
 
-    from gems_jax.extensive.values import player_gains
+    from gems_jax.evaluate.exact_gains import exact_gains
     from gems_jax.runner.console import format_mean
     from gems_jax.types import is_two_player_zero_sum
 
     game = policies[0].game
-    gains = [np.asarray(player_gains(game, policy.profile)) for policy in policies]
+    gains = [exact_gains(game, policy.profile) for policy in policies]
     zero_sum = is_two_player_zero_sum(game)
     print(_title(policies, which, "exact"))
     for policy, gain in zip(policies, gains, strict=True):

@@ -20,7 +20,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gems_jax.extensive.tree import MAX_NODES, build_tree, eager_evaluation, sort_infosets
+from gems_jax.extensive.tree import build_tree, eager_evaluation, node_limit, sort_infosets
 from gems_jax.extensive.walk import Layer, Positions, Walk
 from gems_jax.types import Array, Game, Struct, num_players, static_field
 
@@ -74,7 +74,7 @@ def build_histories(game: Game) -> tuple[Histories, Array]:
 @lru_cache(maxsize=64)
 def _cached_histories(game: Any) -> tuple[Histories, Array]:
     with eager_evaluation():
-        walk = Walk(game, MAX_NODES)
+        walk = Walk(game, node_limit(game))
         leaves = walk.run()
         nodes = _Nodes(walk, leaves)
         return nodes.arrays(), jnp.asarray(walk.deal_chance, jnp.float32)

@@ -22,9 +22,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from gems_jax.extensive.walk import Positions, Walk, as_bytes, registered
-from gems_jax.types import Array, Game, NotEnumerableError, Struct, num_players, static_field
+from gems_jax.types import Array, Game, KnownSize, NotEnumerableError, Struct, num_players, static_field, supports
 
-MAX_NODES = 200_000
+MAX_NODES = 200_000  # of games that do not know how large they are
 
 
 class GameTree(Struct):
@@ -78,16 +78,23 @@ class GameTree(Struct):
         return tuple(seat for seat, owner in enumerate(self.player_of_seat) if owner == player)
 
 
-def build_tree(game: Game, max_nodes: int = MAX_NODES) -> GameTree:
+def node_limit(game: Game) -> int:
+    """Returns the number of positions up to which a game is walked: `MAX_NODES`, or its own `num_positions`."""
+    return max(MAX_NODES, game.num_positions) if supports(game, KnownSize) else MAX_NODES
+
+
+def build_tree(game: Game, max_nodes: int | None = None) -> GameTree:
     """Walks `game` from every one of its `deals` to every end, and remembers the tree (by the value of the game).
 
     Seats that move at once are expanded jointly; none of them sees what the others choose. `step` must not draw at
     random: a game with noisy rewards may offer `expected_step(state, actions)`, its step with mean rewards.
     Works inside a trace, as long as the game itself is concrete. Numbers are float32, or float64 where that is enabled.
 
-    Raises NotEnumerableError when the game is continuous, random after the deal, larger than `max_nodes` positions, or
-    forgetful (a seat that cannot tell apart two positions before which it acted differently).
+    Raises NotEnumerableError when the game is continuous, random after the deal, larger than `max_nodes` positions (by
+    default its `node_limit`), or forgetful (a seat that cannot tell apart two positions before which it acted
+    differently).
     """
+    max_nodes = node_limit(game) if max_nodes is None else max_nodes
     if max_nodes < 1:
         raise ValueError(f"max_nodes must be positive, got {max_nodes}.")
     return _cached_build(_Key((_value_of(game), jnp.result_type(float)), game), max_nodes)

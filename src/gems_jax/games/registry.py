@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from gems_jax.games.adapters.jaxmarl import jaxmarl_game
+from gems_jax.games.adapters.nashbench import nashbench_game
 from gems_jax.games.adapters.openspiel import openspiel_game
 from gems_jax.games.adapters.own import find_own
 from gems_jax.games.adapters.pettingzoo import environment_game, pettingzoo_game
@@ -15,6 +16,7 @@ from gems_jax.games.adapters.pgx import PgxGame
 from gems_jax.games.boards.games import Chess, ConnectFour, Go
 from gems_jax.games.deceptive import DeceptiveMessages
 from gems_jax.games.hanabi.game import Hanabi
+from gems_jax.games.liars_dice import LiarsDice
 from gems_jax.games.matrix import (
     biased_matching_pennies,
     biased_rps,
@@ -23,9 +25,12 @@ from gems_jax.games.matrix import (
     prisoners_dilemma,
     rock_paper_scissors,
 )
+from gems_jax.games.multiplayer_kuhn import MultiplayerKuhn
+from gems_jax.games.multiplayer_leduc import MultiplayerLeduc
 from gems_jax.games.particles import SimpleSpread, SimpleTag
 from gems_jax.games.poker import KuhnPoker, LeducHoldem
 from gems_jax.games.public_goods import PublicGoods
+from gems_jax.games.tabulated import goofspiel, tabulated_game
 from gems_jax.host.own import UnknownNameError
 from gems_jax.host.pettingzoo import is_environment
 from gems_jax.types import Game, did_you_mean, expect
@@ -43,6 +48,16 @@ class GameEntry(NamedTuple):
 GAMES: dict[str, GameEntry] = {
     "kuhn_poker": GameEntry(KuhnPoker, "Kuhn poker: 3 cards, 12 information sets", "pgx"),
     "leduc_holdem": GameEntry(LeducHoldem, "Leduc hold'em: 6 cards, 2 betting rounds", "pgx"),
+    "kuhn_poker_3p": GameEntry(
+        partial(MultiplayerKuhn, 3), "Kuhn poker of three players: 4 cards, 48 information sets"
+    ),
+    "leduc_poker_3p": GameEntry(
+        partial(MultiplayerLeduc, 3), "Leduc poker of three players: 4 ranks, 7,428 information sets"
+    ),
+    "liars_dice": GameEntry(LiarsDice, "Liar's Dice, one die each: 24,576 information sets, exact exploitability"),
+    "goofspiel": GameEntry(
+        goofspiel, "Goofspiel, 4 cards, imperfect information: 3,608 information sets", "open_spiel", "openspiel"
+    ),
     "tic_tac_toe": GameEntry(partial(PgxGame, "tic_tac_toe"), "noughts and crosses, a draw with best play", "pgx"),
     "connect_four": GameEntry(ConnectFour, "four in a row on 7 columns of 6", "pgx"),
     "go_9x9": GameEntry(Go, "Go on 9x9 points, komi 7.5, at most 162 moves", "pgx"),
@@ -79,6 +94,18 @@ KINDS: dict[str, GameEntry] = {
         "OpenSpiel, in Python: openspiel:leduc_poker, openspiel:goofspiel(num_cards=4), ...",
         "open_spiel",
         "openspiel",
+    ),
+    "tabulated:<id>": GameEntry(
+        tabulated_game,
+        "small games of OpenSpiel as arrays, compiled: tabulated:openspiel:leduc_poker, ...",
+        "open_spiel",
+        "openspiel",
+    ),
+    "nashbench:<id>": GameEntry(
+        nashbench_game,
+        "exact exploitability of large games, Python 3.12: nashbench:phantom_ttt, ...",
+        "nashbench",
+        "nashbench",
     ),
 }
 
@@ -153,7 +180,8 @@ def _factory(name: str) -> Any:
         raise ValueError(
             f"Unknown game {name!r}; {hint}known games: {', '.join(GAMES)}; besides pgx:<id> for a two-player game of "
             "pgx, jaxmarl:<id> for an environment of JaxMARL, pz:<id> for one of PettingZoo, openspiel:<id> for one of "
-            "OpenSpiel and package.module:MyGame for your own."
+            "OpenSpiel, tabulated:openspiel:<id> for a small one as arrays, nashbench:<id> for one of nashbench and "
+            "package.module:MyGame for your own."
         )
     return partial(KINDS[f"{provider}:<id>"].factory, rest)
 

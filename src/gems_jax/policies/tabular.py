@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from typing import Any
 
 import chex
 import jax
@@ -15,6 +16,9 @@ from gems_jax.policies.distributions import mask_logits, relative_masses, sum_cu
 from gems_jax.types import Array, GameState, Policy, PolicyOutput
 
 Tables = tuple[Array, Array]  # logits [n, I, A] and their CDFs [n, I, A - 1]
+
+_HASHED = 1024  # tables with more rows than this are searched by a hash, not compared row by row
+_NEGATIVE_ZERO = np.uint32(0x80000000)  # the bits of -0.0
 
 
 class TabularPolicy:
@@ -29,7 +33,8 @@ class TabularPolicy:
         self.observations = np.asarray(observations, np.float32).reshape(len(observations), -1)  # [I, obs]
         self.legal = np.asarray(legal, bool)  # [I, A]
         self.distinct = len(np.unique(self.observations, axis=0)) == len(self.observations)
-        self._weights, self._prints = _fingerprints(self.observations)
+        self._hashes = _hash_table(self.observations) if self.distinct and len(self.legal) > _HASHED else None
+        self._weights, self._prints = (None, None) if self._hashes else _fingerprints(self.observations)
         self.row_of_infoset = None if infosets is None else _invert(infosets)  # [the highest number + 1] int32
         numbers = b"" if self.row_of_infoset is None else self.row_of_infoset.tobytes()
         self._key = (self.observations.shape, self.observations.tobytes(), self.legal.tobytes(), numbers)
@@ -47,6 +52,9 @@ class TabularPolicy:
 
     def match_rows(self, observation: Array) -> Array:
         """Returns the mask [I] of an observation's row: by its fingerprint, or entry by entry where there is none."""
+        if self._hashes is not None:
+            row, known = self._hashes.find(observation.reshape(-1))
+            return known & (jnp.arange(len(self.legal)) == row)
         seen = observation.reshape(-1)
         if self._weights is None:
             return jnp.all(jnp.asarray(self.observations) == seen[None, :], axis=1)
@@ -54,10 +62,16 @@ class TabularPolicy:
 
     def find_row(self, observation: Array) -> Array:
         """Returns the index [] of an observation's row, 0 for one that the table does not have."""
+        if self._hashes is not None:
+            row, known = self._hashes.find(observation.reshape(-1))
+            return jnp.where(known, row, 0)
         return jnp.sum(jnp.where(self.match_rows(observation), jnp.arange(len(self.legal)), 0))
 
     def __call__(self, phi: Array, observation: Array, legal: Array) -> PolicyOutput:
         chex.assert_shape(phi, self.legal.shape)
+        if self._hashes is not None:
+            row, known = self._hashes.find(observation.reshape(-1))
+            return PolicyOutput(logits=mask_logits(jnp.where(known, phi[row], 0.0), legal))
         # A masked sum, not a gather: it fuses with what is around it.
         logits = jnp.sum(jnp.where(self.match_rows(observation)[:, None], phi, 0.0), axis=0)
         return PolicyOutput(logits=mask_logits(logits, legal))
@@ -154,3 +168,38 @@ def _fingerprints(table: np.ndarray) -> tuple[np.ndarray | None, np.ndarray | No
         if len(np.unique(prints)) == len(table) and np.abs(prints).max() < 2**24:
             return np.asarray(weights, np.float32), np.asarray(prints, np.float32)
     return None, None
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class HashedRows:
+    """The rows of a large table, sorted by a 32-bit hash that is different for each of them."""
+
+    weights: np.ndarray  # [obs] uint32
+    hashes: np.ndarray  # [I] uint32, ascending
+    rows: np.ndarray  # [I] int32, the row that has each hash
+
+    def find(self, observation: Array) -> tuple[Array, Array]:
+        """Finds an observation [obs]: its row [] int32, and whether the table has it [] bool."""
+        hashed = _hash(jax.lax.bitcast_convert_type(observation, jnp.uint32), jnp.asarray(self.weights))
+        hashes = jnp.asarray(self.hashes)
+        place = jnp.minimum(jnp.searchsorted(hashes, hashed, method="scan_unrolled"), len(self.hashes) - 1)
+        return jnp.asarray(self.rows)[place], hashes[place] == hashed
+
+
+def _hash(bits: Any, weights: Any) -> Any:
+    """[..., obs] uint32 bits of floats to [...] uint32. Rotated, because the low bits of small numbers are zeros."""
+    rotated = (bits << 9) | (bits >> 23)
+    rotated = rotated * (bits != _NEGATIVE_ZERO)  # which equals 0.0
+    return (rotated * weights).sum(axis=-1, dtype=np.uint32)
+
+
+def _hash_table(table: np.ndarray) -> HashedRows | None:
+    """Hashes of the rows of a table [I, obs] float32, None where no weights tell all rows apart."""
+    bits = np.ascontiguousarray(table).view(np.uint32)
+    for seed in range(16):
+        weights = np.random.default_rng(seed).integers(1, 2**32, table.shape[1], dtype=np.uint32)
+        hashes: np.ndarray = _hash(bits, weights)
+        order = np.argsort(hashes)
+        if (np.diff(hashes[order]) > 0).all():  # unsigned, so 0 for equal neighbors only
+            return HashedRows(np.asarray(weights), hashes[order], order.astype(np.int32))
+    return None

@@ -10,7 +10,7 @@ from gems_jax.evaluate.outcomes import outcome_names
 from gems_jax.evaluate.sampled import headlines, sampled_monitor
 from gems_jax.runner.engine import Monitor
 from gems_jax.runner.options import RunOptions
-from gems_jax.types import Game, NotEnumerableError, Solver, is_two_player_zero_sum
+from gems_jax.types import Evaluating, Game, NotEnumerableError, Solver, is_two_player_zero_sum, supports
 
 OTHERWISE = ("objective", "entropy", "kl")  # rows of the final table of a run that was not measured
 
@@ -25,6 +25,8 @@ def make_monitor(game: Game, solver: Solver, options: RunOptions | None = None) 
         except NotEnumerableError as error:
             reason = re.sub(r"\[\[.*\]\]", "[...]", str(error))  # a whole board of numbers helps nobody here
             note = f"no exact evaluation: {textwrap.shorten(reason, 240, placeholder=' ...')}"
+            if supports(game, Evaluating):
+                note = "no exact evaluation while it trains; `gems eval RUN` asks the game's own"
     episodes, every = options.evaluation_episodes, options.evaluation_every
     if not episodes:
         return Monitor(*plain_monitor(game, solver), note=note)
