@@ -31,9 +31,8 @@ def test_proportions_are_kept_within_bounds():
 def test_every_phase_gets_what_it_takes_at_least():
     """First 50 of 100 for the trust region, which leaves the others theirs; then so much that the bounds give way."""
     np.testing.assert_allclose(divide_steps(Division(10, 10, 10, 70), Division(1, 1, 50, 1), 100), (5, 5, 50, 40))
-    np.testing.assert_allclose(
-        divide_steps(Division(10, 10, 10, 70), Division(1, 1, 90, 1), 100), (1, 1, 90, 8), rtol=0.2
-    )
+    found = divide_steps(Division(10, 10, 10, 70), Division(1, 1, 90, 1), 108)
+    np.testing.assert_allclose(found, (2, 2, 90, 14))
 
 
 def test_phases_by_hand():
@@ -57,7 +56,7 @@ def test_fitted_numbers_count_to_the_budget(game, name, env_steps, monkeypatch):
         env_steps = int(str(error).split(" takes ")[1].split(";")[0])
         steps = counted(game, config, length, env_steps, monkeypatch)
     assert abs(sum(steps) / env_steps - 1) < 0.1
-    assert all(0 < each for each in steps)
+    assert all(each > 0 for each in steps)
     if env_steps >= 250_000:
         assert all(each > 0.8 * share * env_steps for each, share in zip(steps, LEAST, strict=True))
 
