@@ -242,7 +242,7 @@ def _fit_training(config: GemsConfig, steps: _Steps, goal: float) -> GemsConfig:
     config = _shrink(config.replace(abr_steps=1), {"abr_opponents": 1}, steps, goal)
     config = _shrink(config, {"abr_episodes": 1}, steps, goal)
     config = _shrink(config, {"abr_anchors": 1}, steps, goal)
-    finer = ({}, {"abr_episodes": 1}, {"abr_episodes": 1, "abr_anchors": 1})
+    finer: tuple[dict[str, int], ...] = ({}, {"abr_episodes": 1}, {"abr_episodes": 1, "abr_anchors": 1})
     ways = [way for numbers in finer for way in _round_training(config.replace(**numbers), steps, goal)]
 
     def distance(settings: GemsConfig) -> float:

@@ -31,6 +31,7 @@ from jax.typing import ArrayLike
 from gems_jax.estimation.monte_carlo import joint_returns
 from gems_jax.evaluate.sampled import random_profile
 from gems_jax.host.stages import on_host, staged
+from gems_jax.policies.population import materialise
 from gems_jax.psro.settings import Budgeted
 from gems_jax.types import Array, Game, Profile, PyTree, Solver, Struct, nbytes, num_players
 
@@ -144,10 +145,10 @@ _LENGTHS = 1024  # episodes that a mean length is taken from
 def random_length(game: Game) -> float:
     """Measures the environment steps per episode of uniformly random play."""
     random = random_profile(game)
+    policies, log_sigma = materialise(random.population, 1), jnp.log(random.sigma)
 
     def lengths(key: Array) -> Array:
-        played = joint_returns(key, game, random.population, jnp.log(random.sigma), samples=_LENGTHS, episodes=1)
-        return jnp.mean(played[1])
+        return jnp.mean(joint_returns(key, game, policies, log_sigma, samples=_LENGTHS, episodes=1)[1])
 
     return float((staged if on_host(game) else jax.jit)(lengths)(jax.random.key(0)))
 
@@ -199,7 +200,7 @@ def fit_settings(game: Game, config: B, iterations: int | None = None) -> B:
             f"takes {math.ceil(least)}, the mean over {iterations} iterations; give that many, or fewer iterations"
         )
     changes = {"opponents": min(config.opponents, max(opponents, 1))}
-    if once and episodes < config.entry_episodes:
+    if episodes < getattr(config, "entry_episodes", 0):
         changes["entry_episodes"] = episodes
     return config.replace(**changes)
 
