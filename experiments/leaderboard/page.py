@@ -30,6 +30,8 @@ missing.
 - Baselines have their default settings with batches of 64 games, and those of `make kuhn-family` where it has others.
 - Exploitability is NashConv / 2. `iterate` is the profile after the last iteration, `average` that of the run. The one
   that a method puts forward is in bold, and ranks it.
+- A run is read after the last iteration that is within 2 % of its total. GEMS counts its episodes beforehand, and plays
+  more steps than that if games get longer while it learns.
 - Numbers are interquartile means over seeds with bootstrap 95 % intervals. They are not corrected for the number of
   comparisons.
 - `trials` is how many settings were tried for a method before these runs; {sources}

@@ -11,6 +11,7 @@ from gems_jax.evaluate.statistics import Interval, interquartile_mean, stratifie
 from gems_jax.solvers import put_forward
 
 Records = dict[Cell, dict[str, Any]]
+TOLERANCE = 0.02  # of a budget, by which a run may exceed it and still count
 _NEVER = 1e30  # environment steps of a seed that does not reach a level
 
 
@@ -20,9 +21,19 @@ def judged_column(record: dict[str, Any]) -> str:
     return f"{record['gap']}_average" if average else record["gap"]
 
 
+def last_values(record: dict[str, Any], column: str) -> np.ndarray:
+    """Reads a curve [seeds] at the last iteration that is within the budget and `TOLERANCE` of it.
+
+    A run may play more steps than its budget, as games get longer while policies learn.
+    """
+    curve, steps = (np.asarray(record["curves"][name], float) for name in (column, "env_steps"))
+    within = np.sum(steps <= (1.0 + TOLERANCE) * record["budget"], axis=1)
+    return curve[np.arange(len(curve)), np.maximum(within, 1) - 1]
+
+
 def final_gap(record: dict[str, Any], column: str) -> Interval:
-    """Computes the IQM over seeds of a curve's last value, and its bootstrap 95 % interval."""
-    return stratified_bootstrap(np.asarray(record["curves"][column])[:, -1])
+    """Computes the IQM over seeds of a curve at the end of the budget, and its bootstrap 95 % interval."""
+    return stratified_bootstrap(last_values(record, column))
 
 
 def first_reach(record: dict[str, Any], column: str, level: float) -> np.ndarray:

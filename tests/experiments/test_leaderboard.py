@@ -11,7 +11,7 @@ from experiments.leaderboard.__main__ import main
 from experiments.leaderboard.cells import Board, Cell, list_cells, settings_of
 from experiments.leaderboard.page import load_trials, page_text, write_page
 from experiments.leaderboard.running import describe_plan, estimate_seconds, load_cells, run_cell, run_cells
-from experiments.leaderboard.scores import first_reach, iqm_band, rank_methods, steps_to_reach
+from experiments.leaderboard.scores import first_reach, iqm_band, last_values, rank_methods, steps_to_reach
 from gems_jax.evaluate.statistics import interquartile_mean
 from gems_jax.solvers import DEFAULTS, METHODS
 
@@ -111,6 +111,13 @@ def test_steps_to_reach_by_hand():
     never = fake("psro", 400, [*gaps[:2], *[gaps[3]] * 2])
     assert steps_to_reach([never], 0.5).mean == np.inf
     assert steps_to_reach([never, record], 0.5).mean == 200.0
+
+
+def test_runs_are_read_within_their_budget():
+    """Of 203 and 210 steps the first is within 2 % of 200; a run whose first iteration is beyond has nothing else."""
+    gaps = [[0.9, 0.5]]
+    for steps, expected in (((100, 203), 0.5), ((100, 210), 0.9), ((300, 400), 0.9)):
+        assert last_values(fake("psro", 200, gaps, steps=steps), "exploitability").tolist() == [expected]
 
 
 def test_methods_are_ranked_by_the_profile_they_put_forward():
