@@ -65,15 +65,23 @@ def _or_never(steps: float) -> float:
 
 
 def rank_methods(records: Records, game: str) -> list[str]:
-    """Orders the methods of a game by their judged gap at the largest budget, then at smaller ones; the best first."""
-    budgets = sorted({cell.budget for cell in records if cell.game == game}, reverse=True)
+    """Orders the methods of a game by their judged gap, the best first.
+
+    The largest budget that all of them have decides, then smaller ones, then those that some of them have.
+    """
     done = {cell: record for cell, record in records.items() if cell.game == game and "skipped" not in record}
+    methods = {cell.method for cell in done}
+
+    def is_partial(budget: int) -> bool:
+        return any(Cell(game, method, budget) not in done for method in methods)
+
+    budgets = sorted({cell.budget for cell in done}, key=lambda budget: (is_partial(budget), -budget))
 
     def standing(method: str) -> tuple[float, ...]:
         found = (done.get(Cell(game, method, budget)) for budget in budgets)
         return tuple(np.inf if one is None else final_gap(one, judged_column(one)).mean for one in found)
 
-    return sorted({cell.method for cell in done}, key=lambda method: (standing(method), method))
+    return sorted(methods, key=lambda method: (standing(method), method))
 
 
 def iqm_band(values: np.ndarray, replicates: int = 200) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

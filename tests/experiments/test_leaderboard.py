@@ -128,6 +128,8 @@ def test_methods_are_ranked_by_the_profile_they_put_forward():
         Cell(RPS, "self_play", 200): fake("self_play", 200, bad, average=good),
     }
     assert rank_methods(records, RPS) == ["self_play", "psro"]
+    # a budget that only one of them has does not decide
+    assert rank_methods({**records, Cell(RPS, "psro", 400): fake("psro", 400, good)}, RPS) == ["self_play", "psro"]
 
 
 def test_bands_of_one_seed_are_its_line():
