@@ -15,6 +15,7 @@
 #   make paper                all of the above but kuhn-family, one after the other
 #   make report               runs/report/index.html: all that ran, and the ledger of the paper's claims
 #   make verify-results       run a cheap part again and hold it against docs/results.md
+#   make leaderboard          every method that learns from episodes at equal steps: docs/leaderboard.md
 #   make regret, meta-game, meta-rules, estimators, control-variates, rollouts, adaptive, cce   studies of single parts
 #
 # Each is the paper's size; QUICK=1 is one for two cores and minutes: QUICK=1 make paper. The README says what they cost.
@@ -46,7 +47,7 @@ PAPER := kuhn deceptive public-goods oracle regret two-thousand kuhn-compare sca
 EXPERIMENTS := $(PAPER) kuhn-family cce estimators control-variates rollouts adaptive meta-game meta-rules
 export QUICK FULL
 
-.PHONY: help venv dev paper report verify-results bench bench-compare test test-slow lint format lock clean $(EXPERIMENTS)
+.PHONY: help venv dev paper report leaderboard verify-results bench bench-compare test test-slow lint format lock clean $(EXPERIMENTS)
 .DEFAULT_GOAL := help
 
 help:
@@ -66,6 +67,10 @@ paper: venv
 
 report: venv
 	@$(PY) -m experiments.report $(ARGS)
+
+# Cells that are stored already are not run again; the page has what there is, also where time was up.
+leaderboard: venv
+	@$(PY) -m experiments.leaderboard run $(ARGS); code=$$?; $(PY) -m experiments.leaderboard write && exit $$code
 
 verify-results: venv
 	@$(PY) -m experiments.verify $(ARGS)

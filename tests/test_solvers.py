@@ -91,18 +91,27 @@ def test_episodes_of_gems_are_counted_beforehand():
 
 
 def test_with_budget():
-    """Half a run at one anchor, half at two: ABR steps fill what the rest of an iteration leaves."""
-    config = SMALL.replace(iterations=2)
-    besides = sum(episodes_with(RPS, config, anchors).besides_training(config) for anchors in (1, 2)) / 2
-    found = with_budget("gems", RPS, config, int(besides) + 7 * episodes_with(RPS, config, 1).abr_step)
-    assert found == config.replace(abr_steps=7)
-    assert with_budget("psro", RPS, DEFAULTS["psro"], 500) == DEFAULTS["psro"].replace(env_steps=500, oracle="ppo")
-    assert with_budget("self_play", RPS, DEFAULTS["self_play"], 500).env_steps == 500
+    """Settings that leave room stay; payoffs of 5 x 5 policies in 4 iterations of 800 steps get a quarter: 32 episodes.
+
+    A round of two players may take half of the rest, 600 steps: 150 opponents, and there are 128.
+    """
+    few = DEFAULTS["psro"].replace(iterations=4)
+    assert with_budget("psro", RPS, few, 20_000) == few.replace(env_steps=20_000, oracle="ppo")
+    fitted = few.replace(env_steps=800, oracle="ppo", entry_episodes=32)
+    assert with_budget("psro", RPS, few, 800) == fitted
+    assert with_budget("psro", RPS, DEFAULTS["psro"], 800, iterations=4) == fitted.replace(iterations=40)
+    assert with_budget("self_play", RPS, DEFAULTS["self_play"], 200) == DEFAULTS["self_play"].replace(
+        env_steps=200, opponents=50
+    )
+    assert make_solver("os_mccfr", RPS, budget=50).step(make_solver("os_mccfr", RPS).init(None), jax.random.key(0))[
+        1
+    ].env_steps in range(50, 53)
     for name, settings, steps, message in (
-        ("gems", config, 10, "a budget of 10 env steps leaves no training: .* take about"),
-        ("cfr", DEFAULTS["cfr"], 10, "the method cfr learns nothing from episodes"),
+        ("gems", SMALL, 3, "a budget of 3 env steps per iteration is too small: .* takes [0-9]+; give that many"),
+        ("cfr", DEFAULTS["cfr"], 10, "method cfr does not learn from episodes"),
         ("psro", DEFAULTS["psro"].replace(oracle="exact"), 10, "exact responses take no env steps"),
         ("psro", DEFAULTS["psro"], 0, "positive number of env steps per iteration: got 0"),
+        ("psro", few, 20, "one episode per payoff and round takes 25, the mean over 4 iterations"),
     ):
         with pytest.raises(ValueError, match=message):
             with_budget(name, RPS, settings, steps)

@@ -168,7 +168,8 @@ def make_plan(spec: Experiment, quick: bool = False) -> Plan:
                 raise ValueError(f"the arm {arm.label!r} changes {', '.join(changes)} of no config: name a preset")
             config = config.replace(**changes)
         if arm.budget:
-            config = with_budget(arm.method, game, config, arm.budget)
+            iterations = spec.iterations if arm.iterations is None else arm.iterations
+            config = with_budget(arm.method, game, config, arm.budget, iterations)
         arms.append((arm, config, make_solver(arm.method, game, config)))
     return Plan(spec, games, tuple(arms))
 

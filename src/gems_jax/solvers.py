@@ -12,16 +12,18 @@ from gems_jax.accelerator.prng import fused_key
 from gems_jax.config import GemsConfig
 from gems_jax.extensive.cfr import TabularConfig, cfr_solver, xfp_solver
 from gems_jax.extensive.mccfr import McCfrConfig, OutcomeSamplingConfig, mccfr_solver
-from gems_jax.gems.env_steps import fit_abr_steps
+from gems_jax.gems.env_steps import fit_budget
 from gems_jax.gems.step import gems_profile, gems_step, init_gems
 from gems_jax.host.stages import on_host, staged
 from gems_jax.psro.anytime import APSRO, EPSRO, anytime_solver
+from gems_jax.psro.base import fit_settings
 from gems_jax.psro.fxp import FxpConfig, fxp_solver
 from gems_jax.psro.jpsro import JpsroConfig, NeuplJpsroConfig, jpsro_solver
 from gems_jax.psro.neupl import SIMPLEX_NEUPL, NeuplConfig, neupl_solver
 from gems_jax.psro.p2sro import P2sroConfig, p2sro_solver
 from gems_jax.psro.psro import A_PSRO, ALPHA_PSRO, DOUBLE_ORACLE, FUSION_PSRO, PsroConfig, psro_solver
 from gems_jax.psro.self_play import MMD, NASH_PG, SELF_PLAY, RandomConfig, random_solver, self_play_solver
+from gems_jax.psro.settings import Budgeted
 from gems_jax.psro.sp_psro import SP_PSRO, sp_psro_solver
 from gems_jax.psro.xdo import EDO, PDO, XDO, xdo_solver
 from gems_jax.types import Array, Game, PyTree, Solver, did_you_mean
@@ -129,25 +131,57 @@ def put_forward(name: str) -> str:
     return PUT_FORWARD.get(name, "iterate")
 
 
-def with_budget(name: str, game: Game, config: Any, env_steps: int) -> Any:
-    """The settings of the method `name` with which an iteration takes `env_steps` environment steps.
+def with_budget(name: str, game: Game, config: Any, env_steps: int, iterations: int | None = None) -> Any:
+    """Fits the settings of a method to a number of environment steps per iteration, the mean over a run.
 
-    Methods with a field `env_steps` keep to it over the run, with learned responses; GEMS changes its ABR steps. Raises
-    ValueError for methods that do not learn from episodes.
+    GEMS divides the steps between its four phases (`gems/env_steps.py`). Methods with a field `env_steps` count what
+    they play, with learned responses, and take as many rounds of learning as the budget leaves; where measuring payoffs
+    or a single round would take too much of it, there are fewer episodes (`fit_settings` in `psro/base.py`).
+
+    Args:
+      name: a method of `METHODS`.
+      game: the game that is played.
+      config: settings of the method.
+      env_steps: environment steps per iteration.
+      iterations: of the run; by default the config's.
+
+    Returns:
+      Settings of the same class.
+
+    Raises:
+      ValueError: for methods that do not learn from episodes, and for budgets that are too small; the message has the
+        least one.
     """
     if env_steps < 1:
         raise ValueError(f"a budget must be a positive number of env steps per iteration: got {env_steps}")
     if isinstance(config, GemsConfig):
-        return fit_abr_steps(game, config, env_steps)
+        return fit_budget(game, config, env_steps, iterations)
     if not hasattr(config, "env_steps"):
-        raise ValueError(f"the method {name} learns nothing from episodes: a budget of env steps means nothing to it")
+        raise ValueError(f"method {name} does not learn from episodes, so a budget of env steps does not apply to it")
     if getattr(config, "oracle", "ppo") == "exact":
-        raise ValueError("exact responses take no env steps, and a budget means nothing to them: use oracle='ppo'")
-    return config.replace(env_steps=env_steps, **({"oracle": "ppo"} if hasattr(config, "oracle") else {}))
+        raise ValueError("exact responses take no env steps, so a budget does not apply to them: use oracle='ppo'")
+    fitted = config.replace(env_steps=env_steps, **({"oracle": "ppo"} if hasattr(config, "oracle") else {}))
+    return fit_settings(game, fitted, iterations) if isinstance(fitted, Budgeted) else fitted
 
 
-def make_solver(name: str, game: Game, config: Any = None) -> Solver:
-    """The method `name` on `game`. Without a config, its default one. Raises ValueError for bad names and settings."""
+def make_solver(name: str, game: Game, config: Any = None, budget: int = 0) -> Solver:
+    """Makes the solver of the method `name` on `game`.
+
+    Args:
+      name: a method of `METHODS`.
+      game: the game that is played.
+      config: settings; None for the method's default ones.
+      budget: environment steps per iteration that the settings are fitted to by `with_budget`; 0 leaves them as they
+        are.
+
+    Returns:
+      The solver.
+
+    Raises:
+      ValueError: for unknown names, settings of another method, and budgets that do not apply or are too small.
+    """
     if name not in METHODS:
         raise ValueError(f"unknown method {name!r}; {did_you_mean(name, METHODS)}known: {', '.join(sorted(METHODS))}")
+    if budget:
+        config = with_budget(name, game, DEFAULTS[name] if config is None else config, budget)
     return METHODS[name](game, config)

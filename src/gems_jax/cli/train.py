@@ -41,7 +41,8 @@ class Train:
     method: str = "gems"
     """Method to solve it with; its own settings are then the flags below (--method psro --help)."""
     budget: int = 0
-    """Env steps per iteration that every method is held to, as far as it learns from episodes (0: its own settings)."""
+    """Env steps per iteration, for every method that learns from episodes (0: as its own settings have it). GEMS
+    divides them between estimating, oracle, trust region and training."""
     quick: bool = False
     """A short version that only shows that everything works."""
     seed: int = 0

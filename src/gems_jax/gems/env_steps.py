@@ -1,6 +1,26 @@
-"""Settings whose iterations play a given number of environment steps."""
+"""Settings whose iterations play a given number of environment steps.
+
+`fit_budget` divides the environment steps of an iteration between the four phases. The rule, up and down alike:
+
+    1. A phase gets the fraction of the steps that it has by the settings themselves, but no less than `LEAST`, and no
+       less than its smallest numbers cost. What this takes is taken from the other phases in proportion.
+    2. Estimating: `num_opponents` and `meta_steps` share the change, each by its square root; one update stays one.
+       Estimators that play joint samples change `mixture_samples`.
+    3. The oracle changes `oracle_opponents`. Below 8 opponents the pool shrinks first.
+    4. The trust region changes `kl_opponents`.
+    5. Training takes what the others leave: smaller batches of down to 64 games, then fewer `abr_steps`; above the
+       settings' own steps, `abr_opponents` and `abr_steps` share the change.
+
+Only then are `episodes`, `oracle_episodes`, `abr_episodes` and `abr_anchors` lowered. `capacity`, `abr_segment` and
+everything else stay. Settings within the bounds that play the wanted number already stay as they are, but for rounding.
+"""
 
 from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -14,6 +34,22 @@ from gems_jax.policies.population import materialise
 from gems_jax.types import Game
 
 _SAMPLE = 1024  # episodes that the mean length is taken from
+_GAMES = 64  # of a batch of training, below which there are fewer batches instead
+_PULLS = 8  # opponents per candidate, below which there are fewer candidates instead
+_NEAR = 0.05  # error of training's steps, as a fraction of them, that is left
+_LARGEST, _FINEST = 1e9, 1e-9  # factor by which a number may grow, and how precisely it is found
+
+
+class Division(NamedTuple):
+    """Environment steps of an iteration by phase, or fractions of them."""
+
+    estimating: float
+    oracle: float
+    trust_region: float
+    training: float
+
+
+LEAST = Division(estimating=0.05, oracle=0.05, trust_region=0.01, training=0.4)
 
 
 def mean_length(game: Game, config: GemsConfig) -> float:
@@ -28,35 +64,195 @@ def mean_length(game: Game, config: GemsConfig) -> float:
     return float((staged if on_host(game) else jax.jit)(lengths)(jax.random.key(0)))
 
 
-def fit_abr_steps(game: Game, config: GemsConfig, env_steps: int) -> GemsConfig:
-    """Sets `abr_steps` so that an iteration plays about `env_steps`, the mean over the run.
-
-    Episodes are counted exactly; their length is measured between the first policies, and changes as these learn.
+def planned_steps(game: Game, config: GemsConfig, length: float, iterations: int | None = None) -> Division:
+    """Counts the environment steps of an iteration by phase, the mean over a run.
 
     Args:
       game: the game that is played.
       config: settings.
-      env_steps: environment steps per iteration.
+      length: environment steps per episode.
+      iterations: of the run; by default the config's.
 
     Returns:
-      The settings with another number of ABR steps.
-
-    Raises:
-      ValueError: if the rest of an iteration leaves no steps to train with.
+      Environment steps of each phase.
     """
-    length = mean_length(game, config)
-    episodes = []
-    for done in range(config.iterations):
+    iterations = config.iterations if iterations is None else iterations
+    sums = Counter[str]()
+    for (anchors, called), times in _iterations_by_kind(config, iterations).items():
+        units = episodes_with(game, config, anchors)
+        quiet = units.besides_training(config, oracle=False)
+        sums["estimating"] += times * (quiet - units.protection)
+        sums["oracle"] += times * (units.besides_training(config, called) - quiet)
+    units = episodes_with(game, config, 1)
+    return Division(
+        estimating=length * sums["estimating"] / iterations,
+        oracle=length * sums["oracle"] / iterations,
+        trust_region=length * units.protection,
+        training=config.abr_steps * units.abr_step * (config.abr_segment or length),
+    )
+
+
+def _iterations_by_kind(config: GemsConfig, iterations: int) -> Counter[tuple[int, bool]]:
+    """Counts the iterations by the number of anchors in each population and whether the oracle is called."""
+    kinds = Counter[tuple[int, bool]]()
+    for done in range(iterations):
         calls = -(-done // config.oracle_period) if config.mutations + config.randoms else 0
         anchors = min(config.initial_anchors + calls * config.anchors_per_call, config.capacity)
-        called = done % config.oracle_period == 0
-        episodes.append(episodes_with(game, config, anchors).besides_training(config, called))
-    besides = length * sum(episodes) / len(episodes)
-    per_step = episodes_with(game, config, 1).abr_step * (config.abr_segment or length)
-    steps = round((env_steps - besides) / per_step)
-    if steps < 1:
+        kinds[anchors, done % config.oracle_period == 0] += 1
+    return kinds
+
+
+def divide_steps(own: Division, least: Division, env_steps: float) -> Division:
+    """Divides environment steps between the phases in the proportions of `own`, none below `least` or `LEAST`.
+
+    Args:
+      own: weights of the phases, that of training above 0. A phase of weight 0 gets what it takes at least.
+      least: environment steps that each phase takes at least; together no more than `env_steps`.
+      env_steps: environment steps to divide.
+
+    Returns:
+      Environment steps of each phase, `env_steps` together.
+    """
+    wanted = [max(low, share * env_steps * (weight > 0)) for low, weight, share in zip(least, own, LEAST, strict=True)]
+    bounds = wanted if sum(wanted) <= env_steps else least
+    bound = {phase for phase, weight in enumerate(own) if not weight}
+    while True:
+        left = env_steps - sum(bounds[phase] for phase in bound)
+        free = sum(weight for phase, weight in enumerate(own) if phase not in bound)
+        each = [bounds[phase] if phase in bound else left * weight / free for phase, weight in enumerate(own)]
+        low = {phase for phase, steps in enumerate(each) if phase not in bound and steps < bounds[phase]}
+        if not low:
+            return Division(*each)
+        bound |= low
+
+
+def fit_budget(game: Game, config: GemsConfig, env_steps: int, iterations: int | None = None) -> GemsConfig:
+    """Fits the numbers of all phases so that an iteration plays about `env_steps`, the mean over the run.
+
+    The steps are divided as the text above says. Episodes are counted exactly; their length is measured between the
+    first policies, and changes as these learn.
+
+    Args:
+      game: the game that is played.
+      config: settings, whose proportions the phases keep within bounds.
+      env_steps: environment steps per iteration.
+      iterations: of the run; by default the config's.
+
+    Returns:
+      The settings with other numbers of opponents, updates, samples, candidates and steps.
+
+    Raises:
+      ValueError: if the smallest numbers play more than `env_steps`; the message has the least budget.
+    """
+    length = mean_length(game, config)
+    trained = config.replace(abr_steps=max(config.abr_steps, 1))
+
+    def count(settings: GemsConfig) -> Division:
+        return planned_steps(game, settings, length, iterations)
+
+    least = count(_fit_phases(trained, count, Division(0.0, 0.0, 0.0, 0.0)))
+    if env_steps < sum(least):
         raise ValueError(
-            f"a budget of {env_steps} env steps leaves no training: estimating and the oracle take about {besides:.0f} "
-            "an iteration; give more, or lower num_opponents, meta_steps, oracle_opponents or capacity"
+            f"a budget of {env_steps} env steps per iteration is too small: with the fewest opponents and candidates "
+            f"an iteration of these settings takes {math.ceil(sum(least))}; give that many, or lower capacity"
         )
-    return config.replace(abr_steps=steps)
+    return _fit_phases(trained, count, divide_steps(count(trained), least, env_steps))
+
+
+# --- the phases; `count` gives the steps by phase
+
+_Count = Callable[[GemsConfig], Division]
+
+
+def _fit_phases(config: GemsConfig, count: _Count, goal: Division) -> GemsConfig:
+    """Fits the phases one after the other; training gets what the rest has left of all steps."""
+    config = _fit_estimating(config, lambda settings: count(settings).estimating, goal.estimating)
+    config = _fit_oracle(config, lambda settings: count(settings).oracle, goal.oracle)
+    config = _shrink_or_grow(
+        config, {"kl_opponents": 1}, lambda settings: count(settings).trust_region, goal.trust_region
+    )
+    left = sum(goal) - sum(count(config)[:3])
+    return _fit_training(config, lambda settings: count(settings).training, left)
+
+
+_Steps = Callable[[GemsConfig], float]
+
+
+def _shrink_or_grow(config: GemsConfig, least: Mapping[str, int], steps: _Steps, goal: float) -> GemsConfig:
+    """Scales the fields of `least` together: the largest integers, none below those, whose steps are within the goal.
+
+    Fields of 0 stay 0. Where even the least numbers are beyond the goal, they are taken.
+    """
+
+    def scaled(factor: float) -> GemsConfig:
+        now = {name: getattr(config, name) for name in least}
+        return config.replace(
+            **{name: max(int(value * factor), min(least[name], value)) for name, value in now.items() if value}
+        )
+
+    if not steps(config):
+        return config
+    low, high = 0.0, min(max(2.0 * goal / steps(config), 2.0), _LARGEST)
+    while scaled(low) != scaled(high) and high - low > _FINEST * high:
+        middle = (low + high) / 2
+        low, high = (middle, high) if steps(scaled(middle)) <= goal else (low, middle)
+    return scaled(low)
+
+
+def _shrink(config: GemsConfig, least: Mapping[str, int], steps: _Steps, goal: float) -> GemsConfig:
+    """Scales the fields of `least` down, where the steps are beyond the goal."""
+    return config if steps(config) <= goal else _shrink_or_grow(config, least, steps, goal)
+
+
+def _fit_estimating(config: GemsConfig, steps: _Steps, goal: float) -> GemsConfig:
+    own = steps(config)
+    if not own:
+        return config
+
+    def counts(name: str) -> bool:
+        return steps(config.replace(**{name: 2 * getattr(config, name)})) > own
+
+    sampled = {name: 1 for name in ("num_opponents", "mixture_samples") if counts(name)}
+    repeated = config.meta_steps > 1 and counts("meta_steps")
+    if repeated:
+        config = config.replace(meta_steps=max(round(config.meta_steps * math.sqrt(goal / own)), 1))
+    config = _shrink_or_grow(config, sampled, steps, goal)
+    if repeated:
+        config = _shrink(config, {"meta_steps": 1}, steps, goal)
+    return _shrink(config, {"episodes": 1}, steps, goal)
+
+
+def _fit_oracle(config: GemsConfig, steps: _Steps, goal: float) -> GemsConfig:
+    if not steps(config):
+        return config
+    config = _shrink_or_grow(config, {"oracle_opponents": max(_PULLS, config.oracle_rounds)}, steps, goal)
+    config = _shrink(config, dict.fromkeys(("mutations", "randoms"), config.anchors_per_call), steps, goal)
+    config = _shrink(config, {"oracle_opponents": 1}, steps, goal)
+    config = _shrink(config, {"oracle_episodes": 1}, steps, goal)
+    return config.replace(oracle_rounds=min(config.oracle_rounds, config.oracle_opponents))
+
+
+def _fit_training(config: GemsConfig, steps: _Steps, goal: float) -> GemsConfig:
+    """Smaller batches, then fewer of them; or more of both. Ways to round that come near enough: the first of them."""
+    factor = goal / steps(config)
+    games = config.abr_anchors * config.abr_episodes
+    least = min(config.abr_opponents, max(-(-_GAMES // games), 1))
+    grown = config.abr_opponents * (math.sqrt(factor) if factor > 1 else factor)
+    config = config.replace(abr_opponents=max(round(grown), least))
+    config = _shrink(config.replace(abr_steps=1), {"abr_opponents": 1}, steps, goal)
+    config = _shrink(config, {"abr_episodes": 1}, steps, goal)
+    config = _shrink(config, {"abr_anchors": 1}, steps, goal)
+    finer: tuple[dict[str, int], ...] = ({}, {"abr_episodes": 1}, {"abr_episodes": 1, "abr_anchors": 1})
+    ways = [way for numbers in finer for way in _round_training(config.replace(**numbers), steps, goal)]
+
+    def distance(settings: GemsConfig) -> float:
+        return abs(steps(settings) - goal)
+
+    return next((way for way in ways if distance(way) <= _NEAR * goal), min(ways, key=distance))
+
+
+def _round_training(config: GemsConfig, steps: _Steps, goal: float) -> tuple[GemsConfig, GemsConfig]:
+    """Rounds the number of batches that the goal has room for, and then their size."""
+    by_steps = config.replace(abr_steps=max(round(goal / steps(config.replace(abr_steps=1))), 1))
+    per_opponent = steps(by_steps) / config.abr_opponents
+    return by_steps, by_steps.replace(abr_opponents=max(round(goal / per_opponent), 1))

@@ -65,6 +65,11 @@ class AnytimeConfig(ContestSettings):
     ties: Literal["robust", "random", "novel", "lowest"] = choice("robust")
     """Exact responses that tie: how one is chosen (see psro/responses.py)."""
 
+    @property
+    def least_rounds(self) -> int:
+        """Rounds of learning that an iteration takes at least: one of the restricted games, one of a response."""
+        return 2 if self.newcomer == "response" else 1
+
 
 APSRO = AnytimeConfig(inherit=True, entropy_weight=0.02, retained=0.93)
 EPSRO = APSRO.replace(newcomer="unrestricted", inner="mwu", weight_step=8.0)

@@ -18,6 +18,7 @@ Stored policies are arrays [P, K, ...] whose capacity K doubles when they are fu
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
@@ -27,10 +28,15 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
+from gems_jax.estimation.monte_carlo import joint_returns
+from gems_jax.evaluate.sampled import random_profile
+from gems_jax.host.stages import on_host, staged
+from gems_jax.policies.population import materialise
 from gems_jax.psro.settings import Budgeted
 from gems_jax.types import Array, Game, Profile, PyTree, Solver, Struct, nbytes, num_players
 
 Count = int | Array  # arrays in compiled steps
+B = TypeVar("B", bound=Budgeted)
 
 
 # --- cost and metrics
@@ -127,6 +133,76 @@ def settle_pace(pace: Pace, config: Budgeted, rounds: ArrayLike, cost: Cost) -> 
         return pace
     learned, taken = jnp.asarray(cost.training_steps, jnp.float32), jnp.asarray(cost.env_steps, jnp.float32)
     return Pace(pace.balance + config.env_steps - taken, jnp.maximum(learned / rounds, 1.0), taken - learned)
+
+
+# Fractions of a budget. Measuring payoffs is left as the settings have it up to the first, and otherwise made to take
+# the second; entries by fewer than so many episodes are avoided by dividing an iteration into fewer parts.
+_MEASURED_AT_MOST, _MEASURED_OTHERWISE, _EPISODES_AT_LEAST = 0.5, 0.25, 16
+_ROUNDS_AT_LEAST = 2  # times those that the method cannot do without
+_LENGTHS = 1024  # episodes that a mean length is taken from
+
+
+def random_length(game: Game) -> float:
+    """Measures the environment steps per episode of uniformly random play."""
+    random = random_profile(game)
+    policies, log_sigma = materialise(random.population, 1), jnp.log(random.sigma)
+
+    def lengths(key: Array) -> Array:
+        return jnp.mean(joint_returns(key, game, policies, log_sigma, samples=_LENGTHS, episodes=1)[1])
+
+    return float((staged if on_host(game) else jax.jit)(lengths)(jax.random.key(0)))
+
+
+def fit_settings(game: Game, config: B, iterations: int | None = None) -> B:
+    """Fits what a method plays besides its rounds of learning, and their size, to its budget `env_steps`.
+
+    How many rounds there are is counted while the method runs (`Pace`). That keeps to the budget only if payoffs and
+    the fewest possible rounds take less. Payoffs that take more than half of a run's steps are measured by so many
+    episodes that they take a quarter. Rounds meet fewer opponents where the budget has no room for twice as many rounds
+    as the method needs at least. Settings that leave this room stay as they are.
+
+    Args:
+      game: the game that is played.
+      config: settings with learned responses and a budget.
+      iterations: of the run; by default the config's.
+
+    Returns:
+      The settings, with fewer `entry_episodes`, `opponents` and parts of an iteration where necessary.
+
+    Raises:
+      ValueError: if one episode per payoff and per round is more than the budget; the message has the least budget.
+    """
+    iterations = config.iterations if iterations is None else iterations
+    length, players = random_length(game), num_players(game)
+    per_opponent = players * config.episodes * (config.segment or length)
+
+    def measuring(settings: B) -> float:
+        """Mean steps of an iteration by which every payoff gets one episode."""
+        if getattr(settings, "payoffs", "exact") == "exact":
+            return 0.0
+        return length * settings.measured_payoffs(players, iterations) / iterations
+
+    while True:
+        once, episodes = measuring(config), getattr(config, "entry_episodes", 0)
+        if once * episodes > _MEASURED_AT_MOST * config.env_steps:
+            episodes = int(_MEASURED_OTHERWISE * config.env_steps / once)
+        left = config.env_steps - once * max(episodes, 1)
+        opponents = int(left / (_ROUNDS_AT_LEAST * config.least_rounds * per_opponent))
+        cramped = (once > 0 and episodes < _EPISODES_AT_LEAST) or opponents < config.opponents
+        fewer = config.divide_less() if cramped else None
+        if fewer is None:
+            break
+        config = fewer
+    least = max(once / _MEASURED_OTHERWISE, once + _ROUNDS_AT_LEAST * config.least_rounds * per_opponent)
+    if config.env_steps < least:
+        raise ValueError(
+            f"a budget of {config.env_steps} env steps per iteration is too small: one episode per payoff and round "
+            f"takes {math.ceil(least)}, the mean over {iterations} iterations; give that many, or fewer iterations"
+        )
+    changes = {"opponents": min(config.opponents, max(opponents, 1))}
+    if episodes < getattr(config, "entry_episodes", 0):
+        changes["entry_episodes"] = episodes
+    return config.replace(**changes)
 
 
 # --- stored policies

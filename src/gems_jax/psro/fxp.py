@@ -49,6 +49,15 @@ class FxpConfig(ExplicitSettings):
     eta: float = real(0.5, SHARE)
     """How often the main policy meets past mains rather than counters."""
 
+    @property
+    def least_rounds(self) -> int:
+        """Rounds of learning that an iteration takes at least: one of the main policy, one of the counter."""
+        return 2
+
+    def measured_payoffs(self, players: int, iterations: int) -> float:
+        """Counts the payoffs between the main policies of a run."""
+        return (iterations + 1) ** players if self.meta_solver != "uniform" else 0.0
+
 
 class FxpState(StoreState):
     """Stored policies, mains in even slots, which `sigma` mixes, and counters in odd ones; and the newest learners."""

@@ -74,6 +74,10 @@ class JpsroConfig(ExplicitSettings):
     min_gain: float = real(1e-6, NON_NEGATIVE)
     """Exact newcomers that gain no more than this over the joint play are not added; 0 adds all."""
 
+    def measured_payoffs(self, players: int, iterations: int) -> float:
+        """Counts the payoffs between all policies of a run, one newcomer per iteration."""
+        return (iterations + 1) ** players
+
 
 class NeuplJpsroConfig(JpsroConfig):
     """Settings of NeuPL-JPSRO."""
@@ -86,6 +90,11 @@ class NeuplJpsroConfig(JpsroConfig):
     """Step size of the distillation's Adam."""
     distil_policies: int = size(16)
     """Policies that a round of distillation draws, half of them new; `opponents` are shared out between them."""
+
+    @property
+    def least_rounds(self) -> int:
+        """Rounds of learning that an iteration takes at least: one of the newcomer, one of the distillation."""
+        return 2
 
 
 class JpsroState(StoreState):

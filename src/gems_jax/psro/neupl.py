@@ -36,7 +36,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Self
 
 import jax
 import jax.numpy as jnp
@@ -112,6 +112,24 @@ class NeuplConfig(ExplicitSettings):
     """Decay of Adam's mean of gradients, its b1: without one a slot does not overshoot."""
     rate: float = real(0.2, CONFIDENCE)
     """How far an update moves a slot towards its best response (exact learners)."""
+
+    @property
+    def passes(self) -> int:
+        """Solutions of the interaction graph per iteration."""
+        return -(-self.updates // self.graph_period)
+
+    @property
+    def least_rounds(self) -> int:
+        """Rounds of learning that an iteration takes at least: one per solution of the graph."""
+        return self.passes
+
+    def measured_payoffs(self, players: int, iterations: int) -> float:
+        """Counts the payoffs between all slots, at the start and after every solution of the graph."""
+        return self.slots**players * (1 + self.passes * iterations)
+
+    def divide_less(self) -> Self | None:
+        """Solves the graph half as often; None for once."""
+        return self.replace(graph_period=2 * self.graph_period) if self.passes > 1 else None
 
 
 SIMPLEX_NEUPL = NeuplConfig(oracle="ppo", simplex=0.5)
@@ -298,7 +316,7 @@ def neupl_solver(game: Game, config: NeuplConfig) -> Solver:
     def iterate(state: NeuplState, key: Array, rounds: int) -> tuple[NeuplState, Iteration]:
         slots, graph, payoffs, cost, left = state.slots, state.graph, state.payoffs, Cost(), config.updates
         weight, retain = state.weight, config.retain if config.payoffs == "episodes" else 0.0
-        passes = -(-config.updates // config.graph_period)
+        passes = config.passes
         each = max(rounds // passes, 1)
         key_start, *keys = jax.random.split(key, 1 + passes)
         if int(state.step) == 0:  # nobody has met yet

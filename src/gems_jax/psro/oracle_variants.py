@@ -46,7 +46,7 @@ from gems_jax.psro.base import Cost, stack_slots
 from gems_jax.psro.payoffs import fill, meta_game
 from gems_jax.psro.ppo import Student
 from gems_jax.psro.responses import Mixture, Oracle, Respond, Response, lowest_replies, policy_params
-from gems_jax.psro.settings import ExplicitSettings
+from gems_jax.psro.settings import ExplicitSettings, count_new_payoffs
 from gems_jax.types import Array, Game, PyTree, require_two_player_zero_sum
 
 
@@ -65,6 +65,16 @@ class AdvantageSettings(ExplicitSettings):
     """The longest step, as a share of the new direction in the mixture."""
     acceptance: float = real(0.01, NON_NEGATIVE)
     """Gain in advantage below which the ordinary response is taken after all."""
+
+    @property
+    def least_rounds(self) -> int:
+        """Rounds of learning that an iteration takes at least: one per direction where these are looked at."""
+        return self.directions if self.ordinary < 1 else 1
+
+    def measured_payoffs(self, players: int, iterations: int) -> float:
+        """Counts the payoffs of one newcomer per iteration, and those of the directions that are looked at."""
+        ahead = sum(count_new_payoffs(players, t + 1, self.directions) for t in range(iterations))
+        return (iterations + 1) ** players + (1.0 - float(self.ordinary)) * ahead
 
 
 def lookahead_oracle(game: Game, config: AdvantageSettings, oracle: Oracle) -> Oracle:

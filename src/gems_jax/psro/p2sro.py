@@ -15,7 +15,7 @@ of the fixed policies.
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, Self
 
 import jax
 import jax.numpy as jnp
@@ -27,7 +27,7 @@ from gems_jax.psro.base import Cost, Iteration, Store, StoreState, family_solver
 from gems_jax.psro.payoffs import PayoffTable, crop_table, fill, new_table, solve_levels, solve_payoffs
 from gems_jax.psro.ppo import make_oracle
 from gems_jax.psro.responses import Mixture, Oracle, Respond, exact_learner
-from gems_jax.psro.settings import ExplicitSettings
+from gems_jax.psro.settings import ExplicitSettings, count_new_payoffs
 from gems_jax.types import Array, Game, PyTree, Solver
 
 
@@ -46,6 +46,20 @@ class P2sroConfig(ExplicitSettings):
     """How far a tick moves a learner towards its best response (exact learners)."""
     plateau: float = real(0.01, ABOVE_ZERO)
     """A learner that lacks no more than this, or gains no more in a tick, has stopped improving. In game returns."""
+
+    @property
+    def least_rounds(self) -> int:
+        """Rounds of learning that an iteration takes at least: one per tick and learner."""
+        return self.ticks * self.workers
+
+    def measured_payoffs(self, players: int, iterations: int) -> float:
+        """Counts the payoffs of the learners, which every tick measures, if every second tick fixes a policy."""
+        ticks = range(self.ticks * iterations)
+        return 1.5 * sum(count_new_payoffs(players, 1 + tick / 2, self.workers) for tick in ticks)
+
+    def divide_less(self) -> Self | None:
+        """Takes half of the ticks; None for one."""
+        return self.replace(ticks=self.ticks // 2) if self.ticks > 1 else None
 
 
 class P2sroState(StoreState):

@@ -50,6 +50,28 @@ class Budgeted(Learning):
     env_steps: int = size(0, at_least=0)
     """Budget of an iteration, measuring included: there are then as many rounds as it allows. 0: `rounds` of them."""
 
+    @property
+    def least_rounds(self) -> int:
+        """Rounds of learning that an iteration takes at least, whatever its budget."""
+        return 1
+
+    def measured_payoffs(self, players: int, iterations: int) -> float:
+        """Counts the payoffs that a run measures by episodes, as far as that is known beforehand.
+
+        Args:
+          players: of the game.
+          iterations: of the run.
+
+        Returns:
+          Entries of payoff tables that are measured, with repetitions.
+        """
+        del players, iterations
+        return 0.0
+
+    def divide_less(self) -> Self | None:
+        """Divides an iteration into fewer parts that learn and measure; None where that is not possible."""
+        return None
+
 
 class ExplicitSettings(Budgeted):
     """Settings of all methods that store policies."""
@@ -68,6 +90,11 @@ class ExplicitSettings(Budgeted):
         if "exact" in (oracle, payoffs):
             build_tree(game)
         return self.replace(oracle=oracle, payoffs=payoffs, policy=settle_policy(game, self.policy))
+
+
+def count_new_payoffs(players: int, policies: float, newcomers: float) -> float:
+    """Counts the entries of a payoff table that newcomers add to so many policies of every player."""
+    return (policies + newcomers) ** players - policies**players
 
 
 def _settle(choice: str, automatic: str) -> str:

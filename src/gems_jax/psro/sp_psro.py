@@ -54,6 +54,11 @@ class SpPsroConfig(ContestSettings):
     distil_rate: float = real(0.05, ABOVE_ZERO)
     """Step size of the distillation's Adam."""
 
+    @property
+    def least_rounds(self) -> int:
+        """Rounds of learning that an iteration takes at least: one per turn, one of the distillation."""
+        return 2 * self.blocks + 1
+
 
 SP_PSRO = SpPsroConfig(inherit=True, entropy_weight=0.02)
 

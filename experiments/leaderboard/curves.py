@@ -1,0 +1,80 @@
+"""One figure per game: the judged gap against environment steps, the best methods in color."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from experiments.leaderboard.cells import GAMES
+from experiments.leaderboard.scores import Records, iqm_band, judged_column, rank_methods
+from gems_jax.viz.plotting import STYLES, Style, draw_grid, legend, panels_of, plain_log_ticks, save_figure
+
+LABELED = 8  # methods in color
+OWN = ("gems", "gems_paper")  # in color whatever their rank
+_FLOOR = 1e-5  # of a logarithmic axis
+
+
+def draw_game(records: Records, game: str, path: Path) -> Path:
+    """Draws all stored runs of one game.
+
+    A method has one line per total budget: its interquartile mean over seeds, with the bootstrap 95 % interval.
+
+    Args:
+      records: stored cells.
+      game: whose runs are drawn.
+      path: of the PNG.
+
+    Returns:
+      The path.
+    """
+    ranked = rank_methods(records, game)
+    labeled = [*ranked[:LABELED], *(name for name in OWN if name in ranked[LABELED:])]
+    figure, ((axis,),) = panels_of(1, 1, 8.0, 5.2)
+    gap = ""
+    for method in [*(name for name in ranked if name not in labeled), *reversed(labeled)]:
+        style = STYLES[labeled.index(method)] if method in labeled else None
+        runs = [record for cell, record in sorted(records.items()) if (cell.game, cell.method) == (game, method)]
+        label = method
+        for record in runs:
+            if "skipped" not in record:
+                _draw_run(axis, record, style, label)
+                label, gap = "", record["gap"]
+    axis.set_xscale("log")
+    axis.set_yscale("log")
+    plain_log_ticks(axis.yaxis)
+    draw_grid(axis)
+    axis.set_xlabel("environment steps, of every phase")
+    axis.set_ylabel(f"{gap.replace('nash_conv', 'NashConv')}, {GAMES[game].unit}")
+    axis.set_title(
+        f"{GAMES[game].title}: IQM over seeds, bands: 95 % intervals; a line per total budget; gray: other methods",
+        fontsize=9,
+    )
+    _sort_legend(axis, labeled)
+    legend(figure, axis, columns=5)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return save_figure(figure, path)
+
+
+def _draw_run(axis: Any, record: dict[str, Any], style: Style | None, label: str) -> None:
+    steps = np.asarray(record["curves"]["env_steps"], float).mean(axis=0)
+    values = np.maximum(np.asarray(record["curves"][judged_column(record)], float), _FLOOR)
+    line, low, high = iqm_band(values)
+    if style is None:
+        axis.plot(steps, line, color="0.8", linewidth=0.8, zorder=1)
+        return
+    axis.fill_between(steps, low, high, color=style.color, alpha=0.15, linewidth=0, zorder=2)
+    axis.plot(
+        steps, line, color=style.color, linestyle=style.line, linewidth=1.6, marker=style.marker, markersize=3.5,
+        markevery=max(len(steps) // 6, 1), label=label or None, zorder=3,
+    )  # fmt: skip
+
+
+def _sort_legend(axis: Any, labeled: list[str]) -> None:
+    """Puts the lines into the order of the ranking, which the legend then follows."""
+    order = {name: position for position, name in enumerate(labeled)}
+    known = [line for line in axis.lines if line.get_label() in order]
+    for line in sorted(known, key=lambda line: order[line.get_label()]):
+        line.remove()
+        axis.add_line(line)

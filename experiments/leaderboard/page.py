@@ -1,0 +1,177 @@
+"""docs/leaderboard.md and its figures, from stored cells alone."""
+
+from __future__ import annotations
+
+import functools
+import math
+import tomllib
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from experiments.leaderboard.cells import GAMES, ITERATIONS, METHODS, ON_THE_TREE, Cell
+from experiments.leaderboard.curves import draw_game
+from experiments.leaderboard.scores import Records, final_gap, judged_column, rank_methods, steps_to_reach
+from gems_jax.evaluate.statistics import Interval
+from gems_jax.runner.console import short_number
+from gems_jax.runner.files import replace_text
+
+INTRODUCTION = """\
+# Leaderboard
+
+Every method that learns from episodes, at equal environment steps, on enumerable games, where the gap is exact. Every
+step counts: for learning, for measuring payoffs, for the oracle and for the trust region. This page and its figures are
+written from `docs/results/leaderboard/` by `python -m experiments.leaderboard write`; `make leaderboard` runs what is
+missing.
+
+- A run has one total budget:
+  {rule}.
+  Settings follow the budget ([methods.md](methods.md) says how), so every total is a run of its own.
+- Baselines have their default settings with batches of 64 games, and those of `make kuhn-family` where it has others.
+- Exploitability is NashConv / 2. `iterate` is the profile after the last iteration, `average` that of the run. The one
+  that a method puts forward is in bold, and ranks it.
+- A run is read after the last iteration that is within 2 % of its total. GEMS counts its episodes beforehand, and plays
+  more steps than that if games get longer while it learns.
+- Numbers are interquartile means over seeds with bootstrap 95 % intervals. They are not corrected for the number of
+  comparisons.
+- `trials` is how many settings were tried for a method before these runs; {sources}
+  has what they were and the sources. More trials on these games are an advantage.
+- `xdo`, `pdo` and `edo` learn their responses from episodes, but solve the restricted game on the tree, which takes no
+  steps.
+"""
+EMPTY = "No results are stored yet: `make leaderboard` runs all cells.\n"
+TRIALS = Path(__file__).with_name("trials.toml")
+NOTHING = "–"
+
+
+@functools.cache
+def load_trials() -> dict[str, dict[str, Any]]:
+    """Reads how many settings were tried for every label: {"trials": ..., "note": ..., "source": ...}."""
+    return tomllib.loads(TRIALS.read_text())
+
+
+def write_page(records: Records, path: Path) -> list[Path]:
+    """Writes the page, and one figure per game into `figures/` beside it.
+
+    Args:
+      records: stored cells.
+      path: of the page.
+
+    Returns:
+      The files that were written.
+    """
+    games = [game for game in GAMES if any(cell.game == game and "skipped" not in records[cell] for cell in records)]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figures = [draw_game(records, game, path.parent / "figures" / f"leaderboard_{game}.png") for game in games]
+    replace_text(path, page_text(records, games))
+    return [path, *figures]
+
+
+def page_text(records: Records, games: Sequence[str]) -> str:
+    """Formats the page of these games."""
+    rule = ", ".join(f"{short_number(budget)} steps in {count} iterations" for budget, count in ITERATIONS.items())
+    link = "[trials.toml](../experiments/leaderboard/trials.toml)"
+    parts = [INTRODUCTION.format(rule=rule, sources=link)]
+    parts += [_section(records, game) for game in games] or [EMPTY]
+    return "\n".join(parts)
+
+
+def _section(records: Records, game: str) -> str:
+    board, own = GAMES[game], {cell: record for cell, record in records.items() if cell.game == game}
+    ranked = rank_methods(own, game)
+    budgets = sorted({cell.budget for cell in own})
+    gap = next(record["gap"] for record in own.values() if "skipped" not in record)
+    title = "Exploitability" if gap == "exploitability" else "NashConv"
+    parts = [
+        f"## {board.title}",
+        f"{len(board.seeds)} seeds, {board.unit}.",
+        f"![{board.title}](figures/leaderboard_{game}.png)",
+        f"{title} at the end of runs of {', '.join(map(short_number, budgets))} environment steps:",
+        _gap_table(own, game, ranked, budgets, gap),
+    ]
+    if any("cce_gap" in record.get("curves", {}) for record in own.values()):
+        parts += ["CCE gap of the joint play at the end of the same runs:", _cce_table(own, game, ranked, budgets)]
+    parts += [
+        f"Environment steps until {title if title == 'NashConv' else title.lower()} is first at or below a level, in "
+        "the run that reaches it with the fewest:",
+        _reach_table(own, game, ranked),
+        "What the runs took: environment steps per seed, seconds of all seeds together excluding compilation, and "
+        "seconds of compilation:",
+        _cost_table(own, game, ranked, budgets),
+    ]
+    skipped = [(cell, record["skipped"]) for cell, record in sorted(own.items()) if "skipped" in record]
+    if skipped:
+        lines = [f"- not run: `{c.method}` at {short_number(c.budget)} steps: {why}" for c, why in skipped]
+        parts.append("\n".join(lines))
+    return "\n\n".join(parts) + "\n"
+
+
+def _gap_table(own: Records, game: str, ranked: Sequence[str], budgets: Sequence[int], gap: str) -> str:
+    columns = [(budget, column) for budget in budgets for column in (gap, f"{gap}_average")]
+    names = [f"{short_number(budget)} {'average' if column != gap else 'iterate'}" for budget, column in columns]
+    rows = []
+    for place, method in enumerate(ranked, 1):
+        cells = [_gap_cell(own.get(Cell(game, method, budget)), column) for budget, column in columns]
+        rows.append((str(place), _name(method), *cells, str(load_trials()[method]["trials"])))
+    return _table(("", "method", *names, "trials"), rows)
+
+
+def _gap_cell(record: dict[str, Any] | None, column: str) -> str:
+    if record is None or "skipped" in record:
+        return NOTHING
+    text = format_interval(final_gap(record, column))
+    return f"**{text}**" if judged_column(record) == column else text
+
+
+def _cce_table(own: Records, game: str, ranked: Sequence[str], budgets: Sequence[int]) -> str:
+    def cell(method: str, budget: int) -> str:
+        record = own.get(Cell(game, method, budget))
+        return NOTHING if record is None or "skipped" in record else format_interval(final_gap(record, "cce_gap"))
+
+    return _table(
+        ("method", *map(short_number, budgets)), [(_name(m), *(cell(m, budget) for budget in budgets)) for m in ranked]
+    )
+
+
+def _reach_table(own: Records, game: str, ranked: Sequence[str]) -> str:
+    rows = []
+    for method in ranked:
+        runs = [record for cell, record in own.items() if cell.method == method and "skipped" not in record]
+        rows.append((_name(method), *(_reach_cell(steps_to_reach(runs, level)) for level in GAMES[game].levels)))
+    return _table(("method", *(f"{level:g}" for level in GAMES[game].levels)), rows)
+
+
+def _reach_cell(steps: Interval) -> str:
+    if math.isinf(steps.mean):
+        return NOTHING
+    ends = ["never" if math.isinf(end) else short_number(end) for end in steps[1:] if not math.isnan(end)]
+    return short_number(steps.mean) + (f" [{', '.join(ends)}]" if ends else "")
+
+
+def _cost_table(own: Records, game: str, ranked: Sequence[str], budgets: Sequence[int]) -> str:
+    def cell(method: str, budget: int) -> str:
+        record = own.get(Cell(game, method, budget))
+        if record is None or "skipped" in record:
+            return NOTHING
+        steps = sum(record["env_steps"]) / len(record["env_steps"])
+        return f"{short_number(steps)}, {record['seconds']:.1f} s, {record['compile_seconds']:.1f} s"
+
+    return _table(
+        ("method", *map(short_number, budgets)), [(_name(m), *(cell(m, budget) for budget in budgets)) for m in ranked]
+    )
+
+
+def _name(method: str) -> str:
+    solver, preset = METHODS[method]
+    return f"`{solver}`{f' {preset}' * bool(preset)}{' (tree)' * (method in ON_THE_TREE)}"
+
+
+def format_interval(interval: Interval) -> str:
+    """Formats an estimate and its interval with three significant digits."""
+    ends = "" if math.isnan(interval.low) else f" [{interval.low:.3g}, {interval.high:.3g}]"
+    return f"{interval.mean:.3g}{ends}"
+
+
+def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [header, ["---"] * len(header), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
