@@ -116,7 +116,9 @@ class JointGame(Struct):
             shrunk = (size / (size + prior_count)) ** 2
             return shrink_to_additive(size * mean, size, prior_count), shrunk * error
 
-        return PairGame(*map(jnp.stack, zip(*map(estimate, self.returns), strict=True)), self.owners)
+        found = [estimate(returns) for returns in self.returns]
+        payoffs, errors = (jnp.stack(part) for part in zip(*found, strict=True))
+        return PairGame(payoffs, errors, self.owners)
 
 
 def _product(first: Array, weights: Array, second: Array) -> Array:

@@ -119,7 +119,7 @@ def staleness_factors(divergence: Array, replaced: Array, rate: ArrayLike, disco
       rate: c.
       discount: factor of an iteration without any drift.
     """
-    kept = discount * jnp.exp(-rate * jnp.maximum(divergence, 0.0))
+    kept = discount * jnp.exp(-jnp.asarray(rate) * jnp.maximum(divergence, 0.0))
     return jnp.where(replaced, 0.0, kept)
 
 

@@ -191,7 +191,10 @@ def train_settings(task: AbrTask) -> TrainSettings:
     )
     return TrainSettings(
         epochs=config.abr_epochs,
-        learning_rate={"generator": task.nets.generator.rates(actor, config.output_rate), "critic": critic},
+        learning_rate={
+            "generator": task.nets.generator.rates(jnp.asarray(actor), config.output_rate),
+            "critic": critic,
+        },
         gradient_clip=config.gradient_clip,
         normalize=config.normalise_advantages,
         minibatches=config.abr_minibatches,

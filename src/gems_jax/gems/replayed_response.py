@@ -49,7 +49,7 @@ class _Stored(NamedTuple):
     buffer: TrajectoryBuffer
     faced: Array  # [players, B], likelihood ratios of the frozen mixtures
     weights: Array  # [B], of the episodes
-    count: Array  # [] int32, episodes that are stored
+    filled: Array  # [] int32, episodes that are stored
 
 
 def train_on_replay(
@@ -129,7 +129,7 @@ def _prepare(buffer: TrajectoryBuffer, arena: Arena) -> _Stored:
 
 def _draw(key: Array, stored: _Stored, number: int) -> Array:
     """Indices [number] of stored episodes, uniform. key: consumed."""
-    return jax.random.randint(key, (number,), 0, jnp.maximum(stored.count, 1))
+    return jax.random.randint(key, (number,), 0, jnp.maximum(stored.filled, 1))
 
 
 def _train_one(
@@ -148,7 +148,7 @@ def _train_one(
 
     gradient, seen = jax.grad(loss, has_aux=True)(params["generator"])
     rate = anneal(config.learning_rate / config.slowdown, config.learning_rate_decay, arena.time - 1)
-    rates = {"generator": gems_networks(arena.game, config).generator.rates(rate, config.output_rate)}
+    rates = {"generator": gems_networks(arena.game, config).generator.rates(jnp.asarray(rate), config.output_rate)}
     moved, state = apply_gradients(
         make_optimizer(config.gradient_clip, config.momentum),
         {"generator": params["generator"]},

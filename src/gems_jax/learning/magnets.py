@@ -86,6 +86,6 @@ def magnet_penalty(config: RegularizationConfig, learner: Learner, magnet: PyTre
 
     def penalty(params: PyTree, batches: Sequence[Batch], key: Array) -> Array:
         del key
-        return weight * jnp.mean(jnp.stack([distance(params, batch) for batch in batches]))
+        return jnp.asarray(weight) * jnp.mean(jnp.stack([distance(params, batch) for batch in batches]))
 
     return penalty
