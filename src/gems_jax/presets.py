@@ -69,6 +69,27 @@ KUHN_TUNED = GemsConfig(
     gradient_clip=10.0,
 )
 
+# All episodes estimate: profiles are drawn from the mixture, half of them uniformly, and every stored episode says
+# something of every anchor. The newest anchor learns from the same episodes, so that nothing is played for training but
+# a few episodes that measure forgetting. The estimate is solved by regret matching+ at no episode.
+KUHN_REPLAY = KUHN_TUNED.replace(
+    estimator="trajectories",
+    mixture_samples=10_000,
+    sigma_floor=0.5,
+    buffer_episodes=65_536,
+    meta_rule="rm_plus",
+    meta_steps=300,
+    mutations=0,
+    randoms=4,
+    oracle_opponents=16,
+    abr_steps=0,
+    kl_opponents=1,
+    replay_steps=100,
+    learning_rate=0.01,
+    beta_kl=1.0,
+    entropy_weight=0.01,
+)
+
 # The generator emits the weights of an MLP on the plain observation.
 KUHN_TUNED_MLP = KUHN_TUNED.replace(
     policy="mlp",
@@ -296,7 +317,12 @@ PRESETS: dict[str, dict[str, GemsConfig]] = {
     "go_9x9": {"paper": PAPER["go_9x9"], "tuned": GO_TUNED},
     "tic_tac_toe": {"paper": PAPER["tic_tac_toe"], "tuned": CONNECT_FOUR_TUNED.replace(iterations=40)},
     "biased_rps": {"tuned": RPS_TUNED},
-    "kuhn_poker": {"paper": PAPER["kuhn_poker"], "tuned": KUHN_TUNED, "tuned-mlp": KUHN_TUNED_MLP},
+    "kuhn_poker": {
+        "paper": PAPER["kuhn_poker"],
+        "tuned": KUHN_TUNED,
+        "tuned-mlp": KUHN_TUNED_MLP,
+        "replay": KUHN_REPLAY,
+    },
     "leduc_holdem": {"paper": PAPER["leduc_holdem"], "tuned": LEDUC_TUNED},
     "deceptive_messages": {"paper": PAPER["deceptive_messages"], "tuned": DECEPTIVE_TUNED},
     "public_goods": {"paper": PAPER["public_goods"], "tuned": PUBLIC_GOODS_TUNED},

@@ -40,6 +40,7 @@ from gems_jax.types import (
     slot_axes,
 )
 
+_BLOCK = 4096  # episodes whose likelihoods are computed at a time
 _LARGEST = 30.0  # bound of the logarithm of a ratio: float32 holds its square
 
 
@@ -180,6 +181,10 @@ def log_likelihoods(game: Game, policies: StackedPolicies, decision: PyTree, pla
     Returns:
       [players, n, K].
     """
+    if len(player) > _BLOCK and len(player) % _BLOCK == 0:  # in blocks: [n, Q, K] would be large
+        blocks = jax.tree.map(lambda leaf: leaf.reshape(-1, _BLOCK, *leaf.shape[1:]), (decision, player))
+        found = jax.lax.map(lambda block: log_likelihoods(game, policies, *block), blocks)  # [blocks, players, n, K]
+        return jnp.moveaxis(found, 0, 1).reshape(found.shape[1], -1, found.shape[3])
     totals = []
     for population in range(max(game.population_of_player) + 1):
         own = take_population(policies, population)

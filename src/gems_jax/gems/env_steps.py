@@ -5,11 +5,12 @@
     1. A phase gets the fraction of the steps that it has by the settings themselves, but no less than `LEAST`, and no
        less than its smallest numbers cost. What this takes is taken from the other phases in proportion.
     2. Estimating: `num_opponents` and `meta_steps` share the change, each by its square root; one update stays one.
-       Estimators that play joint samples change `mixture_samples`.
+       Estimators that play joint samples change `mixture_samples`, and buffers grow to hold two iterations.
     3. The oracle changes `oracle_opponents`. Below 8 opponents the pool shrinks first.
     4. The trust region changes `kl_opponents`.
     5. Training takes what the others leave: smaller batches of down to 64 games, then fewer `abr_steps`; above the
-       settings' own steps, `abr_opponents` and `abr_steps` share the change.
+       settings' own steps, `abr_opponents` and `abr_steps` share the change. Settings that train on stored episodes
+       alone (`abr_steps=0`, `replay_steps`) give what is left to estimating.
 
 Only then are `episodes`, `oracle_episodes`, `abr_episodes` and `abr_anchors` lowered. `capacity`, `abr_segment` and
 everything else stay. Settings within the bounds that play the wanted number already stay as they are, but for rounding.
@@ -37,6 +38,7 @@ _SAMPLE = 1024  # episodes that the mean length is taken from
 _GAMES = 64  # of a batch of training, below which there are fewer batches instead
 _PULLS = 8  # opponents per candidate, below which there are fewer candidates instead
 _NEAR = 0.05  # error of training's steps, as a fraction of them, that is left
+_KEPT = 2  # iterations whose episodes a buffer holds at least
 _LARGEST, _FINEST = 1e9, 1e-9  # factor by which a number may grow, and how precisely it is found
 
 
@@ -106,7 +108,7 @@ def divide_steps(own: Division, least: Division, env_steps: float) -> Division:
     """Divides environment steps between the phases in the proportions of `own`, none below `least` or `LEAST`.
 
     Args:
-      own: weights of the phases, that of training above 0. A phase of weight 0 gets what it takes at least.
+      own: weights of the phases, some above 0. A phase of weight 0 gets what it takes at least.
       least: environment steps that each phase takes at least; together no more than `env_steps`.
       env_steps: environment steps to divide.
 
@@ -145,7 +147,8 @@ def fit_budget(game: Game, config: GemsConfig, env_steps: int, iterations: int |
       ValueError: if the smallest numbers play more than `env_steps`; the message has the least budget.
     """
     length = mean_length(game, config)
-    trained = config.replace(abr_steps=max(config.abr_steps, 1))
+    trains = config.abr_steps or not config.replay_steps
+    trained = config.replace(abr_steps=max(config.abr_steps, 1)) if trains else config
 
     def count(settings: GemsConfig) -> Division:
         return planned_steps(game, settings, length, iterations)
@@ -166,6 +169,8 @@ _Count = Callable[[GemsConfig], Division]
 
 def _fit_phases(config: GemsConfig, count: _Count, goal: Division) -> GemsConfig:
     """Fits the phases one after the other; training gets what the rest has left of all steps."""
+    if not config.abr_steps:
+        return _fit_without_training(config, count, goal)
     config = _fit_estimating(config, lambda settings: count(settings).estimating, goal.estimating)
     config = _fit_oracle(config, lambda settings: count(settings).oracle, goal.oracle)
     config = _shrink_or_grow(
@@ -173,6 +178,16 @@ def _fit_phases(config: GemsConfig, count: _Count, goal: Division) -> GemsConfig
     )
     left = sum(goal) - sum(count(config)[:3])
     return _fit_training(config, lambda settings: count(settings).training, left)
+
+
+def _fit_without_training(config: GemsConfig, count: _Count, goal: Division) -> GemsConfig:
+    """Fits settings that learn from stored episodes alone: estimating gets what the rest has left of all steps."""
+    config = _fit_oracle(config, lambda settings: count(settings).oracle, goal.oracle)
+    config = _shrink_or_grow(
+        config, {"kl_opponents": 1}, lambda settings: count(settings).trust_region, goal.trust_region
+    )
+    left = sum(goal) - sum(count(config)[1:])
+    return _fit_estimating(config, lambda settings: count(settings).estimating, left)
 
 
 _Steps = Callable[[GemsConfig], float]
@@ -219,7 +234,10 @@ def _fit_estimating(config: GemsConfig, steps: _Steps, goal: float) -> GemsConfi
     config = _shrink_or_grow(config, sampled, steps, goal)
     if repeated:
         config = _shrink(config, {"meta_steps": 1}, steps, goal)
-    return _shrink(config, {"episodes": 1}, steps, goal)
+    config = _shrink(config, {"episodes": 1}, steps, goal)
+    if config.estimator != "trajectories":
+        return config
+    return config.replace(buffer_episodes=max(config.buffer_episodes, _KEPT * config.joint_episodes))
 
 
 def _fit_oracle(config: GemsConfig, steps: _Steps, goal: float) -> GemsConfig:

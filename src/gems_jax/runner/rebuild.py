@@ -112,8 +112,8 @@ def default_settings(method: str) -> Any:
 def starting_settings(method: str, name: str, game: Game | None, preset: str) -> tuple[Any, str]:
     """Returns the settings that a user changes, and the preset they come from ("" for none).
 
-    Of GEMS the preset asked for, else the `tuned` or `paper` one of the game `name`, else the default ones, with a
-    network where the game (None: not known yet) is not enumerable. ValueError for presets that there are not.
+    Of GEMS the preset asked for, else the `replay`, `tuned` or `paper` one of the game `name`, else the default ones,
+    with a network where the game (None: not known yet) is not enumerable. ValueError for presets that there are not.
     """
     base = default_settings(method)
     if isinstance(base, GemsConfig):
@@ -127,7 +127,7 @@ def _gems_settings(base: GemsConfig, name: str, game: Game | None, which: str) -
     from gems_jax.extensive.tree import walkable
     from gems_jax.presets import PRESETS, preset
 
-    which = which or next((each for each in ("tuned", "paper") if each in PRESETS.get(name, {})), "")
+    which = which or next((each for each in ("replay", "tuned", "paper") if each in PRESETS.get(name, {})), "")
     if which:
         return preset(name, which), which
     if game is not None and not walkable(game):
