@@ -255,6 +255,8 @@ class EstimateConfig(Settings):
     decisions."""
     sigma_floor: float = real(0.0, SHARE)
     """Fraction of the joint samples that is drawn uniformly from all anchors: it bounds their weights."""
+    control_variate: Literal["none", "critic"] = choice("none")
+    """critic: a critic of full positions corrects the returns of estimator='pairs': no bias, less noise."""
     buffer_episodes: int = size(16384)
     """Episodes that estimator='trajectories' stores; the oldest are overwritten."""
     replay_discount: float = real(1.0, SHARE)
@@ -438,6 +440,11 @@ class GemsConfig(
             raise ValueError(
                 f"meta_rule='rm_plus' solves an estimate that reuses returns: got estimator={self.estimator!r}, set "
                 "'pairs' or 'trajectories', or meta_rule='omwu'"
+            )
+        if self.control_variate != "none" and self.estimator != "pairs":
+            raise ValueError(
+                f"control_variate={self.control_variate!r} corrects the returns of estimator='pairs': got "
+                f"estimator={self.estimator!r}"
             )
         if self.replay_steps and self.estimator != "trajectories":
             raise ValueError(

@@ -163,7 +163,7 @@ def _solve_reused(
 ) -> MetaSolution:
     """Phases 1 and 2 on reused returns: one estimate of the whole meta-game, and a mixture that solves it."""
     found = estimate_meta_game(
-        key, state.replay, game, opponents, state.log_sigma, state.active, state.step, config, rounds
+        key, state.replay, game, opponents, state.anchors, state.log_sigma, state.active, state.step, config, rounds
     )
     first = state.step * config.meta_steps + 1
     solved = solve_estimated_game(found.game, state.log_sigma, state.active, first, config)

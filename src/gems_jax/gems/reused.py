@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 
 from gems_jax.config import GemsConfig
+from gems_jax.estimation.controlled_pairs import ControlledTable, empty_controlled_table, play_controlled_pairs
 from gems_jax.estimation.estimated_game import EstimatedGame
 from gems_jax.estimation.replay import (
     PairTable,
@@ -38,7 +39,7 @@ from gems_jax.policies.population import StackedPolicies
 from gems_jax.rollout.episode import play_episode
 from gems_jax.types import Array, Game, num_players
 
-Replay = PairTable | TrajectoryBuffer
+Replay = PairTable | ControlledTable | TrajectoryBuffer
 
 
 class ReusedEstimate(NamedTuple):
@@ -57,8 +58,10 @@ class Played(NamedTuple):
     env_steps: Array
 
 
-def start_replay(game: Game, policies: StackedPolicies, config: GemsConfig) -> Replay | None:
-    """Makes the empty store of returns that the estimator keeps; None for estimators that keep nothing."""
+def start_replay(key: Array, game: Game, policies: StackedPolicies, config: GemsConfig) -> Replay | None:
+    """Makes the empty store of returns that the estimator keeps; None where it keeps nothing. key: consumed."""
+    if config.estimator == "pairs" and config.control_variate == "critic":
+        return empty_controlled_table(key, game, config.capacity, config.latent_dim)
     if config.estimator == "pairs":
         return empty_table(game, config.capacity)
     if config.estimator == "trajectories":
@@ -71,6 +74,7 @@ def estimate_meta_game(
     replay: Replay,
     game: Game,
     opponents: StackedPolicies,
+    codes: Array,
     log_sigma: Array,
     active: Array,
     iteration: Array,
@@ -84,6 +88,7 @@ def estimate_meta_game(
       replay: returns of earlier iterations.
       game: the game that is played.
       opponents: the policies of all anchors, [P, K, ...].
+      codes: their latent codes, [P, K, D].
       log_sigma: logarithms of the mixtures, [P, K].
       active: which slots hold an anchor, [P, K].
       iteration: [] int32.
@@ -104,6 +109,12 @@ def estimate_meta_game(
                 samples=config.mixture_samples, episodes=config.episodes,
             )  # fmt: skip
             return replay, Played(jnp.int32(config.joint_episodes), env_steps)
+        if isinstance(replay, ControlledTable):
+            replay, env_steps = play_controlled_pairs(
+                round_key, game, opponents, codes, replay, proposal,
+                samples=config.mixture_samples, episodes=config.episodes,
+            )  # fmt: skip
+            return replay, Played(jnp.int32(config.joint_episodes), env_steps)
         found = play_and_record(
             round_key, game, opponents, proposal,
             samples=config.mixture_samples, episodes=config.episodes, stratified=config.opponents == "stratified",
@@ -117,8 +128,9 @@ def estimate_meta_game(
 def _estimated_game(
     replay: Replay, game: Game, opponents: StackedPolicies, iteration: Array, config: GemsConfig
 ) -> EstimatedGame:
-    if isinstance(replay, PairTable):
-        return estimate_pairs(replay, game.population_of_player, config.prior_count)
+    if isinstance(replay, (PairTable, ControlledTable)):
+        table = replay.table if isinstance(replay, ControlledTable) else replay
+        return estimate_pairs(table, game.population_of_player, config.prior_count)
     joint = estimate_game(replay, game, opponents, iteration, config.replay_discount)
     return joint.to_pairs(config.prior_count) if num_players(game) == 2 else joint
 
@@ -186,6 +198,8 @@ def age_replay(replay: Replay | None, game: Game, divergence: Array, replaced: A
     Returns:
       The store. That of trajectories stays: its weights follow the policies.
     """
+    if isinstance(replay, ControlledTable):
+        return replay.replace(table=age_replay(replay.table, game, divergence, replaced, config))
     if not isinstance(replay, PairTable):
         return replay
     factors = staleness_factors(divergence, replaced, config.drift_discount, config.replay_discount)

@@ -126,14 +126,14 @@ def init_gems(
         shares=start_shares(game, config, active) if config.adaptive else None,
         magnet=Magnet(generator, jnp.int32(0)) if has_parameters(config) else None,
     )
-    return state.replace(replay=_start_replay(state, game, config))
+    return state.replace(replay=_start_replay(jax.random.fold_in(key, 1), state, game, config))
 
 
-def _start_replay(state: GemsState, game: Game, config: GemsConfig) -> Replay | None:
-    """The empty store of returns; None where the estimator keeps none."""
+def _start_replay(key: Array, state: GemsState, game: Game, config: GemsConfig) -> Replay | None:
+    """The empty store of returns; None where the estimator keeps none. key: consumed."""
     if not config.reuses_returns:
         return None
-    return start_replay(game, materialise(population_of(state, game, config), config.capacity), config)
+    return start_replay(key, game, materialise(population_of(state, game, config), config.capacity), config)
 
 
 def _fill_slots(slots: Array, first: Array) -> Array:
