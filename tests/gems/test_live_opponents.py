@@ -75,8 +75,9 @@ def test_every_kind_of_population_trains(name):
 
     @jax.jit
     def train(key):
-        before = init_gems(key, game, config)
-        return before, *gems_step(before, key, game, config)
+        key_init, key_step = jax.random.split(key)
+        before = init_gems(key_init, game, config)
+        return before, *gems_step(before, key_step, game, config)
 
     before, after, metrics = train(jax.random.key(0))
     assert jax.tree.structure(before) == jax.tree.structure(after)
