@@ -14,6 +14,7 @@ from gems_jax import GemsConfig, init_gems, make_game, preset
 from gems_jax.config import (
     ABOVE_ZERO,
     AT_LEAST_ONE,
+    BELOW_ONE,
     CAP,
     CONFIDENCE,
     NON_NEGATIVE,
@@ -37,11 +38,14 @@ PRINTED = {field: entry["value"] for field, entry in KUHN_TABLE.items()}
 RANGES = {
     NON_NEGATIVE: (
         "generator_scale eta mutation_scale lambda_jacobian lambda_decay learning_rate critic_learning_rate beta_kl "
-        "value_weight entropy_weight entropy_decay output_rate"
+        "value_weight entropy_weight entropy_decay output_rate magnet_weight magnet_decay learning_rate_decay"
     ),
     ABOVE_ZERO: "temperature alpha",
     AT_LEAST_ONE: "slowdown",
-    SHARE: "ema q_new abr_floor abr_tremble discount gae_lambda sigma_floor adaptive_rate",
+    SHARE: (
+        "ema q_new abr_floor abr_tremble discount gae_lambda sigma_floor adaptive_rate magnet_rate self_play_fraction"
+    ),
+    BELOW_ONE: "momentum",
     THIRD: "adaptive_floor",
     OPEN_SHARE: "ppo_clip",
     CONFIDENCE: "delta",
@@ -54,6 +58,7 @@ BAD_REALS = {  # what each range refuses
     ABOVE_ZERO: (0.0, -1.0, math.inf),
     AT_LEAST_ONE: (0.999, 0.0, math.inf),
     SHARE: (-1e-9, 1.001),
+    BELOW_ONE: (-1e-9, 1.0),
     THIRD: (-1e-9, 0.34),
     OPEN_SHARE: (0.0, 1.0),
     CONFIDENCE: (0.0, 1.001, -0.5),
@@ -64,6 +69,7 @@ GOOD_REALS = {
     ABOVE_ZERO: (1e-9, 100),
     AT_LEAST_ONE: (1.0, 10.0, 1),
     SHARE: (0.0, 1.0, 0, 1),
+    BELOW_ONE: (0.0, 0.999, 0),
     THIRD: (0.0, 0.33),
     OPEN_SHARE: (1e-6, 0.999),
     CONFIDENCE: (1e-9, 1.0),
@@ -159,6 +165,7 @@ def test_close_names_are_suggested():
         ({"initial_anchors": 5, "capacity": 4}, "initial_anchors must fit the capacity: got 5 anchors for 4 slots"),
         ({"mutations": 1, "randoms": 1, "anchors_per_call": 3}, "at most the pool's 2 candidates: got 3"),
         ({"anchors_per_call": 3, "capacity": 2}, "anchors_per_call must fit the capacity: got 3 for 2 slots"),
+        ({"self_play_fraction": 0.5}, "self_play_fraction must be 0 unless live_opponents is set: got 0.5"),
         ({"oracle_rounds": 9}, "oracle_rounds must be at most oracle_opponents=8: got 9"),
     ],
 )

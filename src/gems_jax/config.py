@@ -220,6 +220,8 @@ class GeneratorConfig(Settings):
 
     generator_widths: tuple[int, ...] = widths((16,))
     """Hidden widths of the generator (not printed in the paper)."""
+    constant_norm: bool = choice(False)
+    """The generator sees [cos(pi z / 2), sin(pi z / 2)] in place of z: inputs of one norm for all codes."""
     precision: Literal["float32", "bfloat16"] = choice("float32")
     """What hidden layers of policies (but tables) and critics compute in; parameters and outputs stay float32. Half of
     the bytes on accelerators; a CPU gains nothing."""
@@ -228,7 +230,7 @@ class GeneratorConfig(Settings):
     temperature: float = real(1.0, ABOVE_ZERO)
     """tau, divides the generated logits."""
     generator_scale: float = real(1.0, NON_NEGATIVE)
-    """How far codes differ at the start: deviation of W f(z) (not printed in the paper)."""
+    """How far codes differ at the start: deviation of W f(z) (not printed in the paper). 0: not at all."""
 
 
 class EstimateConfig(Settings):

@@ -75,6 +75,8 @@ SHAPES = {
     "abr_floor": (0.0, 0.3),
     "abr_tremble": (0.0, 0.2),
     "entropy_weight": (0.0, 0.05),
+    "self_play_fraction": (0.0, 0.5),
+    "magnet_weight": (0.0, 0.1),
     "game": ("board", "board", "board", "kuhn_poker"),
 }
 FACTORS = {**CHOICES, **SHAPES}
@@ -85,6 +87,8 @@ def repair(row):
     row = dict(row)
     if row["policy"] in ("conv", "board") or row["critic_channels"]:
         row["game"] = "board"
+    if row["self_play_fraction"]:
+        row["live_opponents"] = True
     return row
 
 

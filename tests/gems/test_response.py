@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from gems_jax.gems.abr_task import AbrTask, make_learner
+from gems_jax.gems.abr_task import AbrTask, make_learner, train_settings
 from gems_jax.gems.response import abr_tr_loss
 from gems_jax.gems.step import gems_networks
 from gems_jax.learning.collection import PlaySettings, Source
@@ -61,6 +61,36 @@ def test_the_loss_is_the_sum_of_its_terms(protects):
     np.testing.assert_allclose(parts.value_loss, value_loss, rtol=1e-4)
     expected = -parts.objective + 0.3 * parts.value_loss - 0.2 * parts.entropy + penalty
     np.testing.assert_allclose(loss, expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("magnet", ["uniform", "copied"])
+def test_the_pull_of_a_magnet_by_hand(magnet):
+    """Logits (z + 0.7, 0, 0) of z = 0 and z = 1 towards uniform play, or towards a copy of the frozen generator.
+
+    In the fourth iteration, after three, alpha = 0.6 / sqrt(1 + 3) = 0.3.
+    """
+    config = CONFIG.replace(
+        beta_kl=0.0, value_weight=0.0, jacobian="none", magnet=magnet, magnet_weight=0.6, magnet_decay=1.0
+    )
+    task, region, batches, params = setup(config)
+    task = task._replace(time=jnp.int32(4), magnet=region.frozen["generator"])
+    loss, (parts, penalty) = abr_tr_loss(params, batches, jax.random.key(2), task=task, region=region)
+    now = np.stack([log_policy(0.7), log_policy(1.7)])
+    then = np.stack([log_policy(0.0), log_policy(0.0 if magnet == "uniform" else 1.0)])
+    np.testing.assert_allclose(penalty, 0.3 * (np.exp(now) * (now - then)).sum(axis=1).mean(), rtol=1e-5)
+    np.testing.assert_allclose(loss, -parts.objective + penalty, rtol=1e-5)
+
+
+def test_step_sizes_are_annealed_by_the_iteration():
+    """0.02 / 2 and 0.04 / 2 of a slowdown of 2, halved after three iterations; the output layer takes a quarter."""
+    config = CONFIG.replace(
+        learning_rate=0.02, critic_learning_rate=0.04, slowdown=2.0, learning_rate_decay=1.0, output_rate=0.25
+    )
+    settings = train_settings(setup(config)[0]._replace(time=jnp.int32(4)))
+    np.testing.assert_allclose(settings.learning_rate["generator"]["base"], 0.005, rtol=1e-6)
+    np.testing.assert_allclose(settings.learning_rate["generator"]["output"], 0.00125, rtol=1e-6)
+    np.testing.assert_allclose(settings.learning_rate["critic"], 0.01, rtol=1e-6)
+    assert settings.momentum == 0.9 and train_settings(setup(config.replace(momentum=0.0))[0]).momentum == 0.0
 
 
 def test_without_weights_only_the_objective_is_left():

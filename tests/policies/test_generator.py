@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from gems_jax.policies.generator import Hypernetwork, jacobian_norm
+from gems_jax.policies.generator import Hypernetwork, encode_angles, jacobian_norm
 from gems_jax.policies.mlp import MlpPolicy
 
 LEGAL = jnp.asarray([True, True, False])
@@ -76,3 +76,26 @@ def test_illegal_actions_are_never_played(hyper):
     generator, theta = hyper
     output = POLICY(generator(theta, jnp.zeros(2)), jnp.ones(4), LEGAL)
     assert jax.nn.softmax(output.logits)[2] == 0.0
+
+
+def test_codes_of_constant_norm():
+    """cos and sin of 0, pi / 2 and pi by hand; the norm is sqrt(D); the Jacobian's forms agree."""
+    found = encode_angles(jnp.asarray([0.0, 1.0, 2.0]))
+    np.testing.assert_allclose(found, [1, 0, -1, 0, 1, 0], atol=1e-6)
+    assert jnp.linalg.norm(encode_angles(jnp.asarray([0.3, -7.0]))) == pytest.approx(np.sqrt(2.0), rel=1e-5)
+    generator = Hypernetwork(POLICY, latent_dim=2, widths=(6,), constant_norm=True)
+    theta, z = generator.init(jax.random.key(0), 0.7), jnp.asarray([0.3, -1.0])
+    plain = Hypernetwork(POLICY, latent_dim=4, widths=(6,))
+    chex.assert_trees_all_close(generator(theta, z), plain(theta, encode_angles(z)), rtol=1e-5)
+    gram, exact = (float(jacobian_norm(generator, theta, z, method)) for method in ("gram", "exact"))
+    assert gram == pytest.approx(exact, rel=1e-5)
+
+
+def test_without_scale_all_codes_start_as_the_base(hyper):
+    """And the output layer learns: its gradient is not zero."""
+    generator, _ = hyper
+    theta = generator.init(jax.random.key(0), 0.0)
+    for z in (jnp.zeros(2), jnp.ones(2)):
+        chex.assert_trees_all_equal(generator(theta, z), theta["base"])
+    gradient = jax.grad(lambda t: jax.tree.leaves(generator(t, jnp.ones(2)))[0].sum())(theta)
+    assert abs(gradient["output"]).max() > 0

@@ -6,9 +6,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from gems_jax.policies.film import FilmPolicy
 from gems_jax.policies.generator import Hypernetwork
 from gems_jax.policies.mlp import MlpPolicy
-from gems_jax.policies.population import Anchors, StackedPolicies, choose_slot, materialise
+from gems_jax.policies.population import Anchors, StackedPolicies, append_policy, choose_slot, materialise
 from gems_jax.rollout.views import take_population
 from gems_jax.types import Population
 
@@ -85,3 +86,21 @@ def test_the_slot_of_a_newcomer(active, rule, slot):
 def test_unknown_rules_list_the_known():
     with pytest.raises(ValueError, match="unknown replacement rule 'oldest'; known: least_mass, worst_ev"):
         choose_slot(jnp.ones(2, bool), jnp.ones(2), jnp.ones(2), "oldest")
+
+
+@pytest.mark.parametrize("policy", [POLICY, FilmPolicy(2, 2, (3,))], ids=["own", "shared"])
+def test_an_appended_policy_keeps_what_it_shares_to_itself(policy):
+    """Two populations of two anchors and a third policy of another generator: every slot acts as by itself."""
+    generator = Hypernetwork(policy, latent_dim=2, widths=())
+    held, added = (jax.vmap(generator.init)(jax.random.split(jax.random.key(n), 2)) for n in (0, 1))
+    codes = jnp.broadcast_to(CODES[None, :2], (2, 2, 2))
+    stack = materialise(Anchors(held, codes, jnp.ones(2), generator), 2)
+    newest = jax.vmap(lambda theta: generator(theta, CODES[2]))(added)
+    seen, legal = jnp.asarray([0.3, -0.7]), jnp.ones(2, bool)
+    grown = append_policy(stack, newest)
+    for p in range(2):
+        own = take_population(grown, p)
+        for slot in range(3):
+            theta = jax.tree.map(lambda leaf, p=p: leaf[p], held if slot < 2 else added)
+            expected = policy(generator(theta, CODES[slot]), seen, legal).logits
+            np.testing.assert_allclose(own.apply(own.select(slot), seen, legal).logits, expected, rtol=1e-5)

@@ -12,21 +12,13 @@ from gems_jax.psro.ppo import student_networks
 from gems_jax.psro.self_play import joint_learner, practise
 from gems_jax.psro.settings import learning_of
 from gems_jax.solvers import DEFAULTS
+from logit_equilibria import quantal_response
 
 RPS = make_game("rock_paper_scissors")
 BIASED = make_game("biased_rps")
 KUHN = make_game("kuhn_poker")
 MAGNETS = ("uniform", "moving", "copied")
 SMALL = DEFAULTS["self_play"].replace(opponents=16, rounds=4, critic_hidden=(4,), snapshots=2)
-
-
-def quantal_response(payoffs, temperature, reference):
-    """x = reference exp(A y / T) / Z for both players of a zero-sum game, by damped iteration in float64."""
-    x = y = np.full(len(payoffs), 1 / len(payoffs))
-    for _ in range(3000):
-        rows, columns = reference * np.exp(payoffs @ y / temperature), reference * np.exp(-payoffs.T @ x / temperature)
-        x, y = 0.99 * x + 0.01 * rows / rows.sum(), 0.99 * y + 0.01 * columns / columns.sum()
-    return np.stack([x, y])
 
 
 def test_a_magnet_that_stays_leads_to_the_quantal_response_equilibrium():

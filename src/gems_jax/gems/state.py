@@ -73,7 +73,7 @@ def gems_networks(game: Game, config: GemsConfig) -> Networks:
     half = config.precision == "bfloat16"
     if half and config.policy != "tabular":
         policy = HalfPolicy(policy)
-    generator = Hypernetwork(policy, config.latent_dim, config.generator_widths)
+    generator = Hypernetwork(policy, config.latent_dim, config.generator_widths, config.constant_norm)
     return Networks(generator, dataclasses.replace(critic, half=half))
 
 

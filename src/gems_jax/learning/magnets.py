@@ -25,7 +25,7 @@ from gems_jax.learning.ppo import Penalty, no_penalty
 from gems_jax.types import Array, PyTree
 
 
-def anneal(value: ArrayLike, decay: ArrayLike, time: ArrayLike) -> ArrayLike:
+def anneal(value: Array | float, decay: ArrayLike, time: ArrayLike) -> Array | float:
     """Computes value / sqrt(1 + decay * time), []; the value itself where the decay is a Python 0."""
     if isinstance(decay, (int, float)) and not decay:
         return value
@@ -76,7 +76,7 @@ def magnet_penalty(config: RegularizationConfig, learner: Learner, magnet: PyTre
     """
     if config.magnet == "none":
         return no_penalty
-    weight = anneal(config.magnet_weight, config.magnet_decay, time)
+    weight = jnp.asarray(anneal(config.magnet_weight, config.magnet_decay, time))
 
     def distance(params: PyTree, batch: Batch) -> Array:
         mine = batch.behaviour(learner, params)

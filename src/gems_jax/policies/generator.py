@@ -40,23 +40,27 @@ class Hypernetwork:
 
     The base starts as an ordinary initialization of the policy network, so that the first policies are ordinary ones;
     `scale` sets how far codes differ at the start. What the policy network marks as `Shared` is not generated: there
-    phi is the base, for every code, and the Jacobian is zero.
+    phi is the base, for every code, and the Jacobian is zero. A scale of 0 starts with phi = base for every code (an
+    output layer of zeros over a learned base, "bias-HyperInit"): codes differ as far as training makes them.
     """
 
     policy: PolicyNetwork
     latent_dim: int
     widths: tuple[int, ...] = (64,)
+    constant_norm: bool = False  # f sees [cos(pi z / 2), sin(pi z / 2)], whose norm is sqrt(D), instead of z
 
     def features(self, theta: PyTree, z: Array) -> Array:
         """f(z) [F], the input of the output layer."""
-        return TanhLayers(self.widths).apply({"params": name_layers(theta["layers"])}, z)  # type: ignore[return-value]
+        inputs = encode_angles(z) if self.constant_norm else z
+        layers = {"params": name_layers(theta["layers"])}
+        return TanhLayers(self.widths).apply(layers, inputs)  # type: ignore[return-value]
 
     def init(self, key: Array, scale: Array | float = 1.0) -> PyTree:
         """theta. The output layer is scaled so that W f(z) has standard deviation `scale`. key: consumed."""
         key_base, key_output, *keys = jax.random.split(key, 2 + len(self.widths))
         base = self.policy.init(key_base)
         size = ravel_pytree(_split_shared(base)[1])[0].shape[0]
-        sizes = (self.latent_dim, *self.widths)
+        sizes = (self.latent_dim * (1 + self.constant_norm), *self.widths)
         layers = [init_dense(k, a, b) for k, a, b in zip(keys, sizes[:-1], sizes[1:], strict=True)]
         output = jax.random.normal(key_output, (sizes[-1], size)) * scale / math.sqrt(sizes[-1])
         return {"layers": layers, "output": output, "base": base}
@@ -80,11 +84,17 @@ class Hypernetwork:
         """
         with jax.default_matmul_precision("highest"):
             gram = _gram(theta["output"])  # [F, F]
-            if len(self.widths) == 1:
+            if len(self.widths) == 1 and not self.constant_norm:
                 slope = 1.0 - self.features(theta, z) ** 2
                 return jnp.sum(slope * multiply_row(slope, _gram(theta["layers"][0]["kernel"].T) * gram))
             jacobian = jax.jacfwd(lambda code: self.features(theta, code))(z)  # [F, D]
             return jnp.sum(jacobian * (gram @ jacobian))
+
+
+def encode_angles(z: Array) -> Array:
+    """Computes [cos(pi z / 2), sin(pi z / 2)], [2 D] of a code [D]: its norm is sqrt(D) for every code."""
+    angle = 0.5 * jnp.pi * z
+    return jnp.concatenate([jnp.cos(angle), jnp.sin(angle)])
 
 
 def _gram(rows: Array) -> Array:
