@@ -10,6 +10,7 @@
 #   make go, chess            GEMS against random play, 200 and 1,000 iterations
 #   make oracle               the oracle's indices on the Shifting Meta bandit
 #   make ablate-kuhn, ablate-deceptive, ablate-public-goods                                     the paper's ablations
+#   make ablate-reuse         reused returns, control variates and responses on stored episodes, one by one
 #   make two-thousand         2,002 anchors of Kuhn poker in 1,000 iterations
 #   make scaling              seconds and bytes against iterations, all methods
 #   make paper                all of the above but kuhn-family, one after the other
@@ -44,7 +45,7 @@ BENCHMARKS ?= openspiel seeds growth mpe_budget startup fractions kuhn_numpy dri
 # what the paper shows, in the order in which it costs
 PAPER := kuhn deceptive public-goods oracle regret two-thousand kuhn-compare scaling ablate-deceptive \
 	ablate-public-goods ablate-kuhn spread tag connect4 go hanabi chess
-EXPERIMENTS := $(PAPER) kuhn-family cce estimators control-variates rollouts adaptive meta-game meta-rules
+EXPERIMENTS := $(PAPER) kuhn-family ablate-reuse cce estimators control-variates rollouts adaptive meta-game meta-rules
 export QUICK FULL
 
 .PHONY: help venv dev paper report leaderboard verify-results bench bench-compare test test-slow lint format lock clean $(EXPERIMENTS)
