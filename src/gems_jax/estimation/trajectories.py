@@ -185,14 +185,9 @@ def log_likelihoods(game: Game, policies: StackedPolicies, decision: PyTree, pla
         blocks = jax.tree.map(lambda leaf: leaf.reshape(-1, _BLOCK, *leaf.shape[1:]), (decision, player))
         found = jax.lax.map(lambda block: log_likelihoods(game, policies, *block), blocks)  # [blocks, players, n, K]
         return jnp.moveaxis(found, 0, 1).reshape(found.shape[1], -1, found.shape[3])
-    totals = []
-    for population in range(max(game.population_of_player) + 1):
-        own = take_population(policies, population)
-        scores = _log_probs(own, decision)  # [n, Q, K]
-        for one, owner in enumerate(game.population_of_player):
-            if owner == population:
-                totals.append((one, jnp.sum(jnp.where((player == one)[..., None], scores, 0.0), axis=1)))
-    return jnp.stack([total for _, total in sorted(totals, key=lambda pair: pair[0])])
+    scores = _log_probs(game, policies, decision, player)  # [n, Q, K] of the deciding player's anchors
+    each = [jnp.sum(jnp.where((player == one)[..., None], scores, 0.0), axis=1) for one in range(num_players(game))]
+    return jnp.stack(each)
 
 
 def evaluate_decisions(apply: Apply, params: PyTree, decision: PyTree) -> PolicyOutput:
@@ -204,17 +199,23 @@ def evaluate_decisions(apply: Apply, params: PyTree, decision: PyTree) -> Policy
     return each(params, decision["observation"], decision["legal"])
 
 
-def _log_probs(policies: StackedPolicies, decision: PyTree) -> Array:
-    """log pi_k(a) [n, Q, K] of stored decisions under K policies of one population."""
+def _log_probs(game: Game, policies: StackedPolicies, decision: PyTree, player: Array) -> Array:
+    """log pi_k(a) [n, Q, K] of stored decisions under the K policies of the deciding player's population."""
+    owner = jnp.asarray(game.population_of_player)[jnp.maximum(player, 0)]  # [n, Q]
     if "row" in decision:
         assert isinstance(policies.apply, TabularPolicy)
-        return policies.apply.log_probs_of_rows(policies.params, decision["row"], decision["action"])
+        return policies.apply.log_probs_of_rows(policies.params, owner, decision["row"], decision["action"])
 
     def one(params: PyTree) -> Array:
         outputs = evaluate_decisions(policies.apply, params, decision)
         return jax.vmap(jax.vmap(distributions.log_prob))(outputs, decision["action"])
 
-    return jax.vmap(one, in_axes=(slot_axes(policies.params),), out_axes=2)(policies.params)
+    found = jnp.zeros(())
+    for population in range(num_populations(game)):
+        own = take_population(policies, population).params
+        scores = jax.vmap(one, in_axes=(slot_axes(own),), out_axes=2)(own)
+        found = jnp.where((owner == population)[..., None], scores, found)
+    return found
 
 
 def _decisions(game: Game, trajectory: Trajectory) -> tuple[PyTree, Array]:

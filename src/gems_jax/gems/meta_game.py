@@ -45,6 +45,7 @@ class MetaSolution(NamedTuple):
     best: Array  # [P], measured value of the best anchor, averaged over the updates
     regret: Array  # [P], how much more that is than what the iterates earned
     replay: PyTree  # stored returns, None where the estimator keeps none
+    joint: PyTree  # stored episodes with their weights, of estimator='trajectories' alone
     metrics: MetaGameMetrics
     episodes: Array
     env_steps: Array
@@ -152,6 +153,7 @@ def update_meta_strategy(
         best=best,
         regret=best - totals.earned / steps,
         replay=state.replay,
+        joint=None,
         metrics=_metrics(last.estimate, jnp.exp(last.measured), sigma, config),
         episodes=totals.episodes,
         env_steps=totals.env_steps,
@@ -187,6 +189,7 @@ def _solve_reused(
         best=best,
         regret=best - mixture_value + noise,
         replay=found.replay,
+        joint=found.joint,
         metrics=_metrics(estimate, sigma, sigma, config),
         episodes=found.episodes,
         env_steps=found.env_steps,

@@ -20,7 +20,8 @@ import jax
 import jax.numpy as jnp
 
 from gems_jax.config import GemsConfig
-from gems_jax.estimation.trajectories import TrajectoryBuffer, estimate_game, evaluate_decisions
+from gems_jax.estimation.estimated_game import JointGame
+from gems_jax.estimation.trajectories import TrajectoryBuffer, evaluate_decisions
 from gems_jax.gems.abr_task import Arena, make_learner
 from gems_jax.gems.state import gems_networks
 from gems_jax.learning.batches import Learner, masked_mean
@@ -53,7 +54,7 @@ class _Stored(NamedTuple):
 
 
 def train_on_replay(
-    key: Array, arena: Arena, learned: Learned, buffer: TrajectoryBuffer
+    key: Array, arena: Arena, learned: Learned, buffer: TrajectoryBuffer, joint: JointGame
 ) -> tuple[Learned, ReplayMetrics]:
     """Trains the newest anchors of all populations by `replay_steps` gradient steps on stored episodes.
 
@@ -62,12 +63,15 @@ def train_on_replay(
       arena: the anchors of all populations and the mixtures that they face.
       learned: parameters and optimizers [P, ...] by part; the critic's stay.
       buffer: stored episodes, those of this iteration among them.
+      joint: the same episodes with the likelihood ratios of the frozen anchors.
 
     Returns:
       The generators after the last step, and measurements.
     """
     config, game = arena.config, arena.game
-    stored = _prepare(buffer, arena)
+    owners = jnp.asarray(game.population_of_player)
+    faced = jnp.einsum("pbk,pk->pb", joint.ratios, jnp.exp(arena.faced)[owners])
+    stored = _Stored(buffer, faced, joint.weights, jnp.sum(buffer.born >= 0, dtype=jnp.int32))
     learner = make_learner(gems_networks(game, config), config.temperature)
     key_region, key = jax.random.split(key)
     region = _make_region(key_region, arena, learner, learned[0], stored)
@@ -118,13 +122,6 @@ class _Region(NamedTuple):
     decision: PyTree  # [m, Q, ...]
     weights: Array  # [P, m, Q], sum to one
     frozen: PyTree  # action distributions [P, K, m, Q, ...] before training
-
-
-def _prepare(buffer: TrajectoryBuffer, arena: Arena) -> _Stored:
-    config, owners = arena.config, jnp.asarray(arena.game.population_of_player)
-    game = estimate_game(buffer, arena.game, arena.opponents, arena.time - 1, config.replay_discount)
-    faced = jnp.einsum("pbk,pk->pb", game.ratios, jnp.exp(arena.faced)[owners])
-    return _Stored(buffer, faced, game.weights, jnp.sum(buffer.born >= 0, dtype=jnp.int32))
 
 
 def _draw(key: Array, stored: _Stored, number: int) -> Array:

@@ -35,6 +35,7 @@ from gems_jax.gems.abr_task import (
     protect_anchors,
     train_settings,
 )
+from gems_jax.gems.meta_game import MetaSolution
 from gems_jax.gems.replayed_response import ReplayMetrics, train_on_replay
 from gems_jax.gems.state import AnchorSet, GemsState, Magnet, Networks, fresh_optimizer
 from gems_jax.learning import ppo
@@ -82,7 +83,7 @@ def respond(
     game: Game,
     config: GemsConfig,
     steps: int | Array | None = None,
-    replay: PyTree = None,
+    solution: MetaSolution | None = None,
 ) -> BestResponse:
     """Runs phase 4, ABR-TR: trains each population's generator against the others' frozen sigma'.
 
@@ -96,7 +97,7 @@ def respond(
       game: the game that is played.
       config: settings.
       steps: number of ABR steps, by default the config's; may be traced.
-      replay: stored episodes of this and earlier iterations, which `replay_steps` learn from after the ABR steps.
+      solution: result of phases 1 and 2, whose stored episodes `replay_steps` learn from after the ABR steps.
 
     Returns:
       The trained networks with their measurements.
@@ -117,9 +118,11 @@ def respond(
         response = each_population(game, respond_one, keys)
     totals = {name: getattr(response, name).sum() for name in ("episodes", "env_steps", "gradient_steps")}
     response = response._replace(**totals)
-    if not config.replay_steps:
+    if not config.replay_steps or solution is None:
         return response
-    learned, found = train_on_replay(jax.random.fold_in(key, 1), arena, (response.params, response.opt_state), replay)
+    learned, found = train_on_replay(
+        jax.random.fold_in(key, 1), arena, (response.params, response.opt_state), solution.replay, solution.joint
+    )
     return _add_replay(response, arena, learned, found)
 
 

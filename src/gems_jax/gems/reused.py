@@ -14,7 +14,7 @@ import jax.numpy as jnp
 
 from gems_jax.config import GemsConfig
 from gems_jax.estimation.controlled_pairs import ControlledTable, empty_controlled_table, play_controlled_pairs
-from gems_jax.estimation.estimated_game import EstimatedGame
+from gems_jax.estimation.estimated_game import EstimatedGame, JointGame
 from gems_jax.estimation.replay import (
     PairTable,
     discount_table,
@@ -47,6 +47,7 @@ class ReusedEstimate(NamedTuple):
 
     replay: Replay
     game: EstimatedGame
+    joint: JointGame | None  # the weighted episodes behind it, of estimator='trajectories'
     episodes: Array
     env_steps: Array
 
@@ -122,17 +123,13 @@ def estimate_meta_game(
         return insert_episodes(replay, found, iteration), Played(found.episodes, found.env_steps)
 
     replay, played = sum_rounds(play, replay, key, rounds)
-    return ReusedEstimate(replay, _estimated_game(replay, game, opponents, iteration, config), *played)
-
-
-def _estimated_game(
-    replay: Replay, game: Game, opponents: StackedPolicies, iteration: Array, config: GemsConfig
-) -> EstimatedGame:
     if isinstance(replay, (PairTable, ControlledTable)):
         table = replay.table if isinstance(replay, ControlledTable) else replay
-        return estimate_pairs(table, game.population_of_player, config.prior_count)
+        pairs = estimate_pairs(table, game.population_of_player, config.prior_count)
+        return ReusedEstimate(replay, pairs, None, *played)
     joint = estimate_game(replay, game, opponents, iteration, config.replay_discount)
-    return joint.to_pairs(config.prior_count) if num_players(game) == 2 else joint
+    estimated = joint.to_pairs(config.prior_count) if num_players(game) == 2 else joint
+    return ReusedEstimate(replay, estimated, joint, *played)
 
 
 class SolvedMixture(NamedTuple):

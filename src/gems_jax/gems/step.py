@@ -66,7 +66,7 @@ def gems_step(state: GemsState, key: Array, game: Game, config: GemsConfig) -> t
     solution = update_meta_strategy(key_value, state, opponents, game, config, counts.estimates)  # phases 1 and 2
     expansion = expand(key_oracle, state, solution, frozen, opponents, game, config, counts.later_rounds)  # phase 3
     response = respond(
-        key_train, state, expansion.anchor_set, opponents, game, config, counts.abr_steps, solution.replay
+        key_train, state, expansion.anchor_set, opponents, game, config, counts.abr_steps, solution
     )  # phase 4
 
     shares, errors = update_shares(state.shares, (solution.regret, expansion.error, response.improvement), config)

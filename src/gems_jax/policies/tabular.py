@@ -90,11 +90,22 @@ class TabularPolicy:
         """Looks up action distributions [..., A] in the rows [...] of one table [I, A]."""
         return PolicyOutput(logits=mask_logits(phi, jnp.asarray(self.legal))[row])
 
-    def log_probs_of_rows(self, params: Array, row: Array, action: Array) -> Array:
-        """Looks up log pi(a) of n tables: params [n, I, A], row and action [...] int32 -> [..., n]."""
+    def log_probs_of_rows(self, params: Array, population: Array, row: Array, action: Array) -> Array:
+        """Looks up log pi(a) of all tables of a population.
+
+        Args:
+          params: tables of P populations, [P, K, I, A].
+          population: whose tables, [...] int32.
+          row: row of the tables, [...] int32.
+          action: [...] int32.
+
+        Returns:
+          log pi(a) [..., K].
+        """
         log_probs = jax.nn.log_softmax(mask_logits(params, jnp.broadcast_to(jnp.asarray(self.legal), params.shape)))
-        cells = jnp.moveaxis(log_probs, 0, 2).reshape(-1, params.shape[0])  # [I A, n]: what is looked up is contiguous
-        return cells[row * self.legal.shape[1] + action]
+        cells = jnp.moveaxis(log_probs, 1, 3).reshape(-1, params.shape[1])  # [P I A, K]: a look-up reads one run
+        rows, actions = self.legal.shape
+        return cells[(population * rows + row) * actions + action]
 
     @property
     def indexed(self) -> IndexedTable:
