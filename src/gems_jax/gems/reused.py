@@ -111,16 +111,13 @@ def estimate_meta_game(
         return insert_episodes(replay, found, iteration), Played(found.episodes, found.env_steps)
 
     replay, played = sum_rounds(play, replay, key, rounds)
-    return ReusedEstimate(replay, _estimated_game(replay, game, opponents, iteration, config), *played)
-
-
-def _estimated_game(
-    replay: Replay, game: Game, opponents: StackedPolicies, iteration: Array, config: GemsConfig
-) -> EstimatedGame:
+    estimated: EstimatedGame
     if isinstance(replay, PairTable):
-        return estimate_pairs(replay, game.population_of_player, config.prior_count)
-    joint = estimate_game(replay, game, opponents, iteration, config.replay_discount)
-    return joint.to_pairs(config.prior_count) if num_players(game) == 2 else joint
+        estimated = estimate_pairs(replay, game.population_of_player, config.prior_count)
+    else:
+        joint = estimate_game(replay, game, opponents, iteration, config.replay_discount)
+        estimated = joint.to_pairs(config.prior_count) if num_players(game) == 2 else joint
+    return ReusedEstimate(replay, estimated, *played)
 
 
 class SolvedMixture(NamedTuple):
