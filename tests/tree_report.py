@@ -1,7 +1,7 @@
 """Prints the shape of the package: `python tests/tree_report.py [FOLDER]`.
 
-Files per folder, loose modules, public names that are defined more than once, hops from `gems_step` to each equation of
-the paper, and sizes: lines, cyclomatic complexity, long functions, many parameters. `tests/test_architecture.py` holds
+Files per folder, loose modules, public names that are defined more than once, hops from `gems_step` to each equation,
+and sizes: lines, cyclomatic complexity, long functions, many parameters. `tests/test_architecture.py` holds
 the bars.
 """
 
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 SOURCE = Path(__file__).parents[1] / "src" / "gems_jax"
-# the function that shows each equation of Algorithm 1 whole
+# the function that shows each equation of `gems_step` whole
 EQUATIONS = {
     "eq:mc-estimators_revised": "estimation.monte_carlo:population_values",
     "eq:iw_estimator_main": "estimation.importance:shared_values",
@@ -23,6 +23,10 @@ EQUATIONS = {
     "eq:eta-schedules": "meta.schedules:step_size",
     "eq:ucb-jac": "meta.bandit:eb_ucb",
     "eq:abr-tr_revised": "gems.response:abr_tr_loss",
+    # formulas that the paper does not have, by their left sides
+    "U_ij": "estimation.replay:estimate_pairs",
+    "ratio_p(b, k)": "estimation.trajectories:estimate_game",
+    "J(theta)": "gems.replayed_response:train_on_replay",
 }
 _BRANCHES = (ast.If, ast.IfExp, ast.For, ast.While, ast.ExceptHandler, ast.With, ast.Assert, ast.comprehension)
 Function = ast.FunctionDef | ast.AsyncFunctionDef

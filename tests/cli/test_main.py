@@ -11,13 +11,14 @@ import chex
 import numpy as np
 import pytest
 
-from cli import Outcome, assert_one_line, bits, call, gems
+from cli import TINY, Outcome, assert_one_line, bits, call, gems
 from experiments.samples import README, find_sample, mask
 from gems_jax import __version__
 from gems_jax.cli import COMMANDS, train
 from gems_jax.cli import main as cli
 from gems_jax.cli.why import explain, when
 from gems_jax.config import GemsConfig
+from gems_jax.games import make_game
 from gems_jax.runner.directory import RunDirectory, open_run, read_config, read_status
 from gems_jax.runner.errors import RunError
 from gems_jax.runner.files import resolve
@@ -314,9 +315,10 @@ def test_why_names_the_largest_term() -> None:
         "monte_carlo_error": 0.01,
     }
 
-    def told(**changes: float) -> str:
+    def told(config: GemsConfig | None = None, **changes: float) -> str:
         # the first row is old: only the last five count
-        return explain([{name: np.array([9.0] + [value] * 5) for name, value in {**base, **changes}.items()}])
+        row = {name: np.array([9.0] + [value] * 5) for name, value in {**base, **changes}.items()}
+        return explain([row], config)
 
     assert "meta-strategy leaves 0.03 of the gap of 0.06 (50%): raise --meta-steps or --eta" in told()
     assert "the noise of the values (0.5) is larger than that: raise --num-opponents" in told(monte_carlo_error=0.5)
@@ -331,6 +333,85 @@ def test_why_names_the_largest_term() -> None:
         explain([{"iteration": np.arange(3.0)}])
     with pytest.raises(RunError, match="no error budget"):
         explain([{name: np.zeros(0) for name in base}])
+
+
+BUDGET = {
+    "budget_best_response": 0.01,
+    "budget_oracle": 0.02,
+    "budget_newcomer": 0.0,
+    "budget_meta_regret": 0.03,
+    "monte_carlo_error": 0.5,
+    "value_error": 0.2,
+}
+
+
+META = "the meta-strategy leaves 0.03 of the gap of 0.06 (50%), because "
+NOISY = "of the noise of the values (standard error 0.2); the solver leaves 0.002 on its own estimate: "
+SOLVER = "the solver leaves 0.02 on its own estimate: raise --meta-steps"
+LARGER = "the noise of the values (0.5) is larger than that: raise --mixture-samples, --episodes or --meta-steps"
+TRAINING = "the best response leaves 0.45 of the gap of 0.5 (90%): raise "
+
+
+@pytest.mark.parametrize(
+    ("settings", "changes", "expected"),
+    [
+        (
+            {"estimator": "trajectories", "meta_rule": "rm_plus"},
+            {"meta_regret_estimated": 0.002},
+            META + NOISY + "raise --mixture-samples, --buffer-episodes or --budget",
+        ),
+        (
+            {"estimator": "pairs", "meta_rule": "rm_plus"},
+            {"meta_regret_estimated": 0.002},
+            META + NOISY + "raise --mixture-samples or --budget",
+        ),
+        ({"estimator": "pairs", "meta_rule": "rm_plus"}, {"meta_regret_estimated": 0.02}, META + SOLVER),
+        ({"estimator": "pairs"}, {"meta_regret_estimated": 0.02}, META + SOLVER + " or --eta"),
+        ({"estimator": "self_normalised"}, {}, META + LARGER),
+        (
+            {"estimator": "trajectories", "replay_steps": 5},
+            {"budget_best_response": 0.45},
+            TRAINING + "--replay-steps or --mixture-samples",
+        ),
+        (
+            {"estimator": "trajectories"},
+            {"budget_best_response": 0.45},
+            TRAINING + "--abr-steps, --abr-episodes or --learning-rate",
+        ),
+    ],
+)
+def test_why_names_the_cause_and_flags_that_matter(settings: dict, changes: dict, expected: str) -> None:
+    row = {name: np.full(5, value) for name, value in {**BUDGET, **changes}.items()}
+    assert explain([row], GemsConfig(**settings)) == expected
+
+
+@pytest.fixture(scope="module")
+def reusing(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of two iterations that reuses returns, without candidates and training."""
+    folder = tmp_path_factory.mktemp("reusing") / "run"
+    settings = ["--estimator", "trajectories", "--meta-rule", "rm_plus", "--meta-steps", 20, "--initial-anchors", 3]
+    sizes = ["--buffer-episodes", 32, "--iterations", 2, "--mutations", 0, "--randoms", 0, "--abr-steps", 0]
+    done = call("train", "biased_rps", *TINY, *settings, *sizes, "--no-figures", "--run-dir", folder)
+    assert done.code == 0, done
+    return folder
+
+
+def test_why_of_a_run_that_reuses_returns(reusing: Path) -> None:
+    """Columns are logged, and the sentence names no flag of another estimator."""
+    rows = read_metrics(reusing)
+    assert (rows["value_error"] > 0.0).all() and np.isfinite(rows["meta_regret_estimated"]).all()
+    said = call("eval", reusing, "--why")
+    found = re.search(r"why: .*: raise (.*)\n", said.out)
+    assert found and not set(re.findall(r"--[\w-]+", found[1])) & {"--num-opponents", "--eta"}, said
+
+
+@pytest.mark.slow
+def test_held_out_budget_of_a_run_that_reuses_returns(reusing: Path) -> None:
+    """The noise is measured by the run's own estimator, and is less than returns can differ."""
+    held = call("eval", reusing, "--exploiter", 2, "--episodes", 256)
+    low, high = make_game("biased_rps").return_bounds
+    noise = re.search(r"monte carlo error +([\d.]+) ", held.out)
+    assert held.code == 0 and noise and 0.0 < float(noise[1]) < high - low and "why: " in held.out, held
 
 
 def test_why_without_a_budget_is_one_line(matrix_run: RunDirectory) -> None:

@@ -11,6 +11,9 @@ from gems_jax.config import GemsConfig
 from gems_jax.evaluate.monitor import BUDGET_TERMS, exact_monitor, plain_monitor
 from gems_jax.extensive.values import exploitability, nash_conv
 from gems_jax.games import make_game
+from gems_jax.gems.meta_game import update_meta_strategy
+from gems_jax.gems.state import init_gems
+from gems_jax.policies.population import materialise
 from gems_jax.solvers import make_solver
 from gems_jax.types import Array, PolicyOutput, Profile, Solver, Struct, static_field
 
@@ -172,6 +175,39 @@ def test_without_training_the_budget_is_of_the_mixture_that_is_played(by_hand):
     np.testing.assert_allclose(row["budget_total"], row["exploitability"], atol=1e-6)
     assert float(row["exploitability"]) > 0.1 and float(row["budget_violation"]) < 1e-6
     np.testing.assert_allclose([row["forgetting_kl"], row["forgetting_value"]], 0.0, atol=1e-6)
+
+
+def test_reused_returns_have_a_regret_and_an_error_of_their_own(by_hand, monitored):
+    """Returns have the width 2. By its own estimate rock, which is played, earns 0.25 and scissors 0.5."""
+    before, metrics, after = (SimpleNamespace(**vars(part)) for part in by_hand)
+    before.replay = ()
+    metrics.values = jnp.array([[0.25, 0.5, 9.0], [0.5, 0.25, 9.0]])
+    metrics.value_errors = jnp.array([[0.3, 0.4, 9.0], [0.3, jnp.inf, 9.0]])  # inf: nothing is known of that anchor
+    _, row = MEASURE(INIT(before), before, metrics, after)
+    np.testing.assert_allclose(row["meta_regret_estimated"], 2 * (0.25 + 0.0) / 2, atol=1e-6)
+    np.testing.assert_allclose(row["value_error"], 2 * np.sqrt((0.09 + 0.16 + 0.09) / 3), atol=1e-6)
+    assert not {"meta_regret_estimated", "value_error"} & set(monitored[1])
+
+
+def test_regret_on_an_estimate_is_the_solver_s_and_its_error_that_of_the_episodes():
+    """Many updates on few episodes leave little regret and a large error, one update on many episodes the reverse."""
+    game = make_game("biased_rps")
+    config = TINY.replace(estimator="trajectories", meta_rule="rm_plus", initial_anchors=3, sigma_floor=0.3)
+
+    def one_row(meta_steps, samples):
+        settings = config.replace(meta_steps=meta_steps, mixture_samples=samples)
+        solver = make_solver("gems", game, settings)
+        state = init_gems(jax.random.key(0), game, settings)
+        policies = materialise(solver.profile(state).population, settings.capacity)
+        solve = jax.jit(lambda key: update_meta_strategy(key, state, policies, game, settings).metrics)
+        empty = {"pool": jnp.zeros((2, 0, settings.latent_dim)), "chosen": jnp.array([-1, -1])}
+        init, measure = exact_monitor(game, solver)
+        metrics = SimpleNamespace(**vars(solve(jax.random.key(1))), **empty)
+        return measure(init(state), state, metrics, state)[1]
+
+    solved, precise = one_row(200, 32), one_row(1, 1024)
+    assert 0.0 <= solved["meta_regret_estimated"] < 0.02 < precise["meta_regret_estimated"]
+    assert precise["value_error"] < 0.5 * solved["value_error"]
 
 
 def test_empty_pool_has_no_score_and_still_adds_up(by_hand):

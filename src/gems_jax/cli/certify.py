@@ -19,6 +19,7 @@ from gems_jax.evaluate.certificates import Bounds, Certificate, interval, lower_
 from gems_jax.evaluate.sampled_budget import Candidates, MeasuredValues, SampledBudget, sampled_budget
 from gems_jax.gems.candidates import propose
 from gems_jax.gems.meta_game import estimate_values
+from gems_jax.gems.reused import estimate_meta_game, start_replay
 from gems_jax.host.stages import compile_play
 from gems_jax.policies.population import Anchors, StackedPolicies, materialise
 from gems_jax.psro.exploiter import Exploiter, gain_bounds, train_exploiter
@@ -83,28 +84,54 @@ def _budget(
     sigma, frozen = profile.sigma, profile.population
     assert isinstance(frozen, Anchors)
     mixture = materialise(frozen, sigma.shape[1])
-    active = sigma > 0.0
-    pool, chosen = _pool(key_pool, frozen, sigma, config)
+    pool, chosen, active = _pool(key_pool, frozen, sigma, config)
     candidates = StackedPolicies(
         jax.vmap(lambda own, codes: stack_policies(own.generate, codes))(frozen, pool), frozen.apply
     )
-    # v-hat as a round of the run measures it, on episodes of its own
-    measure = compile_play(static_argnames=("game",))(estimate_values)
-    estimate = measure(key_values, game, mixture, jnp.log(sigma), active, config)
+    # v-hat as the run measures it, on episodes of its own
+    measure = compile_play(static_argnames=("game",))(_reused_values if config.reuses_returns else _values)
+    values = measure(key_values, game, mixture, jnp.log(sigma), active, config)
     return sampled_budget(
         key_measure, game, anchors=mixture, active=active, sigma=sigma, pool=Candidates(candidates, chosen),
-        exploiters=exploiter.policies, estimate=MeasuredValues(from_unit(game, estimate.values)), episodes=episodes,
+        exploiters=exploiter.policies, estimate=MeasuredValues(from_unit(game, values)), episodes=episodes,
         confidence=confidence,
     )  # fmt: skip
 
 
-def _pool(key: Array, frozen: Anchors, sigma: Array, config: GemsConfig) -> tuple[Array, Array]:
-    """Candidates [P, C + 1, D] as the oracle proposes them, then the newcomer; its index [P], or -1 without one.
+def _values(
+    key: Array, game: Game, policies: StackedPolicies, log_sigma: Array, active: Array, config: GemsConfig
+) -> Array:
+    """v-hat [P, K] of one round, scaled returns. key: consumed."""
+    return estimate_values(key, game, policies, log_sigma, active, config).values
 
-    Codes of empty slots are zero. A slot without mass that holds a code is an anchor that was added last.
+
+def _reused_values(
+    key: Array, game: Game, policies: StackedPolicies, log_sigma: Array, active: Array, config: GemsConfig
+) -> Array:
+    """v-hat [P, K] by reused returns, scaled. key: consumed.
+
+    A profile comes without the returns that the run stored. They are replaced by as many of today's policies: a round
+    for every iteration of the run, or as many as fill the buffer.
+    """
+    replay = start_replay(game, policies, config)
+    assert replay is not None  # the caller has asked
+    rounds = min(config.iterations, max(config.buffer_episodes // config.joint_episodes, 1))
+    found = estimate_meta_game(key, replay, game, policies, log_sigma, active, jnp.int32(0), config, rounds)
+    return jnp.where(active, found.game.values(jnp.exp(log_sigma)), 0.0)
+
+
+def _pool(key: Array, frozen: Anchors, sigma: Array, config: GemsConfig) -> tuple[Array, Array, Array]:
+    """Candidates [P, C + 1, D] as the oracle proposes them, then the newcomer; its index [P], or -1; anchors [P, K].
+
+    Codes of empty slots are zero. The newcomer has a code and no mass. Regret matching leaves other anchors without
+    mass, too: the last such slot is taken for it, as slots are filled in order, and the others count as anchors.
     """
     waiting = (sigma <= 0.0) & jnp.any(frozen.codes != 0.0, axis=-1)
-    newest = jnp.argmax(waiting, axis=1)
+    slots = jnp.arange(sigma.shape[1])[None, :]
+    newest = jnp.argmax(jnp.where(waiting, slots, -1), axis=1)
+    active = sigma > 0.0
+    if config.meta_rule == "rm_plus":
+        active = active | (waiting & (slots != newest[:, None]))
 
     def one(own_key: Array, codes: Array, mass: Array, slot: Array) -> Array:
         pool, _ = propose(
@@ -116,4 +143,4 @@ def _pool(key: Array, frozen: Anchors, sigma: Array, config: GemsConfig) -> tupl
     # without a newcomer the slot is slot 0, an anchor, which changes nothing
     newest = jnp.where(waiting.any(axis=1), newest, jnp.argmax(sigma, axis=1))
     pool = jax.vmap(one)(jax.random.split(key, len(sigma)), frozen.codes, sigma, newest)
-    return pool, jnp.where(waiting.any(axis=1), pool.shape[1] - 1, -1)
+    return pool, jnp.where(waiting.any(axis=1), pool.shape[1] - 1, -1), active

@@ -20,7 +20,7 @@ class Evaluate(PolicyArguments):
     --exploiter a lower bound of its exploitability and the error budget, by held-out episodes."""
 
     why: bool = False
-    """Name the largest term of the error budget, and the flag that makes it smaller."""
+    """Name the largest term of the error budget, its cause, and the flags that make it smaller."""
     which: Literal["iterate", "average"] = "iterate"
     """The mixture of the last iteration, or the average over the run."""
     seed: int | None = None
@@ -51,16 +51,16 @@ def main(argv: Sequence[str]) -> int:
         _by_playing(policies, arguments)
     sampled = _certified(policies, arguments) if arguments.exploiter else []
     if any(sampled):
-        _explain(sampled)
+        _explain(sampled, policies[0].config)
     elif arguments.why:
-        _explain([_rows(policy) for policy in policies], logged=True)
+        _explain([_rows(policy) for policy in policies], policies[0].config, logged=True)
     return 0
 
 
-def _explain(rows: Sequence[Mapping[str, Any]], logged: bool = False) -> None:
+def _explain(rows: Sequence[Mapping[str, Any]], config: Any, logged: bool = False) -> None:
     from gems_jax.cli.why import explain, when
 
-    print(f"why: {explain(rows)}")
+    print(f"why: {explain(rows, config)}")
     if logged:
         print(f"     ({when(rows)})")
 

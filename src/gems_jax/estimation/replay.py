@@ -124,9 +124,12 @@ def staleness_factors(divergence: Array, replaced: Array, rate: ArrayLike, disco
 
 
 def estimate_pairs(table: PairTable, owners: tuple[int, ...], prior_count: ArrayLike) -> PairGame:
-    """Estimates the payoffs of all pairs by their shrunk means.
+    """Estimates the payoffs of all pairs by their shrunk means, over the episodes of all iterations.
 
-    The variance of a return is pooled over all pairs: an entry may rest on one episode, or on none.
+        U_ij = (R_ij + c0 prior_ij) / (N_ij + c0),   v-hat_i = sum_j sigma_j U_ij
+
+    The sum over sigma takes the place of the drawn opponents of eq:mc-estimators_revised. The variance of a return is
+    pooled over all pairs: an entry may rest on one episode, or on none.
 
     Args:
       table: returns so far.

@@ -152,6 +152,10 @@ def estimate_game(
 ) -> JointGame:
     """Weights the stored episodes by the likelihoods of the policies of today.
 
+        ratio_p(b, k) = prod_{t: player p moves} pi_k(a_t | o_t) / sum_i q_p(i) prod_t pi_i(a_t | o_t)
+
+    The denominator was recorded when episode b was played. `JointGame` has the values that follow.
+
     Args:
       buffer: stored episodes.
       game: the game that they were played in.

@@ -34,6 +34,11 @@ not hold (a pool, anchors) has no columns. Returns are in the game's own units (
     budget_violation             the worst over players of |sum of the terms - gap| and of how negative a term is
     monte_carlo_error            max over active anchors of |v-hat - v| in the last round, v exact against the same
                                  mixture; mean over populations
+    meta_regret_estimated        with reused returns: max_i v-hat_i - sigma' . v-hat, v-hat against sigma' itself, mean
+                                 over populations: what the solver of the meta-game leaves on its own estimate. The rest
+                                 of budget_meta_regret is the price of the noise of that estimate
+    value_error                  with reused returns: standard error that the estimator claims for v-hat, root mean
+                                 square over the active anchors that have one; monte_carlo_error is the true error
     abr_gap                      BR - f(newest anchor) against sigma', f with the generator after ABR: what training
                                  left; mean over players
     forgetting_kl                KL(at insertion || now) in nats, mean over active anchors. An anchor's policy at
@@ -194,6 +199,8 @@ def exact_monitor(game: Game, solver: Solver) -> tuple[InitMonitor, Measure]:
             then = tables_of(frozen)
             row |= _budget_columns(tree, then, _pool_tables(tree, frozen, metrics.pool), before, metrics)
             row["monte_carlo_error"] = _monte_carlo_error(tree, game, then, before.active, metrics)
+            if getattr(before, "replay", None) is not None:
+                row |= _confidence_columns(game, before.active, metrics)
             row["abr_gap"] = _abr_gap(tree, then, tables, metrics, after)
         if hasattr(after, "anchor_id"):
             fresh = (after.anchor_id != before.anchor_id)[:, :, None, None]
@@ -258,6 +265,19 @@ def _monte_carlo_error(tree: GameTree, game: Game, tables: Array, active: Array,
     exact = population_mean(tree, anchor_values(tree, tables, metrics.measured_sigma))
     error = jnp.abs(metrics.values * (high - low) + low - exact)
     return jnp.where(active, error, 0.0).max(axis=1).mean()
+
+
+def _confidence_columns(game: Game, active: Array, metrics: PyTree) -> Row:
+    """Regret and standard error by the estimate alone, whose values are those against the mixture that solves it."""
+    low, high = game.return_bounds
+    best = jnp.where(active, metrics.values, -jnp.inf).max(axis=1)
+    regret = best - jnp.sum(metrics.sigma * metrics.values, axis=1)
+    known = active & jnp.isfinite(metrics.value_errors)
+    squares = jnp.where(known, metrics.value_errors, 0.0) ** 2
+    return {
+        "meta_regret_estimated": (high - low) * regret.mean(),
+        "value_error": (high - low) * jnp.sqrt(_masked_mean(squares, known)),
+    }
 
 
 def _abr_gap(tree: GameTree, then: Array, now: Array, metrics: PyTree, after: PyTree) -> Array:

@@ -58,6 +58,10 @@ def train_on_replay(
 ) -> tuple[Learned, ReplayMetrics]:
     """Trains the newest anchors of all populations by `replay_steps` gradient steps on stored episodes.
 
+        max_theta J(theta) - beta KL(theta || theta^-) + entropy_t H(pi),   J(theta) = sum_b w_b R_b / sum_b w_b
+
+    J(theta) estimates the return of pi_{G_theta(z)}; the module's docstring has the weights w_b.
+
     Args:
       key: typed PRNG key; consumed.
       arena: the anchors of all populations and the mixtures that they face.

@@ -5,6 +5,7 @@ from __future__ import annotations
 _NAMES = {
     "nash_conv": "NashConv",
     "value_loss": "value loss",
+    "value_error": "standard error of the values",
     "nash_conv_average": "NashConv, run average",
     "exploitability_average": "exploitability, run average",
     "coop": "cooperation",
