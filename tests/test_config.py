@@ -14,6 +14,7 @@ from gems_jax import GemsConfig, init_gems, make_game, preset
 from gems_jax.config import (
     ABOVE_ZERO,
     AT_LEAST_ONE,
+    BELOW_ONE,
     CAP,
     CONFIDENCE,
     NON_NEGATIVE,
@@ -37,11 +38,16 @@ PRINTED = {field: entry["value"] for field, entry in KUHN_TABLE.items()}
 RANGES = {
     NON_NEGATIVE: (
         "generator_scale eta mutation_scale lambda_jacobian lambda_decay learning_rate critic_learning_rate beta_kl "
-        "value_weight entropy_weight entropy_decay output_rate"
+        "value_weight entropy_weight entropy_decay output_rate drift_discount magnet_weight magnet_decay "
+        "learning_rate_decay"
     ),
-    ABOVE_ZERO: "temperature alpha",
-    AT_LEAST_ONE: "slowdown",
-    SHARE: "ema q_new abr_floor abr_tremble discount gae_lambda sigma_floor adaptive_rate",
+    ABOVE_ZERO: "temperature alpha prior_count",
+    AT_LEAST_ONE: "slowdown replay_cap",
+    SHARE: (
+        "ema q_new abr_floor abr_tremble discount gae_lambda sigma_floor adaptive_rate replay_discount "
+        "self_play_fraction magnet_rate"
+    ),
+    BELOW_ONE: "momentum",
     THIRD: "adaptive_floor",
     OPEN_SHARE: "ppo_clip",
     CONFIDENCE: "delta",
@@ -54,6 +60,7 @@ BAD_REALS = {  # what each range refuses
     ABOVE_ZERO: (0.0, -1.0, math.inf),
     AT_LEAST_ONE: (0.999, 0.0, math.inf),
     SHARE: (-1e-9, 1.001),
+    BELOW_ONE: (-1e-9, 1.0),
     THIRD: (-1e-9, 0.34),
     OPEN_SHARE: (0.0, 1.0),
     CONFIDENCE: (0.0, 1.001, -0.5),
@@ -64,6 +71,7 @@ GOOD_REALS = {
     ABOVE_ZERO: (1e-9, 100),
     AT_LEAST_ONE: (1.0, 10.0, 1),
     SHARE: (0.0, 1.0, 0, 1),
+    BELOW_ONE: (0.0, 0.999, 0),
     THIRD: (0.0, 0.33),
     OPEN_SHARE: (1e-6, 0.999),
     CONFIDENCE: (1e-9, 1.0),
@@ -71,7 +79,10 @@ GOOD_REALS = {
 }
 
 
-MAY_BE_ZERO = ["mixture_samples", "mutations", "randoms", "abr_steps", "abr_segment", "kl_states", "critic_channels"]
+MAY_BE_ZERO = (
+    "mixture_samples", "mutations", "randoms", "abr_steps", "abr_segment", "kl_states", "critic_channels",
+    "replay_steps",
+)  # fmt: skip
 
 
 def bad_and_good(name):
