@@ -41,7 +41,7 @@ QUICK ?=
 FULL ?=
 # test processes; each compiles for itself, and shares what it compiled through the cache
 JOBS ?= 2
-BENCHMARKS ?= openspiel seeds growth mpe_budget startup fractions kuhn_numpy driver_overhead python_workers worlds
+BENCHMARKS ?= openspiel seeds growth mpe_budget startup fractions kuhn_numpy driver_overhead python_workers worlds reuse
 # what the paper shows, in the order in which it costs
 PAPER := kuhn deceptive public-goods oracle regret two-thousand kuhn-compare scaling ablate-deceptive \
 	ablate-public-goods ablate-kuhn spread tag connect4 go hanabi chess

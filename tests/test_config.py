@@ -38,12 +38,14 @@ PRINTED = {field: entry["value"] for field, entry in KUHN_TABLE.items()}
 RANGES = {
     NON_NEGATIVE: (
         "generator_scale eta mutation_scale lambda_jacobian lambda_decay learning_rate critic_learning_rate beta_kl "
-        "value_weight entropy_weight entropy_decay output_rate magnet_weight magnet_decay learning_rate_decay"
+        "value_weight entropy_weight entropy_decay output_rate drift_discount magnet_weight magnet_decay "
+        "learning_rate_decay"
     ),
-    ABOVE_ZERO: "temperature alpha",
-    AT_LEAST_ONE: "slowdown",
+    ABOVE_ZERO: "temperature alpha prior_count",
+    AT_LEAST_ONE: "slowdown replay_cap",
     SHARE: (
-        "ema q_new abr_floor abr_tremble discount gae_lambda sigma_floor adaptive_rate magnet_rate self_play_fraction"
+        "ema q_new abr_floor abr_tremble discount gae_lambda sigma_floor adaptive_rate replay_discount "
+        "self_play_fraction magnet_rate"
     ),
     BELOW_ONE: "momentum",
     THIRD: "adaptive_floor",
@@ -77,7 +79,10 @@ GOOD_REALS = {
 }
 
 
-MAY_BE_ZERO = ["mixture_samples", "mutations", "randoms", "abr_steps", "abr_segment", "kl_states", "critic_channels"]
+MAY_BE_ZERO = (
+    "mixture_samples", "mutations", "randoms", "abr_steps", "abr_segment", "kl_states", "critic_channels",
+    "replay_steps",
+)  # fmt: skip
 
 
 def bad_and_good(name):

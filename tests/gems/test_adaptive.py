@@ -35,7 +35,7 @@ def test_what_the_settings_say_comes_out_again():
 def test_the_total_stays(shares):
     counts = allot(jnp.asarray(shares), GAME, CONFIG, ACTIVE)
     spent = np.asarray([int(count) for count in counts]) * np.asarray(unit_costs(GAME, CONFIG, ACTIVE))
-    assert 200 - 16 < spent.sum() <= 200 and counts.meta_steps >= 1
+    assert 200 - 16 < spent.sum() <= 200 and counts.estimates >= 1
     np.testing.assert_allclose(spent / 200, shares, atol=0.13)  # one update is played in any case
 
 

@@ -49,7 +49,7 @@ GAMES = {"kuhn_poker": make_game("kuhn_poker"), "board": BOARD}
 SIZES = {
     "initial_anchors": 2, "capacity": 4, "num_opponents": 4, "episodes": 1, "mixture_samples": 8,
     "mutations": 3, "randoms": 3, "oracle_opponents": 4, "oracle_episodes": 1, "abr_steps": 2, "abr_anchors": 4,
-    "abr_opponents": 2, "abr_episodes": 1, "kl_opponents": 2,
+    "abr_opponents": 2, "abr_episodes": 1, "kl_opponents": 2, "buffer_episodes": 16, "replay_batch": 8,
 }  # fmt: skip
 HINTS = typing.get_type_hints(GemsConfig)
 CHOICES = {
@@ -75,6 +75,7 @@ SHAPES = {
     "abr_floor": (0.0, 0.3),
     "abr_tremble": (0.0, 0.2),
     "entropy_weight": (0.0, 0.05),
+    "replay_steps": (0, 2),
     "self_play_fraction": (0.0, 0.5),
     "magnet_weight": (0.0, 0.1),
     "game": ("board", "board", "board", "kuhn_poker"),
@@ -87,6 +88,8 @@ def repair(row):
     row = dict(row)
     if row["policy"] in ("conv", "board") or row["critic_channels"]:
         row["game"] = "board"
+    if row["replay_steps"] or (row["meta_rule"] == "rm_plus" and row["estimator"] not in ("pairs", "trajectories")):
+        row["estimator"] = "trajectories"
     if row["self_play_fraction"]:
         row["live_opponents"] = True
     return row

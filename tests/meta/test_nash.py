@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from gems_jax.meta import META_SOLVERS, duality_gap, regret_matching_plus, zero_sum_equilibrium
+from gems_jax.meta.nash import match_values
 
 RPS = np.array([[0.0, -1, 1], [1, 0, -1], [-1, 1, 0]])
 BIASED_RPS = np.array([[0.0, -1, 3], [1, 0, -2], [-3, 2, 0]])
@@ -142,3 +143,39 @@ def test_bad_arguments():
         regret_matching_plus(dilemma, everyone(dilemma), check_every=0)
     with pytest.raises(AssertionError):
         META_SOLVERS["nash"](dilemma[0], everyone(dilemma))
+
+
+def values_of(payoffs):
+    """Values [2, K] of a two-player game as a function of the mixtures."""
+    return lambda sigma: jnp.stack([payoffs[0] @ sigma[1], sigma[0] @ payoffs[1]])
+
+
+@pytest.mark.parametrize("matrix", [RPS, BIASED_RPS / 3, DOMINANCE], ids=["rps", "biased", "dominance"])
+def test_values_alone_are_matched_as_payoffs_are(matrix):
+    """Step by step: both begin with the mean of their start and uniform mixtures as regrets."""
+    payoffs = zero_sum(matrix)
+    start = jnp.asarray([[0.7, 0.2, 0.1], [0.1, 0.1, 0.8]])
+    expected, _, steps = regret_matching_plus(payoffs, everyone(payoffs), 100, tolerance=0.0, start=start)
+    assert int(steps) == 100
+    got = jax.jit(lambda: match_values(values_of(payoffs), everyone(payoffs), start, 100))()
+    np.testing.assert_allclose(got, expected, atol=2e-5)
+
+
+@pytest.mark.parametrize("size", [3, 10, 30])
+def test_values_alone_are_enough(size):
+    """The gap of random zero-sum games falls below a thousandth of the largest payoff, with values in [0, 1] too."""
+    payoffs = zero_sum(np.random.default_rng(size).uniform(-1, 1, (size, size)))
+    active = everyone(payoffs).at[0, -1].set(False)
+    scaled = values_of((payoffs + 1.0) / 2.0)
+    start = jax.random.dirichlet(jax.random.key(size), jnp.ones(size), (2,))
+    sigma = jax.jit(lambda: match_values(scaled, active, start, 3000))()
+    np.testing.assert_allclose(sigma.sum(axis=1), 1.0, rtol=1e-5)
+    assert sigma[0, -1] == 0.0 and float(duality_gap(payoffs, sigma, active)) < 1e-3
+
+
+def test_a_row_that_two_players_share_finds_the_symmetric_equilibrium():
+    matrix = jnp.asarray(BIASED_RPS, jnp.float32)
+    got = match_values(
+        lambda sigma: (matrix @ sigma[0])[None], jnp.ones((1, 3), bool), jnp.asarray([[1.0, 0, 0]]), 2000
+    )
+    np.testing.assert_allclose(got, [[1 / 3, 1 / 2, 1 / 6]], atol=5e-3)

@@ -107,7 +107,7 @@ def discount_table(table: PairTable, owners: tuple[int, ...], factors: Array) ->
     """Multiplies the entries of every anchor by its factor [P, K]: 1 keeps them, 0 clears them."""
     first, second = (factors[owner] for owner in owners)
     each = first[:, None] * second[None, :]
-    return jax.tree.map(lambda leaf: leaf * each, table)
+    return PairTable(table.counts * each, table.sums * each[None], table.squares * each[None])
 
 
 def staleness_factors(divergence: Array, replaced: Array, rate: ArrayLike, discount: ArrayLike) -> Array:
@@ -137,8 +137,9 @@ def estimate_pairs(table: PairTable, owners: tuple[int, ...], prior_count: Array
       prior_count: c0, the number of episodes that the prior counts for.
     """
     total = jnp.maximum(table.counts.sum(), 1.0)
-    means = table.sums / jnp.where(table.counts > 0.0, table.counts, 1.0)
-    spread = jnp.sum(table.squares - table.counts * means**2, axis=(1, 2)) / total  # [2], variance within pairs
+    means = table.sums / jnp.where(table.counts > 0.0, table.counts, 1.0)[None]
+    spread = jnp.sum(table.squares - table.counts[None] * means**2, axis=(1, 2)) / total  # [2], variance within pairs
     payoffs = jax.vmap(lambda sums: shrink_to_additive(sums, table.counts, prior_count))(table.sums)
-    errors = jnp.maximum(spread, 0.0)[:, None, None] * table.counts / (table.counts + prior_count) ** 2
+    shrunk = table.counts / (table.counts + prior_count) ** 2
+    errors = jnp.maximum(spread, 0.0)[:, None, None] * shrunk[None]
     return PairGame(payoffs, errors, owners)

@@ -58,7 +58,7 @@ class TrajectoryBuffer(Struct):
     cursor: Array  # [] int32, the slot that is overwritten next
 
 
-class JointPlay(NamedTuple):
+class JointEpisodes(NamedTuple):
     """Joint episodes of one iteration, and what they cost."""
 
     decision: PyTree  # [n, Q, ...]
@@ -73,7 +73,7 @@ def empty_buffer(game: Game, policies: StackedPolicies, size: int) -> Trajectory
     """Makes a buffer of `size` episodes without any. Shapes are those that `play_and_record` returns."""
     shape = (num_populations(game), num_slots(take_population(policies, 0).params))
 
-    def record(key: Array, policies: StackedPolicies) -> JointPlay:
+    def record(key: Array, policies: StackedPolicies) -> JointEpisodes:
         log_proposal = jnp.zeros(shape)
         return play_and_record(key, game, policies, log_proposal, samples=1, episodes=1, stratified=False)
 
@@ -98,7 +98,7 @@ def play_and_record(
     samples: int,
     episodes: int,
     stratified: bool,
-) -> JointPlay:
+) -> JointEpisodes:
     """Plays joint episodes of profiles drawn from the proposal, and records what the buffer needs.
 
     Args:
@@ -122,7 +122,7 @@ def play_and_record(
     owners = jnp.asarray(game.population_of_player)
     log_drawn = jax.nn.logsumexp(likelihood + log_proposal[owners][:, None, :], axis=2)
     returns = [player_return(game, one, flat.reward.sum(axis=1)) for one in range(num_players(game))]
-    return JointPlay(
+    return JointEpisodes(
         decision=decision,
         player=player,
         log_drawn=log_drawn.T,
@@ -132,7 +132,7 @@ def play_and_record(
     )
 
 
-def insert_episodes(buffer: TrajectoryBuffer, play: JointPlay, iteration: Array) -> TrajectoryBuffer:
+def insert_episodes(buffer: TrajectoryBuffer, play: JointEpisodes, iteration: Array) -> TrajectoryBuffer:
     """Overwrites the oldest episodes of the buffer by those of `play`, which are as many at most as it has slots."""
     size, count = buffer.born.shape[0], play.returns.shape[0]
     where = (buffer.cursor + jnp.arange(count)) % size

@@ -83,7 +83,8 @@ def train_on_replay(
 
     def step(carry: tuple[Learned, ReplayMetrics], inputs: tuple[Array, Array]) -> tuple[tuple, None]:
         (now, before), (k, number) = carry, inputs
-        chosen = _draw(k, stored, config.replay_batch)
+        key_draw, key_each = jax.random.split(k)
+        chosen = _draw(key_draw, stored, config.replay_batch)
         faced = stored.faced[:, chosen]
         if config.live_opponents:
             live = _live_ratios(now[0], learner, arena, buffer, chosen)
@@ -94,7 +95,7 @@ def train_on_replay(
             own = jax.tree.map(lambda leaf: leaf[p], now)
             return _train_one(own, region, _Pupil(arena, learner, p), stored, _Batch(chosen, faced))
 
-        each = each_population(game, one, jax.random.split(k, len(arena.newest)))
+        each = each_population(game, one, jax.random.split(key_each, len(arena.newest)))
         after, earned, entropy, divergence = each
         sign = jnp.where(number == 0, -1.0, 0.0) + jnp.where(number == config.replay_steps - 1, 1.0, 0.0)
         return (after, ReplayMetrics(before.improvement + sign * earned, entropy, divergence)), None
