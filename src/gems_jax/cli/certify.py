@@ -90,7 +90,7 @@ def _budget(
     )
     # v-hat as the run measures it, on episodes of its own
     measure = compile_play(static_argnames=("game",))(_reused_values if config.reuses_returns else _values)
-    values = measure(key_values, game, mixture, jnp.log(sigma), active, config)
+    values = measure(key_values, game, mixture, frozen.codes, jnp.log(sigma), active, config)
     return sampled_budget(
         key_measure, game, anchors=mixture, active=active, sigma=sigma, pool=Candidates(candidates, chosen),
         exploiters=exploiter.policies, estimate=MeasuredValues(from_unit(game, values)), episodes=episodes,
@@ -99,24 +99,26 @@ def _budget(
 
 
 def _values(
-    key: Array, game: Game, policies: StackedPolicies, log_sigma: Array, active: Array, config: GemsConfig
+    key: Array, game: Game, policies: StackedPolicies, codes: Array, log_sigma: Array, active: Array, config: GemsConfig
 ) -> Array:
     """v-hat [P, K] of one round, scaled returns. key: consumed."""
+    del codes
     return estimate_values(key, game, policies, log_sigma, active, config).values
 
 
 def _reused_values(
-    key: Array, game: Game, policies: StackedPolicies, log_sigma: Array, active: Array, config: GemsConfig
+    key: Array, game: Game, policies: StackedPolicies, codes: Array, log_sigma: Array, active: Array, config: GemsConfig
 ) -> Array:
     """v-hat [P, K] by reused returns, scaled. key: consumed.
 
     A profile comes without the returns that the run stored. They are replaced by as many of today's policies: a round
     for every iteration of the run, or as many as fill the buffer.
     """
-    replay = start_replay(game, policies, config)
+    key_start, key_play = jax.random.split(key)
+    replay = start_replay(key_start, game, policies, config)
     assert replay is not None  # the caller has asked
     rounds = min(config.iterations, max(config.buffer_episodes // config.joint_episodes, 1))
-    found = estimate_meta_game(key, replay, game, policies, log_sigma, active, jnp.int32(0), config, rounds)
+    found = estimate_meta_game(key_play, replay, game, policies, codes, log_sigma, active, jnp.int32(0), config, rounds)
     return jnp.where(active, found.game.values(jnp.exp(log_sigma)), 0.0)
 
 
