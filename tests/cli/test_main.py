@@ -246,7 +246,7 @@ def test_version_and_no_arguments() -> None:
     [
         ("tran kuhn_poker", ["unknown command 'tran'", "did you mean 'train'?"]),
         ("train", ["missing: GAME"]),
-        ("train khun_poker", ["Unknown game 'khun_poker'", "did you mean 'kuhn_poker'?"]),
+        ("train khun_poker", ["Unknown game 'khun_poker'", "did you mean 'kuhn_poker' or 'kuhn_poker_3p'?"]),
         ("train kuhn_poker --preset papper", ["no preset 'papper'", "did you mean 'paper'?"]),
         ("train rock_paper_scissors --preset paper", ["no presets for the game 'rock_paper_scissors'"]),
         ("train kuhn_poker --method gem", ["unknown method 'gem'", "did you mean 'gems'?"]),

@@ -90,6 +90,8 @@ def repair(row):
         row["game"] = "board"
     if row["replay_steps"] or (row["meta_rule"] == "rm_plus" and row["estimator"] not in ("pairs", "trajectories")):
         row["estimator"] = "trajectories"
+    if row["estimator"] != "pairs":
+        row["control_variate"] = "none"
     if row["self_play_fraction"]:
         row["live_opponents"] = True
     return row

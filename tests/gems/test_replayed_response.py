@@ -9,7 +9,7 @@ import optax
 import pytest
 
 from gems_jax import init_gems, make_game
-from gems_jax.estimation.trajectories import TrajectoryBuffer
+from gems_jax.estimation.trajectories import TrajectoryBuffer, estimate_game
 from gems_jax.games.matrix import matrix_game
 from gems_jax.gems.abr_task import make_arena
 from gems_jax.gems.replayed_response import train_on_replay
@@ -56,7 +56,8 @@ def train(game, config, opponents=None, sigma=None, seed=0):
     arena = make_arena(state, held, faced, game, config)
     params = {"generator": state.generator, "critic": state.critic}
     buffer = every_action(game)
-    run = jax.jit(lambda key, learned: train_on_replay(key, arena, learned, buffer))
+    joint = estimate_game(buffer, game, faced, jnp.int32(0), 1.0)
+    run = jax.jit(lambda key, learned: train_on_replay(key, arena, learned, buffer, joint))
     learned, metrics = run(jax.random.key(seed + 1), (params, state.opt_state))
     after = state.replace(generator=learned[0]["generator"])
     return state, after, learned[1], metrics

@@ -5,6 +5,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -119,6 +120,33 @@ def test_words_of_boards_and_leduc(tmp_path: Path) -> None:
     assert re.search("on the table: [JQK]", words.seen(second, 0)) and "3 of yours, 3 of theirs" in words.seen(
         second, 0
     )
+
+
+def test_words_of_games_around_a_table() -> None:
+    """Poker for three and Liar's Dice: actions by what they do here, what a seat sees, and what everybody holds."""
+    key = jax.random.key(0)
+
+    def play(game, *moves):
+        state = jax.jit(game.init)(key)
+        for move in moves:
+            state = jax.jit(game.step)(state, jnp.full(game.num_seats, move, jnp.int32), key)
+        return state
+
+    kuhn = make_game("kuhn_poker_3p")
+    words, state = words_of(kuhn), play(kuhn, 0, 1)
+    assert [words.action(state, action) for action in (0, 1)] == ["fold", "call"]
+    assert re.fullmatch("your card: [JQKA]   so far: seat 0 checks, seat 1 bets", words.seen(state, 2))
+    assert words.of_text(state, "c") == 1 and words.shown(state).count("holds") == 3
+    leduc = make_game("leduc_poker_3p")
+    words, state = words_of(leduc), play(leduc, 2)
+    assert [words.action(state, action) for action in (0, 1, 2)] == ["fold", "call", "raise"]
+    assert "not yet" in words.seen(state, 1) and "1 of yours, 3 of seat 0, 1 of seat 2" in words.seen(state, 1)
+    state = play(leduc, 1, 1, 1)
+    assert words.action(state, 1) == "check" and re.search("the table shows [JQKA]", words.shown(state))
+    dice = make_game("liars_dice")
+    words, state = words_of(dice), play(dice, 10)
+    assert words.action(state, 11) == "2x6" and words.action(state, 12) == "liar" and words.of_text(state, "l") == 12
+    assert re.fullmatch(r"your die: [1-6] \(6 is wild\)   the last bid: 2x5", words.seen(state, 1))
 
 
 def test_a_matrix_game_has_words_and_no_pictures(matrix_run: RunDirectory, tmp_path: Path) -> None:

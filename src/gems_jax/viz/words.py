@@ -1,7 +1,8 @@
 """Positions and actions in words, for transcripts and for people who play.
 
-Poker and the small games are spoken of here, boards in `board_words`, Hanabi in `hanabi_text`; every other game gets
-plain numbers. Functions take concrete states (not traced ones).
+Poker for two and the small games are spoken of here, poker for three and Liar's Dice in `table_words`, boards in
+`board_words`, Hanabi in `hanabi_text`; every other game gets plain numbers. Functions take concrete states (not traced
+ones).
 """
 
 from __future__ import annotations
@@ -14,10 +15,11 @@ import numpy as np
 
 from gems_jax.games.deceptive import DeceptiveMessages
 from gems_jax.games.hanabi.game import Hanabi
+from gems_jax.games.liars_dice import LiarsDice
 from gems_jax.games.particles import ParticleGame
 from gems_jax.types import Array, Game, GameState
 from gems_jax.viz import board_words as boards
-from gems_jax.viz import hanabi_text
+from gems_jax.viz import hanabi_text, table_words
 
 CARDS = "JQK"
 
@@ -158,6 +160,24 @@ def _deceptive(game: Game) -> Words:
     return Words("Deceptive Messages", action, seen, shown, "points", hint, of_text, seats=names)
 
 
+def _liars_dice(game: Game) -> Words:
+    assert isinstance(game, LiarsDice)
+
+    def action(state: GameState, action: int) -> str:
+        return table_words.name_bid(game, action)
+
+    def seen(state: GameState, seat: int) -> str:
+        return table_words.see_dice(game, state, seat)
+
+    hint = "a bid such as 2x5 (two fives), or liar"
+    return Words("Liar's Dice", action, seen, table_words.show_dice, "points", hint, _named(action))
+
+
+def _goofspiel(game: Game) -> Words:
+    """Bids by the card that is played. A position is a number, which tells nobody what has happened: not playable."""
+    return _plain(game)._replace(title="Goofspiel", action=lambda state, action: f"card {action + 1}", playable=False)
+
+
 # --- boards, Hanabi, particles
 
 
@@ -233,6 +253,14 @@ def _plain(game: Game) -> Words:
 _BY_NAME = "the name of an action, or its first letter"
 _KUHN = Words("Kuhn poker", _kuhn_action, _kuhn_seen, _kuhn_shown, "chips", _BY_NAME, _named(_kuhn_action))
 _LEDUC = Words("Leduc hold'em", _leduc_action, _leduc_seen, _leduc_shown, "chips", _BY_NAME, _named(_leduc_action))
+_KUHN_3P = Words(
+    "Kuhn poker for three", table_words.name_kuhn_action, table_words.see_kuhn, table_words.show_kuhn, "chips",
+    _BY_NAME, _named(table_words.name_kuhn_action),
+)  # fmt: skip
+_LEDUC_3P = Words(
+    "Leduc poker for three", table_words.name_leduc_action, table_words.see_leduc, table_words.show_leduc, "chips",
+    _BY_NAME, _named(table_words.name_leduc_action),
+)  # fmt: skip
 
 
 def _go(title: str) -> Callable[[Game], Words]:
@@ -253,6 +281,10 @@ def _go(title: str) -> Callable[[Game], Words]:
 _WORDS: dict[str, Callable[[Game], Words]] = {
     "kuhn_poker": lambda game: _KUHN,
     "leduc_holdem": lambda game: _LEDUC,
+    "kuhn_poker_3p": lambda game: _KUHN_3P,
+    "leduc_poker_3p": lambda game: _LEDUC_3P,
+    "liars_dice": _liars_dice,
+    "goofspiel": _goofspiel,
     "tic_tac_toe": _board(
         "tic-tac-toe",
         lambda state, action: f"field {action + 1}",
