@@ -124,12 +124,11 @@ def test_words_of_boards_and_leduc(tmp_path: Path) -> None:
 
 def test_words_of_games_around_a_table() -> None:
     """Poker for three and Liar's Dice: actions by what they do here, what a seat sees, and what everybody holds."""
-    key = jax.random.key(0)
 
     def play(game, *moves):
-        state = jax.jit(game.init)(key)
+        state = jax.jit(game.init)(jax.random.key(0))
         for move in moves:
-            state = jax.jit(game.step)(state, jnp.full(game.num_seats, move, jnp.int32), key)
+            state = jax.jit(game.step)(state, jnp.full(game.num_seats, move, jnp.int32), jax.random.key(0))
         return state
 
     kuhn = make_game("kuhn_poker_3p")
