@@ -90,6 +90,22 @@ KUHN_REPLAY = KUHN_TUNED.replace(
     entropy_weight=0.01,
 )
 
+# Leduc poker: no anchor but the newest is worth much in an equilibrium of this size, so that all opponents of the
+# training are the newest anchors as they are. Small steps without momentum, which shrink, and a good deal of entropy.
+LEDUC_REPLAY = KUHN_REPLAY.replace(
+    mixture_samples=5_500,
+    oracle_opponents=8,
+    policy="tabular",
+    replay_batch=8_192,
+    live_opponents=True,
+    self_play_fraction=1.0,
+    momentum=0.0,
+    learning_rate=0.001,
+    learning_rate_decay=1.0,
+    beta_kl=0.1,
+    entropy_weight=0.03,
+)
+
 # The generator emits the weights of an MLP on the plain observation.
 KUHN_TUNED_MLP = KUHN_TUNED.replace(
     policy="mlp",
@@ -99,6 +115,24 @@ KUHN_TUNED_MLP = KUHN_TUNED.replace(
     kl_opponents=16,
     learning_rate=0.005,
     entropy_weight=0.01,
+)
+
+# The estimate and its solution as in `replay`. Networks learn from games of their own: steps on stored episodes move
+# what a network plays where few of them have been.
+KUHN_REPLAY_MLP = KUHN_TUNED_MLP.replace(
+    estimator="trajectories",
+    mixture_samples=3_000,
+    sigma_floor=0.5,
+    buffer_episodes=65_536,
+    meta_rule="rm_plus",
+    meta_steps=300,
+    mutations=0,
+    randoms=4,
+    oracle_opponents=16,
+    abr_steps=24,
+    abr_opponents=128,
+    kl_opponents=4,
+    learning_rate=0.003,
 )
 
 # The same on Leduc, where returns are noisier and best responses take longer to learn. Many short meta updates, and no
@@ -322,8 +356,9 @@ PRESETS: dict[str, dict[str, GemsConfig]] = {
         "tuned": KUHN_TUNED,
         "tuned-mlp": KUHN_TUNED_MLP,
         "replay": KUHN_REPLAY,
+        "replay-mlp": KUHN_REPLAY_MLP,
     },
-    "leduc_holdem": {"paper": PAPER["leduc_holdem"], "tuned": LEDUC_TUNED},
+    "leduc_holdem": {"paper": PAPER["leduc_holdem"], "tuned": LEDUC_TUNED, "replay": LEDUC_REPLAY},
     "deceptive_messages": {"paper": PAPER["deceptive_messages"], "tuned": DECEPTIVE_TUNED},
     "public_goods": {"paper": PAPER["public_goods"], "tuned": PUBLIC_GOODS_TUNED},
 }
