@@ -1,4 +1,4 @@
-"""What has changed since the last time each benchmark ran.
+"""Prints what has changed since the last time each benchmark ran.
 
 python -m benchmarks.compare [--history runs/bench/history.jsonl]
 """

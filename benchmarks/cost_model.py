@@ -37,9 +37,9 @@ from gems_jax.config import GemsConfig
 from gems_jax.gems.meta_game import update_meta_strategy
 from gems_jax.gems.response import respond
 from gems_jax.gems.state import AnchorSet, GemsState, population_of
-from gems_jax.policies.population import materialise
+from gems_jax.policies.population import materialize
 from gems_jax.profiling.peak_memory import peak_bytes
-from gems_jax.profiling.phase_times import all_active
+from gems_jax.profiling.phase_times import fill_slots
 from gems_jax.types import Array, Game
 
 STEPS = 4  # of the training, where rates are measured
@@ -80,7 +80,7 @@ CASES = {
 def full(game: Game, config: GemsConfig) -> GemsState:
     """A state with an anchor in every slot."""
     key_init, key_fill = jax.random.split(jax.random.key(0))
-    return jax.jit(lambda k, f: all_active(init_gems(k, game, config), f))(key_init, key_fill)
+    return jax.jit(lambda k, f: fill_slots(init_gems(k, game, config), f))(key_init, key_fill)
 
 
 def phases(game: Game, config: GemsConfig) -> list[tuple[Work, Any]]:
@@ -89,7 +89,7 @@ def phases(game: Game, config: GemsConfig) -> list[tuple[Work, Any]]:
     lengths = Lengths(game.max_steps, game.max_steps)
 
     def opponents(state: GemsState) -> Any:
-        return materialise(population_of(state, game, config), config.capacity)
+        return materialize(population_of(state, game, config), config.capacity)
 
     def meta(state: GemsState, key: Array) -> Any:
         return update_meta_strategy(key, state, opponents(state), game, config)

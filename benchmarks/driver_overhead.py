@@ -1,4 +1,4 @@
-"""What driving a run costs: `run(...)` with a run directory, metrics, checkpoints and a live progress line, against
+"""Measures the cost of driving a run: `run(...)` with a folder, metrics, checkpoints and a live progress line, against
 the bare loop over the same compiled chunks.
 
     python -m benchmarks.driver_overhead

@@ -54,7 +54,7 @@ def _inner(value: Any) -> list[Any]:
 
 
 def learning_flops(game: Game, config: GemsConfig, state: GemsState, key: Array) -> float:
-    """Of the gradient steps of one iteration: a pass more over every round's decisions costs what a pass costs."""
+    """Counts operations of the gradient steps of one iteration, by the cost of one more pass over every round."""
     programs = phase_programs(game, config)
     solution = jax.eval_shape(programs[META], state, key, None)
     found = jax.eval_shape(programs[ORACLE], state, key, solution)

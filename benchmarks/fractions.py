@@ -27,7 +27,7 @@ from gems_jax import init_gems, make_game, preset
 from gems_jax.accelerator.compile import program
 from gems_jax.policies.distributions import draw_noise, sample_action
 from gems_jax.policies.mlp import MlpPolicy
-from gems_jax.profiling.phase_times import PHASES, TRAINING, all_active, measure_phases
+from gems_jax.profiling.phase_times import PHASES, TRAINING, fill_slots, measure_phases
 from gems_jax.types import Array, GameState, PyTree
 
 POKER = ("kuhn_poker", "leduc_holdem")
@@ -81,7 +81,7 @@ def floor_rates(name: str, blocks: int) -> tuple[dict[str, float], float]:
 def fractions(name: str, blocks: int, settings: dict[str, Any]) -> list[Figure]:
     game, config = make_game(name, **OPTIONS.get(name, {})), preset(name, "tuned").replace(**settings).validate()
     key_init, key_fill, key_run = jax.random.split(jax.random.key(0), 3)
-    state = jax.jit(lambda k, f: all_active(init_gems(k, game, config), f))(key_init, key_fill)
+    state = jax.jit(lambda k, f: fill_slots(init_gems(k, game, config), f))(key_init, key_fill)
     rates, matrix_rate = floor_rates(name, blocks)
     times = measure_phases(game, config, state, key_run, blocks)
     learning = learning_flops(game, config, state, key_run) / matrix_rate

@@ -1,4 +1,4 @@
-"""What the experiments' GEMS arms would take on one GPU: estimates, since none is at hand.
+"""Estimates how long the experiments' GEMS arms would take on one GPU; none was at hand.
 
     python -m benchmarks.gpu_estimates [--quick]
 
@@ -19,7 +19,7 @@ from gems_jax.config import GemsConfig
 
 
 def seconds(plan: Plan) -> float:
-    """Of all GEMS arms, each with all its seeds at once."""
+    """Estimates the seconds of all GEMS arms, each with all its seeds at once."""
     total, seeds = 0.0, len(plan.spec.seeds)
     for arm, config, _ in plan.arms:
         if not isinstance(config, GemsConfig):

@@ -32,7 +32,7 @@ from gems_jax.accelerator.compile import program
 from gems_jax.extensive.infosets import tables_of
 from gems_jax.extensive.values import GameTree, build_tree
 from gems_jax.meta import regret_matching_plus
-from gems_jax.profiling.phase_times import all_active
+from gems_jax.profiling.phase_times import fill_slots
 from gems_jax.psro.base import Store
 from gems_jax.psro.payoffs import exact_payoffs, meta_game, solve_payoffs
 from gems_jax.psro.psro import PsroConfig
@@ -47,7 +47,7 @@ EQUAL = "number of policies, episodes that a response is learned from"
 
 
 def live_bytes() -> int:
-    """Of all arrays on the device."""
+    """Sums the bytes of all arrays on the device."""
     gc.collect()
     return sum(array.nbytes for array in jax.live_arrays())
 
@@ -77,7 +77,7 @@ def over_iterations(iterations: int, blocks: int) -> list[Figure]:
 def gems_of(anchors: int) -> tuple[Callable[[], Any], int]:
     """A step with so many active anchors, compiled, and the bytes of its state."""
     game, config = make_game(GAME), preset(GAME, "paper").replace(capacity=anchors)
-    state = all_active(init_gems(jax.random.key(0), game, config), jax.random.key(1))
+    state = fill_slots(init_gems(jax.random.key(0), game, config), jax.random.key(1))
     step: Any = program(make_solver("gems", game, config).step).lower(state, jax.random.key(0)).compile()
     return partial(step, state, jax.random.key(2)), nbytes(state)
 

@@ -46,7 +46,7 @@ BUDGETS = {  # two players: pursuers and evader; the three of spread are one tea
 
 
 def cpu_seconds() -> float:
-    """Of this process and its living children, so far."""
+    """Sums the processor seconds of this process and its living children so far."""
     total, tick = sum(os.times()[:4]), os.sysconf("SC_CLK_TCK")
     for task in os.listdir("/proc/self/task"):
         with open(f"/proc/self/task/{task}/children") as file:

@@ -24,7 +24,7 @@ import numpy as np
 from benchmarks.timing import median, ratio, record
 from gems_jax import make_game
 from gems_jax.games.adapters.hosted import PythonGame
-from gems_jax.host.stages import staged
+from gems_jax.host.stages import stage
 from gems_jax.policies.mlp import MlpPolicy
 from gems_jax.rollout.episode import play_episode
 from gems_jax.types import Array, Game, Policy, num_players
@@ -59,7 +59,7 @@ def episodes(game: Game, lanes: int) -> Callable[[Array], Array]:
     """Lengths of `lanes` whole episodes between networks."""
     network = MlpPolicy(int(np.prod(game.observation_shape)), game.num_actions, (64, 64), game.continuous)
     policies = (Policy(network.init(jax.random.key(0)), network),) * num_players(game)
-    return staged(lambda key: jax.vmap(lambda k: play_episode(k, game, policies).length)(jax.random.split(key, lanes)))
+    return stage(lambda key: jax.vmap(lambda k: play_episode(k, game, policies).length)(jax.random.split(key, lanes)))
 
 
 def main() -> None:

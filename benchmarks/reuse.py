@@ -17,8 +17,8 @@ import jax
 from benchmarks.timing import HISTORY, interleaved, median, ratio, record
 from gems_jax import GemsConfig, GemsState, gems_step, init_gems, make_game, preset
 from gems_jax.accelerator.compile import program
-from gems_jax.gems.budget import episodes_with
-from gems_jax.profiling.phase_times import all_active
+from gems_jax.gems.budget import episodes_per_phase
+from gems_jax.profiling.phase_times import fill_slots
 from gems_jax.types import Array
 
 GAME = make_game("kuhn_poker")
@@ -41,7 +41,7 @@ def main() -> None:
     )
     if options.quick:
         config = config.replace(**QUICK)
-    played = episodes_with(GAME, config, config.capacity)
+    played = episodes_per_phase(GAME, config, config.capacity)
     arms = make_arms(config, played.meta_update)
     blocks, steps = (2, 1) if options.quick else (options.blocks, options.steps)
     seconds = interleaved({name: make_block(arm, steps) for name, arm in arms.items()}, blocks)
@@ -60,20 +60,20 @@ def make_arms(config: GemsConfig, episodes: int) -> dict[str, GemsConfig]:
     reused = config.replace(mixture_samples=episodes, episodes=1, buffer_episodes=max(config.buffer_episodes, episodes))
     arms = {"per_anchor": config} | {name: reused.replace(estimator=name) for name in ("pairs", "trajectories")}
     for name, arm in arms.items():
-        if episodes_with(GAME, arm, arm.capacity).meta_update != episodes:
+        if episodes_per_phase(GAME, arm, arm.capacity).meta_update != episodes:
             raise RuntimeError(f"{name} does not play {episodes} episodes")
     return arms
 
 
 def make_block(config: GemsConfig, steps: int) -> Callable[[], GemsState]:
-    """`steps` iterations of one compiled program, from a state with an anchor in every slot and a full store."""
+    """Makes `steps` iterations of one compiled program, from a state with an anchor in every slot and a full store."""
 
     def several(word: Array, state: GemsState) -> GemsState:
         keys = jax.random.split(jax.random.wrap_key_data(word), steps)
         return jax.lax.scan(lambda s, k: (gems_step(s, k, GAME, config)[0], None), state, keys)[0]
 
     word = jax.random.key_data(jax.random.key(1))
-    state = all_active(init_gems(jax.random.key(0), GAME, config), jax.random.key(2))
+    state = fill_slots(init_gems(jax.random.key(0), GAME, config), jax.random.key(2))
     compiled = program(several).lower(word, state).compile()
     rounds = -(-config.buffer_episodes // (config.joint_episodes * steps)) if config.estimator == "trajectories" else 1
     for _ in range(rounds):

@@ -32,7 +32,7 @@ from gems_jax.accelerator.compile import program
 from gems_jax.evaluate.monitor import exact_monitor
 from gems_jax.runner.directory import create_run
 from gems_jax.runner.driver import run
-from gems_jax.runner.engine import Family, Monitor, Parts, seeds_at_once
+from gems_jax.runner.engine import Family, Monitor, Parts, choose_seed_batch
 from gems_jax.runner.options import RunOptions
 from gems_jax.solvers import make_solver
 from gems_jax.types import Array
@@ -104,7 +104,7 @@ def bare_loops(seeds: int, iterations: int) -> Pair:
     shared_out = jax.device_put((words, states), NamedSharding(mesh, parts))
     singles = [jax.tree.map(lambda leaf, seed=seed: leaf[seed], (words, states)) for seed in range(seeds)]
     begin = time.perf_counter()
-    at_once = seeds_at_once(seeds, jax.device_count()) // jax.device_count()
+    at_once = choose_seed_batch(seeds, jax.device_count()) // jax.device_count()
 
     def several(words: Array, states: GemsState) -> GemsState:
         return jax.lax.map(lambda own: whole(*own), (words, states), batch_size=at_once)

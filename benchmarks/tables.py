@@ -175,8 +175,8 @@ def _all_figures(stored: Entries, prefix: str, module: str) -> str:
     return f"{table(['', 'measured', 'repeats'], rows)}\n\n{source(*found)}"
 
 
-def readme(stored: Entries) -> str:
-    """The ratios of the README, one line each, with what was made equal."""
+def ratios(stored: Entries) -> str:
+    """Lists the ratios at the top of docs/speed.md, one per line, with what was held equal."""
     found = [stored[name] for name in ("openspiel, leduc", "openspiel, kuhn", "growth with anchors") if name in stored]
     if not found:
         return not_stored("openspiel")
@@ -193,7 +193,7 @@ def readme(stored: Entries) -> str:
 
 
 BLOCKS: dict[str, Callable[[Entries], str]] = {
-    "readme": readme,
+    "ratios": ratios,
     "openspiel": openspiel,
     "growth-over-iterations": growth_over_iterations,
     "growth-with-anchors": growth_with_anchors,

@@ -1,4 +1,4 @@
-"""What benchmarks share: interleaved blocks, medians with bootstrap intervals, and a history of figures.
+"""Helpers of the benchmarks: interleaved blocks, medians with bootstrap intervals, and a history of figures.
 
 Every benchmark appends its figures, with command, commit and machine, to `runs/bench/history.jsonl`. `python -m
 benchmarks.publish` copies the newest entry of each into `docs/results/bench.json` and renders the documents from it.
@@ -113,7 +113,7 @@ def record(benchmark: str, figures: list[Figure], history: Path | None = HISTORY
 
 
 def command() -> str:
-    """What was typed to start this process, without paths."""
+    """Returns the command that started this process, without paths."""
     main = sys.modules["__main__"].__spec__
     module = "" if main is None else main.name.removesuffix(".__main__")
     return " ".join(["python", *(["-m", module] if module else [Path(sys.argv[0]).name]), *sys.argv[1:]])

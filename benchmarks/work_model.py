@@ -1,4 +1,4 @@
-"""What an iteration of GEMS costs, from its settings alone: how much is played and learned, operations, bytes, seconds.
+"""Models the cost of an iteration of GEMS by its settings alone: play and learning, operations, bytes, seconds.
 
 An iteration consists of five kinds of work, counted by `work`:
 
@@ -22,7 +22,7 @@ import numpy as np
 
 from benchmarks.flops import flops
 from gems_jax.config import GemsConfig
-from gems_jax.gems.budget import episodes_with
+from gems_jax.gems.budget import episodes_per_phase
 from gems_jax.gems.state import gems_networks, init_gems
 from gems_jax.profiling.peak_memory import activation_bytes, array_bytes, row_bytes
 from gems_jax.rollout.views import is_rotational
@@ -30,7 +30,7 @@ from gems_jax.types import Game, num_players, num_populations
 
 
 class Work(NamedTuple):
-    """Of one iteration, or of a part of it. As rates: seconds for one of each."""
+    """Counts the work of one iteration, or of a part of it. As rates: seconds for one of each."""
 
     turns: float = 0.0
     played: float = 0.0
@@ -43,7 +43,7 @@ class Work(NamedTuple):
 
 
 class Lengths(NamedTuple):
-    """Of episodes, in steps: the mean, and how long a batch takes until its last one is over."""
+    """Lengths of episodes in steps: the mean, and the time until the last one of a batch is over."""
 
     mean: float
     longest: float
@@ -55,14 +55,14 @@ def seconds(amount: Work, rates: Work) -> float:
 
 def env_steps(game: Game, config: GemsConfig, lengths: Lengths, anchors: int) -> float:
     """Useful game steps of an iteration with `anchors` per population: what `GemsMetrics.env_steps` counts."""
-    episodes = episodes_with(game, config, anchors)
+    episodes = episodes_per_phase(game, config, anchors)
     training = config.abr_steps * episodes.abr_step * (config.abr_segment or lengths.mean)
-    return episodes.besides_training(config) * lengths.mean + training
+    return episodes.sum_without_training(config) * lengths.mean + training
 
 
 def meta_work(game: Game, config: GemsConfig, lengths: Lengths) -> Work:
     """Phases 1 and 2. Empty slots play, too: shapes are fixed."""
-    played = episodes_with(game, config, config.capacity).meta_update
+    played = episodes_per_phase(game, config, config.capacity).meta_update
     joint = config.joint_episodes
     turns = lengths.longest * (_loops(game) * (played > joint) + (joint > 0))
     return _times(config.meta_steps, Work(turns=turns, played=played * lengths.longest))
@@ -70,7 +70,7 @@ def meta_work(game: Game, config: GemsConfig, lengths: Lengths) -> Work:
 
 def oracle_work(game: Game, config: GemsConfig, lengths: Lengths) -> Work:
     """Phase 3."""
-    judged = episodes_with(game, config, config.capacity).oracle_call
+    judged = episodes_per_phase(game, config, config.capacity).oracle_call
     turns = lengths.longest * _loops(game) * config.oracle_rounds * (judged > 0)
     return Work(turns=turns, played=judged * lengths.longest)
 
@@ -80,7 +80,7 @@ def training_work(game: Game, config: GemsConfig, steps: int | None = None) -> W
     players, loops = num_players(game), _loops(game)
     count = config.abr_steps if steps is None else steps
     seats = game.num_seats / players  # that learn from a lane
-    episodes = episodes_with(game, config, config.capacity)
+    episodes = episodes_per_phase(game, config, config.capacity)
     protected = episodes.protection * game.max_steps
     held = players * config.capacity * config.kl_states if config.kl_states else protected
     long = config.abr_segment or game.max_steps
@@ -96,7 +96,7 @@ def training_work(game: Game, config: GemsConfig, steps: int | None = None) -> W
 
 
 def work(game: Game, config: GemsConfig, lengths: Lengths) -> Work:
-    """Of one iteration."""
+    """Counts the work of one iteration."""
     return meta_work(game, config, lengths) + oracle_work(game, config, lengths) + training_work(game, config)
 
 

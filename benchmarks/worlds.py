@@ -23,10 +23,10 @@ from benchmarks.timing import Figure, interleaved, median, ratio, record
 from gems_jax import make_game
 from gems_jax.config import GemsConfig
 from gems_jax.gems.state import init_gems, population_of
-from gems_jax.policies.population import StackedPolicies, materialise
+from gems_jax.policies.population import StackedPolicies, materialize
 from gems_jax.rollout.episode import Policies, play_episode, unroll_segment
 from gems_jax.rollout.groups import play_groups
-from gems_jax.rollout.views import take_population, view
+from gems_jax.rollout.views import make_view, take_population
 from gems_jax.types import Array, Game, GameState, Trajectory, num_players
 
 GROUPS = 8
@@ -104,7 +104,7 @@ def of_pgx(name: str) -> Program:
 
 
 def of_ours(name: str) -> Program:
-    """The same of this package's game."""
+    """Measures this package's game in the same way."""
     game, batch = make_game(name), WORLDS[name].batch
 
     def play(key: Array) -> tuple[Array, Array]:
@@ -138,9 +138,9 @@ def match(name: str, settings: dict[str, Any]) -> Match:
     game: Game = make_game(name)
     config = GemsConfig(generator_scale=0.01, capacity=GROUPS, initial_anchors=GROUPS, **settings)
     start = jax.jit(lambda key: init_gems(key, game, config))(jax.random.key(0))
-    stacked = materialise(population_of(start, game, config), GROUPS)
+    stacked = materialize(population_of(start, game, config), GROUPS)
     indices = jnp.broadcast_to(jnp.arange(GROUPS)[None, :, None], (GROUPS, GROUPS, num_players(game)))
-    return Match(view(game, 0), stacked, indices, max(WORLDS[name].batch // GROUPS**2, 1))
+    return Match(make_view(game, 0), stacked, indices, max(WORLDS[name].batch // GROUPS**2, 1))
 
 
 def whole_episodes(name: str, settings: dict[str, Any]) -> Program:

@@ -1,4 +1,4 @@
-"""`python -m experiments.run <experiment> [--quick]`: run one experiment, print its table, draw its figures.
+"""Runs one experiment, prints its table, draws its figures: `python -m experiments.run <experiment> [--quick]`.
 
 QUICK=1 in the environment is the same as --quick, FULL=1 as --full.
 """
@@ -23,7 +23,7 @@ from experiments.harness.study import Study, run_study
 from gems_jax.runner.errors import RunError
 from gems_jax.types import did_you_mean
 
-SHARED = ("particles",)  # modules of these packages that are not experiments
+SHARED = ("particles", "reuse_arms")  # modules of these packages that are not experiments
 
 
 @functools.cache
@@ -73,13 +73,13 @@ def keep_arms(spec: Experiment, labels: Sequence[str]) -> Experiment:
 
 
 def checks_of(checks: Sequence[Check], labels: Sequence[str]) -> tuple[Check, ...]:
-    """What is left of them where these arms alone are run."""
+    """Restricts checks to these arms."""
     kept = [dataclasses.replace(c, arms=tuple(arm for arm in c.arms if arm in labels)) for c in checks]
     return tuple(new for new, old in zip(kept, checks, strict=True) if new.arms or not old.arms)
 
 
 def sized(spec: Experiment, iterations: int | None, seeds: Sequence[int] | None) -> Experiment:
-    """The spec with other iterations or seeds, whatever its quick and full versions say of them."""
+    """Returns the spec with other iterations or seeds, which also override those of its quick and full versions."""
     asked = {"iterations": iterations, "seeds": seeds and tuple(seeds)}
     asked = {name: value for name, value in asked.items() if value is not None}
     rest = {name: value for name, value in spec.quick.items() if name not in asked}
@@ -89,15 +89,17 @@ def sized(spec: Experiment, iterations: int | None, seeds: Sequence[int] | None)
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m experiments.run", description=__doc__.split("\n")[0])
     parser.add_argument("experiment", help=f"one of: {', '.join(known())}")
-    parser.add_argument("--quick", action="store_true", help="a short version, to see that it works (or QUICK=1)")
+    parser.add_argument("--quick", action="store_true", help="run the short version (or QUICK=1)")
     parser.add_argument(
-        "--full", action="store_true", help="all arms and seeds, where it is less by default (or FULL=1)"
+        "--full", action="store_true", help="run all arms and seeds, if the default has fewer (or FULL=1)"
     )
-    parser.add_argument("--arms", nargs="+", default=[], metavar="ARM", help="only these arms")
-    parser.add_argument("--iterations", type=int, help="instead of the experiment's")
-    parser.add_argument("--seeds", nargs="+", type=int, help="instead of the experiment's")
-    parser.add_argument("--run-dir", type=Path, help="folder to write to, or an interrupted experiment's to go on with")
-    parser.add_argument("--write-results", action="store_true", help="put table and figures into docs/results.md")
+    parser.add_argument("--arms", nargs="+", default=[], metavar="ARM", help="run only these arms")
+    parser.add_argument("--iterations", type=int, help="number of iterations (default: that of the spec)")
+    parser.add_argument("--seeds", nargs="+", type=int, help="seeds (default: those of the spec)")
+    parser.add_argument(
+        "--run-dir", type=Path, help="folder to write to, or that of an interrupted experiment to resume"
+    )
+    parser.add_argument("--write-results", action="store_true", help="publish table and figures in docs/results")
     options = parser.parse_args(arguments)
     for name in ("quick", "full"):
         asked = os.environ.get(name.upper(), "").lower() not in ("", "0", "false", "no")
@@ -106,7 +108,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def refresh_report(folder: Path, root: Path = Path("runs")) -> None:
-    """Put what is finished on the page. Whatever goes wrong there is told, and costs the experiment nothing."""
+    """Adds a finished experiment to the report. A failure is printed and does not affect the experiment."""
     if root.resolve() not in folder.resolve().parents:
         return  # not among those that the page gathers
     try:
@@ -125,7 +127,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             spec = keep_arms(changed(spec, spec.full) if options.full else spec, options.arms)
             spec = sized(spec, options.iterations, options.seeds)
         elif options.arms or options.iterations or options.seeds:
-            raise ValueError(f"{spec.name} is a study: --arms, --iterations and --seeds mean nothing to it")
+            raise ValueError(f"{spec.name} is a study: --arms, --iterations and --seeds do not apply to it")
         flags = ["--quick"] * options.quick + ["--full"] * options.full
         flags += ["--iterations", str(options.iterations)] if options.iterations else []
         flags += ["--seeds", *map(str, options.seeds)] if options.seeds else []
@@ -145,7 +147,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"error: {error}", file=sys.stderr)
         return getattr(error, "exit_code", 2)
     except KeyboardInterrupt:
-        print("stopped; finished arms and the last checkpoint are kept, see --run-dir", file=sys.stderr)
+        print("stopped: finished arms and the last checkpoint are stored; resume with --run-dir", file=sys.stderr)
         return 130
     for failure in result.failures:
         print(f"error: {failure}", file=sys.stderr)

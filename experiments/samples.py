@@ -1,8 +1,8 @@
-"""`python -m experiments.samples [NAME...]`: run the README's sample commands and write what they print into it.
+"""Runs the sample commands and writes their output to docs/command_line.md: `python -m experiments.samples [NAME...]`.
 
-A sample stands between `<!-- sample NAME -->` and `<!-- /sample -->`. Commands run in a folder of their own. What a
-step leaves out is shown as dots, and lines are wrapped at 120 characters; nothing else is changed. The sample
-`compare` needs a finished `make kuhn`: `python -m experiments.samples compare --kuhn runs/kuhn/20260101-120000`.
+A sample is the text between `<!-- sample NAME -->` and `<!-- /sample -->`. Its commands run in a temporary folder.
+Omitted lines are shown as `...` and lines are wrapped at 120 characters; nothing else is changed. The sample `compare`
+needs a finished `make kuhn`: `python -m experiments.samples compare --kuhn runs/kuhn/20260101-120000`.
 """
 
 from __future__ import annotations
@@ -22,24 +22,19 @@ import gems_jax
 from gems_jax.runner.errors import RunError
 from gems_jax.runner.files import replace_text
 
-README = Path(__file__).parents[1] / "README.md"
+PAGE = Path(__file__).parents[1] / "docs" / "command_line.md"
 WIDTH = 120
-Runner = Callable[[Sequence[str], str], str]  # (words after `gems`, what is typed) -> what is printed
+Runner = Callable[[Sequence[str], str], str]  # (words after `gems`, standard input) -> standard output
 
 
 @dataclasses.dataclass(frozen=True)
 class Step:
-    """One command of a sample.
+    """One command of a sample."""
 
-    `{run}` is the run directory that an earlier command of the sample printed, `{kuhn}` the folder of `make kuhn`.
-    until: how the last line that is shown begins, a regular expression; empty for all. tail: lines of the end that are
-    shown besides. answers: what a person types at the prompts.
-    """
-
-    command: str
-    until: str = ""
-    tail: int = 0
-    answers: tuple[str, ...] = ()
+    command: str  # `{run}`: run directory printed by an earlier command of the sample; `{kuhn}`: folder of `make kuhn`
+    until: str = ""  # regular expression that the last line shown matches; empty shows all lines
+    tail: int = 0  # number of lines to show from the end of the output as well
+    answers: tuple[str, ...] = ()  # input for the prompts
 
 
 SAMPLES: Mapping[str, tuple[Step, ...]] = {
@@ -56,18 +51,18 @@ SAMPLES: Mapping[str, tuple[Step, ...]] = {
         Step("gems compare {kuhn}/tuned {kuhn}/tuned-mlp", until=r"  kuhn_poker +gems tuned-mlp .* env steps"),
     ),
 }
-USUAL = ("train", "shipped")  # those that need nothing but this package
+USUAL = ("train", "shipped")  # samples that need nothing but this package
 
 
-def show(name: str, run: Runner, places: Mapping[str, str] | None = None) -> str:
+def show(name: str, run: Runner, folders: Mapping[str, str] | None = None) -> str:
     """Runs the commands of a sample and returns the text of its block, without fences.
 
     Args:
       name: a key of `SAMPLES`.
       run: runs one command.
-      places: values of the braces in commands.
+      folders: values of the braces in commands.
     """
-    known, shown = dict(places or {}), []
+    known, shown = dict(folders or {}), []
     for step in SAMPLES[name]:
         command = step.command.format(**known)
         printed = _echo(run(command.split()[1:], "".join(f"{answer}\n" for answer in step.answers)), step.answers)
@@ -79,7 +74,7 @@ def show(name: str, run: Runner, places: Mapping[str, str] | None = None) -> str
 
 
 def _echo(printed: str, answers: Sequence[str]) -> str:
-    """Puts answers behind their prompts, as a terminal shows them; a pipe does not."""
+    """Inserts answers after their prompts, as a terminal shows them."""
     start = 0
     for answer in answers:
         start = printed.index(" > ", start) + 3
@@ -100,7 +95,7 @@ def _shorten(printed: str, step: Step) -> list[str]:
 
 
 def find_sample(text: str, name: str) -> re.Match[str]:
-    """The block of a sample in a page: group 1 is its text, without fences. ValueError where there is none."""
+    """Finds the block of a sample in a page; group 1 is its text without fences. Raises ValueError if it is missing."""
     block = rf"<!-- sample {re.escape(name)} -->\n```text\n(.*?)\n```\n<!-- /sample -->"
     found = re.search(block, text, re.DOTALL)
     if found is None or "<!-- sample" in found[1]:
@@ -109,13 +104,13 @@ def find_sample(text: str, name: str) -> re.Match[str]:
 
 
 def replace_sample(text: str, name: str, block: str) -> str:
-    """The page with another text in a sample's block."""
+    """Replaces the text of a sample's block in a page."""
     found = find_sample(text, name)
     return text[: found.start(1)] + block + text[found.end(1) :]
 
 
 def mask(text: str) -> str:
-    """Replaces what no two runs share: folders, times, speeds, memory. Everything else is the same every time."""
+    """Masks everything that differs between runs: folders, times, speeds, memory."""
     for pattern, word in (
         (r"\bruns/\S+", "RUN"),
         (r"[\d.]+[kMG]? (steps|iterations)/s", r"SPEED \1/s"),
@@ -129,7 +124,7 @@ def mask(text: str) -> str:
 
 
 def run_in(folder: Path) -> Runner:
-    """Runs commands as processes in a folder, with this installation of the package."""
+    """Makes a runner that starts commands as processes in a folder, with this installation of the package."""
     source = str(Path(gems_jax.__file__).parents[1])
     path = os.pathsep.join(filter(None, [source, os.environ.get("PYTHONPATH", "")]))
 
@@ -139,7 +134,7 @@ def run_in(folder: Path) -> Runner:
             line, input=typed, capture_output=True, text=True, cwd=folder, env={**os.environ, "PYTHONPATH": path}
         )
         if done.returncode:
-            raise RunError(f"gems {' '.join(words)} left with code {done.returncode}: {done.stderr.strip()}")
+            raise RunError(f"gems {' '.join(words)} failed with exit code {done.returncode}: {done.stderr.strip()}")
         return done.stdout
 
     return run
@@ -157,13 +152,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
             needs = f"unknown sample {unknown[0]!r}, known: {', '.join(SAMPLES)}" if unknown else "compare needs --kuhn"
             raise ValueError(needs)
         for name in names:
-            find_sample(README.read_text(), name)  # before anything runs
+            find_sample(PAGE.read_text(), name)  # before anything runs
         for name in names:
             with tempfile.TemporaryDirectory() as folder:
                 run = run_in(Path.cwd() if name == "compare" else Path(folder))
                 block = show(name, run, {"kuhn": str(options.kuhn)})
-            replace_text(README, replace_sample(README.read_text(), name, block))
-            print(f"written: the sample {name} of {README.name}", flush=True)
+            replace_text(PAGE, replace_sample(PAGE.read_text(), name, block))
+            print(f"written: the sample {name} of {PAGE.name}", flush=True)
     except (RunError, ValueError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2

@@ -1,4 +1,4 @@
-"""What the spec of an experiment states of its full size, for the ledger: a shorter run is none of full size."""
+"""Full size of experiments according to their specs, for the ledger."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from gems_jax.runner.files import resolve
 
 
 def full_size(summary: Mapping[str, Any]) -> Size | None:
-    """Look up what an experiment states. None: a study, or nothing that there is a spec of.
+    """Looks up the full size of an experiment; None for a study or an unknown name.
 
-    A run that was started with --full is held to the spec's full version, any other one to the spec itself.
+    A run that was started with --full is compared with the spec's full version, any other run with the spec itself.
     """
     name = summary.get("name", "")
     spec = load(name) if name in known() else None
@@ -28,15 +28,15 @@ def full_size(summary: Mapping[str, Any]) -> Size | None:
 
 
 def size_of(spec: Experiment) -> Size:
-    """Iterations and settings of every arm, and the number of seeds."""
+    """Collects iterations and settings of every arm, and the number of seeds."""
     iterations = {arm.label: spec.iterations if arm.iterations is None else arm.iterations for arm in spec.arms}
     return Size(iterations, len(spec.seeds), {arm.label: settings_of(spec, arm) for arm in spec.arms})
 
 
 def settings_of(spec: Experiment, arm: Arm) -> dict[str, Any]:
-    """Those that the spec fixes, flat: of a preset or a config all, otherwise the changes to the method's default.
+    """Lists the settings that the spec fixes, flat: all of a preset or config, otherwise changes to the default.
 
-    An arm whose settings are made to take a budget has others in the end, and none here.
+    An arm with a budget has no fixed settings, because the budget changes them.
     """
     if arm.budget:
         return {}

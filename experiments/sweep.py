@@ -1,6 +1,6 @@
-"""`python -m experiments.sweep NAME|FILE [--run-dir FOLDER]`: a sweep of experiments/sweeps/, or any sweep file.
+"""Runs a sweep of experiments/sweeps/, or any sweep file: `python -m experiments.sweep NAME|FILE [--run-dir FOLDER]`.
 
-The same as `gems sweep`, with the names of the files that stand there. Without a name it lists them.
+It is `gems sweep` with the names of the files in that folder. Without a name it lists them.
 """
 
 from __future__ import annotations

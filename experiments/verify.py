@@ -1,6 +1,6 @@
-"""`python -m experiments.verify`: run a cheap part of the experiments again and hold it against docs/results.
+"""Repeats a cheap part of the experiments and compares it with docs/results: `python -m experiments.verify`.
 
-A few minutes on one core. Exits with 1 and a table of what differs, where something does.
+Takes a few minutes on one core. Prints a table; the exit code is 1 if a number differs.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from experiments.run import keep_arms, load
 from gems_jax.runner.console import Console
 from gems_jax.runner.errors import RunError
 
-# (arms, columns) of experiments, which take as many seeds as are stated
+# (arms, columns) of experiments, run with the published number of seeds
 ARMS = {
     "deceptive": (("tuned",), ("nash_conv", "value_sender", "value_receiver")),
     "public_goods": (("dilemma tuned", "control tuned"), ("nash_conv", "coop", "welfare")),
     "kuhn": (("paper",), ("exploitability", "exploitability_average")),
 }
-# (what names a row, (number, its deviation), what may differ anyhow) of studies at their quick size
+# (fields that identify a row, (number, its deviation), allowed difference) of studies at their quick size
 ROWS = {
     "oracle": (("bandit", "index"), (("regret_1000", "deviation_1000"), ("regret_2000", "deviation_2000")), 0.5),
 }
 
 
 def verify(name: str, stated: Source, root: Path, console: Console) -> tuple[list[Comparison], tuple[str, ...]]:
-    """Run it again below `root`; the comparisons, and the experiment's own checks that fail."""
+    """Repeats an experiment below `root`; returns the comparisons, and the experiment's own checks that fail."""
     spec = load(name)
     if isinstance(spec, Study):
         result = run_study(spec, quick=True, root=root, console=console)
@@ -49,7 +49,7 @@ def verify(name: str, stated: Source, root: Path, console: Console) -> tuple[lis
 
 
 def part_of(spec: Experiment, arms: Sequence[str], stated: Source) -> Experiment:
-    """These arms alone with the seeds that are stated; no pictures."""
+    """Reduces a spec to these arms with the published seeds and without pictures."""
     seeds = tuple(range(max(stated.seeds(arm) for arm in arms)))
     return dataclasses.replace(keep_arms(spec, arms), seeds=seeds, pictures=())
 
@@ -57,7 +57,7 @@ def part_of(spec: Experiment, arms: Sequence[str], stated: Source) -> Experiment
 def main(arguments: Sequence[str] | None = None, docs: Path = DOCS) -> int:
     known = (*ARMS, *ROWS)
     parser = argparse.ArgumentParser(prog="python -m experiments.verify", description=__doc__.split("\n")[0])
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(known)}; all by default")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"one of {', '.join(known)}; default: all")
     names = parser.parse_args(arguments).names or known
     console, compared, failures = Console(), [], []
     documents = read_stated(docs / "results")
@@ -67,7 +67,7 @@ def main(arguments: Sequence[str] | None = None, docs: Path = DOCS) -> int:
         if unknown or missing:
             wanted = f"unknown: {', '.join(unknown)}; known: {', '.join(known)}" if unknown else ""
             run = "; ".join(f"`{command_of(name)} --write-results`" for name in missing)
-            raise ValueError(wanted or f"docs/results states no numbers of {', '.join(missing)}: {run}")
+            raise ValueError(wanted or f"docs/results has no numbers of {', '.join(missing)}: run {run}")
         with tempfile.TemporaryDirectory() as root:
             for name in names:
                 found, failed = verify(name, Source(name, documents[name]), Path(root), console)
@@ -77,7 +77,7 @@ def main(arguments: Sequence[str] | None = None, docs: Path = DOCS) -> int:
         print(f"error: {error}", file=sys.stderr)
         return 2
     table, differing = verdict(compared)
-    console.table(table.rich("Stated and found"))
+    console.table(table.rich("Published and measured"))
     for line in (*differing, *failures):
         print(f"error: {line}", file=sys.stderr)
     print(f"{len(compared)} numbers, {len(differing)} differ; {len(failures)} checks failed")

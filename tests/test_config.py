@@ -15,12 +15,12 @@ from gems_jax.config import (
     ABOVE_ZERO,
     AT_LEAST_ONE,
     BELOW_ONE,
+    BELOW_THIRD,
     CAP,
     CONFIDENCE,
+    FRACTION,
     NON_NEGATIVE,
-    OPEN_SHARE,
-    SHARE,
-    THIRD,
+    OPEN_FRACTION,
     PerPlayer,
     is_real,
     validate_fields,
@@ -43,13 +43,13 @@ RANGES = {
     ),
     ABOVE_ZERO: "temperature alpha prior_count",
     AT_LEAST_ONE: "slowdown replay_cap",
-    SHARE: (
+    FRACTION: (
         "ema q_new abr_floor abr_tremble discount gae_lambda sigma_floor adaptive_rate replay_discount "
-        "self_play_fraction magnet_rate"
+        "self_play_fraction magnet_rate exploration"
     ),
     BELOW_ONE: "momentum",
-    THIRD: "adaptive_floor",
-    OPEN_SHARE: "ppo_clip",
+    BELOW_THIRD: "adaptive_floor",
+    OPEN_FRACTION: "ppo_clip",
     CONFIDENCE: "delta",
     CAP: "logit_cap gradient_cap gradient_clip",
 }
@@ -59,10 +59,10 @@ BAD_REALS = {  # what each range refuses
     NON_NEGATIVE: (-1e-9, math.inf),
     ABOVE_ZERO: (0.0, -1.0, math.inf),
     AT_LEAST_ONE: (0.999, 0.0, math.inf),
-    SHARE: (-1e-9, 1.001),
+    FRACTION: (-1e-9, 1.001),
     BELOW_ONE: (-1e-9, 1.0),
-    THIRD: (-1e-9, 0.34),
-    OPEN_SHARE: (0.0, 1.0),
+    BELOW_THIRD: (-1e-9, 0.34),
+    OPEN_FRACTION: (0.0, 1.0),
     CONFIDENCE: (0.0, 1.001, -0.5),
     CAP: (0.0, -1.0),
 }
@@ -70,10 +70,10 @@ GOOD_REALS = {
     NON_NEGATIVE: (0.0, 1e6, 3),
     ABOVE_ZERO: (1e-9, 100),
     AT_LEAST_ONE: (1.0, 10.0, 1),
-    SHARE: (0.0, 1.0, 0, 1),
+    FRACTION: (0.0, 1.0, 0, 1),
     BELOW_ONE: (0.0, 0.999, 0),
-    THIRD: (0.0, 0.33),
-    OPEN_SHARE: (1e-6, 0.999),
+    BELOW_THIRD: (0.0, 0.33),
+    OPEN_FRACTION: (1e-6, 0.999),
     CONFIDENCE: (1e-9, 1.0),
     CAP: (1e-9, math.inf),
 }
@@ -149,7 +149,7 @@ def test_exactly_the_real_valued_fields_are_traced(name):
 def test_settings_that_may_differ_between_players():
     assert [name for name, hint in HINTS.items() if hint == PerPlayer] == ["eta", "lambda_jacobian"]
     game = make_game("biased_rps")
-    with pytest.raises(ValueError, match=r"eta must be a number or have one for each of 2 populations: got \(0.1,\)"):
+    with pytest.raises(ValueError, match=r"eta must be a number or have one for each of 2 populations, got \(0.1,\)"):
         init_gems(jax.random.key(0), game, GemsConfig(eta=(0.1,)))
     with pytest.raises(ValueError, match="lambda_jacobian must be a number or have one for each of 2 populations"):
         init_gems(jax.random.key(0), game, GemsConfig(lambda_jacobian=jnp.zeros(3)))
@@ -187,7 +187,7 @@ def test_init_gems_checks_before_anything_is_computed():
     game = make_game("biased_rps")
     with pytest.raises(ValueError, match="eta must be a finite number, at least 0: got -1"):
         init_gems(jax.random.key(0), game, GemsConfig(eta=-1))
-    with pytest.raises(ValueError, match="expected a Game with init and step: got 'kuhn_poker'; see gems_jax.make_gam"):
+    with pytest.raises(ValueError, match="expected a Game with init and step, got 'kuhn_poker'. See gems_jax.make_gam"):
         init_gems(jax.random.key(0), "kuhn_poker", GemsConfig())
 
 

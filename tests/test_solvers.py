@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 
 from gems_jax import GemsConfig, make_game, make_solver
-from gems_jax.gems.budget import episodes_with
+from gems_jax.gems.budget import episodes_per_phase
 from gems_jax.gems.step import GemsMetrics, GemsState
-from gems_jax.solvers import DEFAULTS, METHODS, with_budget
+from gems_jax.solvers import DEFAULTS, METHODS, apply_budget
 from gems_jax.types import Profile, Solver
 
 RPS = make_game("biased_rps")
@@ -37,11 +37,6 @@ def test_profiles_of_a_solver():
     assert solver.profile(state).sigma is state.sigma
     with pytest.raises(ValueError, match="unknown profile 'best'; known: 'iterate', 'average'"):
         solver.profile(state, which="best")
-
-
-def test_without_a_config_it_is_the_methods_default():
-    default = make_solver("gems", RPS)
-    assert default.init.keywords["config"] == GemsConfig()
 
 
 @pytest.mark.parametrize(
@@ -81,9 +76,9 @@ def test_episodes_of_gems_are_counted_beforehand():
     state, step = solver.init(jax.random.key(0)), jax.jit(solver.step)
     for done in range(2):
         anchors = int(state.active.sum(axis=1)[0])
-        expected = episodes_with(RPS, config, anchors)
+        expected = episodes_per_phase(RPS, config, anchors)
         state, metrics = step(state, jax.random.key(done + 1))
-        assert int(metrics.episodes) == expected.besides_training(config, done == 0) + 2 * expected.abr_step
+        assert int(metrics.episodes) == expected.sum_without_training(config, done == 0) + 2 * expected.abr_step
         assert int(metrics.env_steps) == int(metrics.episodes)  # one step each
     assert float(metrics.payoff_bytes) == 0 and float(metrics.parameter_bytes) > 0
     held = sum(leaf.nbytes for leaf in jax.tree.leaves(state))
@@ -96,25 +91,35 @@ def test_with_budget():
     A round of two players may take half of the rest, 600 steps: 150 opponents, and there are 128.
     """
     few = DEFAULTS["psro"].replace(iterations=4)
-    assert with_budget("psro", RPS, few, 20_000) == few.replace(env_steps=20_000, oracle="ppo")
+    assert apply_budget("psro", RPS, few, 20_000) == few.replace(env_steps=20_000, oracle="ppo")
     fitted = few.replace(env_steps=800, oracle="ppo", entry_episodes=32)
-    assert with_budget("psro", RPS, few, 800) == fitted
-    assert with_budget("psro", RPS, DEFAULTS["psro"], 800, iterations=4) == fitted.replace(iterations=40)
-    assert with_budget("self_play", RPS, DEFAULTS["self_play"], 200) == DEFAULTS["self_play"].replace(
+    assert apply_budget("psro", RPS, few, 800) == fitted
+    assert apply_budget("psro", RPS, DEFAULTS["psro"], 800, iterations=4) == fitted.replace(iterations=40)
+    assert apply_budget("self_play", RPS, DEFAULTS["self_play"], 200) == DEFAULTS["self_play"].replace(
         env_steps=200, opponents=50
     )
     assert make_solver("os_mccfr", RPS, budget=50).step(make_solver("os_mccfr", RPS).init(None), jax.random.key(0))[
         1
     ].env_steps in range(50, 53)
     for name, settings, steps, message in (
-        ("gems", SMALL, 3, "a budget of 3 env steps per iteration is too small: .* takes [0-9]+; give that many"),
+        (
+            "gems",
+            SMALL,
+            3,
+            "a budget of 3 env steps per iteration is too small: expected at least [0-9]+ for .* Raise the budget",
+        ),
         ("cfr", DEFAULTS["cfr"], 10, "method cfr does not learn from episodes"),
         ("psro", DEFAULTS["psro"].replace(oracle="exact"), 10, "exact responses take no env steps"),
         ("psro", DEFAULTS["psro"], 0, "positive number of env steps per iteration: got 0"),
-        ("psro", few, 20, "one episode per payoff and round takes 25, the mean over 4 iterations"),
+        (
+            "psro",
+            few,
+            20,
+            "one episode per payoff and round needs 25 env steps per iteration \\(mean over 4 iterations\\)",
+        ),
     ):
         with pytest.raises(ValueError, match=message):
-            with_budget(name, RPS, settings, steps)
+            apply_budget(name, RPS, settings, steps)
 
 
 @pytest.mark.parametrize("method", ["gems", "cfr", "xfp", "os_mccfr", "es_mccfr"])

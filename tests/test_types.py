@@ -6,8 +6,8 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from gems_jax import make_game
-from gems_jax.rollout.views import view
+from gems_jax import GemsConfig, load, make_game, make_solver, preset
+from gems_jax.rollout.views import make_view
 from gems_jax.types import (
     Bounded,
     Branching,
@@ -43,9 +43,40 @@ def test_structs_are_frozen_pytrees_whose_static_fields_are_structure():
         point.replace(z=1)
 
 
+def test_structs_are_shown_in_a_few_words():
+    assert repr(Labeled(jnp.ones(2), y=3.0)) == "Labeled(x=float32[2], y=3.0)"
+    assert repr(Point(jnp.float32(0.25), name="q")) == "Point(x=0.25, name='q')"
+    assert repr(Point(jax.random.key(0))) == "Point(x=key<fry>[])"
+    assert repr(Point({"a": jnp.ones(2), "b": [jnp.ones(3)]})) == "Point(x=2 arrays (20 bytes))"
+    assert repr(Point(Point(jnp.zeros((2, 3), bool)))) == "Point(x=Point(x=bool[2,3]))"
+    assert repr(Point("x" * 200)) == f"Point(x='{'x' * 55} ...)"
+    shown: list[str] = []
+    jax.jit(lambda x: shown.append(repr(Point(x))))(1.0)
+    assert shown == ["Point(x=float32[])"]
+
+
+def test_what_a_user_prints_fits_a_screen(kuhn_gems):
+    solver = make_solver("gems", kuhn_gems.game, kuhn_gems.config)
+    metrics = jax.eval_shape(kuhn_gems.step, kuhn_gems.start, jax.random.key(0), kuhn_gems.config)[1]
+    big = preset("connect_four", "tuned")
+    values = (
+        kuhn_gems.start,
+        metrics,
+        solver,
+        solver.profile(kuhn_gems.start),
+        big,
+        kuhn_gems.game.init(jax.random.key(0)),
+    )
+    for value in (*values, load("kuhn")):
+        lines = repr(value).splitlines()
+        assert len(lines) <= 24 and max(map(len, lines)) <= 120 and "Array(" not in repr(value), repr(value)
+    assert repr(GemsConfig()) == "GemsConfig()"
+    assert repr(GemsConfig(eta=0.1, capacity=8)) == "GemsConfig(capacity=8, eta=0.1)"
+
+
 def test_capabilities_are_seen_through_wrappers():
     kuhn, pennies = make_game("kuhn_poker"), make_game("matching_pennies")
-    assert supports(kuhn, Enumerable) and supports(view(kuhn, 1), Enumerable)
+    assert supports(kuhn, Enumerable) and supports(make_view(kuhn, 1), Enumerable)
     assert supports(kuhn, Bounded) and not kuhn.truncates
     assert not supports(kuhn, Branching) and not supports(pennies, Named) and not supports(3, Enumerable)
     assert supports(make_game("deceptive_messages"), Named)

@@ -26,6 +26,6 @@ EXPERIMENT = Experiment(
     report=(1, 6),
     convention="NashConv, in rewards per game",
     unit="reward per game",
-    notes=("The paper's own table of this ablation is empty: the grid is ours, around the printed settings.",),
+    notes=("The paper's table of this ablation is empty, so the grid around the printed settings is ours.",),
     quick={"seeds": (0, 1), "arms": FACTORS.arms[:4], "groups": FACTORS.groups[:1]},
 )

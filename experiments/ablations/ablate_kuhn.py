@@ -1,4 +1,4 @@
-"""The 30 configurations of the paper's ablation on Kuhn poker (tab:khun-1, tab:khun-2), with values from the tree."""
+"""The 30 configurations of the paper's ablation on Kuhn poker (tab:khun-1, tab:khun-2), with exact values."""
 
 from experiments.harness.spec import Arm, Experiment
 
@@ -45,7 +45,7 @@ EXPERIMENT = Experiment(
     groups=(
         ("tab:khun-1", FIRST),
         ("tab:khun-2", SECOND),
-        ("beside them", ("preset paper", "preset paper, exact values")),
+        ("for comparison", ("preset paper", "preset paper, exact values")),
     ),
     iterations=40,
     seeds=(0, 1, 2, 3, 4),
@@ -55,11 +55,12 @@ EXPERIMENT = Experiment(
     unit="chips per game",
     references=(("uniform play", 11 / 24),),
     notes=(
-        "A row's name is its table and letter, * where the paper prints it bold (the lowest of its panel), then eta, "
-        "schedule, EMA, ABR steps, and mutations + randoms of the pool. What the table does not name is as in the "
-        "preset `paper`; values are exact, as the paper's text says of this ablation (`meta_estimate_exact`).",
-        "With an empty pool no anchor is ever added and the mixture over one anchor cannot change; without ABR steps "
-        "neither can the generator. What such a row shows is the exploitability of its first random policy.",
+        "A row's name is its table and letter, * if the paper prints it bold (the lowest of its panel), then eta, "
+        "schedule, EMA, ABR steps, and mutations + randoms of the pool. Settings that the table does not name are "
+        "those of the preset `paper`; values are exact, as the paper's text says of this ablation "
+        "(`meta_estimate_exact`).",
+        "With an empty pool no anchor is ever added, and the mixture over one anchor cannot change. Without ABR steps "
+        "the generator cannot change either. Such a row shows the exploitability of its first random policy.",
     ),
     quick={"seeds": (0, 1), "iterations": 10, "arms": ARMS[:4] + ARMS[8:10], "groups": ()},
 )

@@ -4,7 +4,7 @@ from experiments.harness.ablation import levels, one_at_a_time
 from experiments.harness.spec import Arm, Experiment
 
 FACTORS = one_at_a_time(
-    Arm("paper", preset="paper", overrides={"capacity": 22}),  # room for two anchors a call
+    Arm("paper", preset="paper", overrides={"capacity": 22}),  # slots for two anchors per call
     {
         "eta (paper: 0.08)": levels("eta", 0.03, 0.12),
         "eta_sched (const)": levels("schedule", "sqrt", "harmonic"),
@@ -38,9 +38,9 @@ EXPERIMENT = Experiment(
     convention="NashConv, in rewards per game",
     unit="reward per game",
     notes=(
-        "The paper's own table of this ablation is empty: the grid is ours, around the printed settings. The game is "
-        "the dilemma (r = 3, c = 1), whose only equilibrium is defection: cooperation and welfare that stay high are "
-        "distance from equilibrium, and no merit of a setting.",
+        "The paper's table of this ablation is empty, so the grid around the printed settings is ours. The game is the "
+        "dilemma (r = 3, c = 1), whose only equilibrium is defection. High cooperation and welfare therefore mean "
+        "distance from equilibrium and are not an advantage of a setting.",
     ),
     quick={"seeds": (0, 1), "arms": FACTORS.arms[:3], "groups": FACTORS.groups[:1]},
 )

@@ -1,7 +1,8 @@
 """Coarse correlated equilibria: joint play over a run in three games, by two estimators at equal episodes.
 
-Jordan's game has one Nash equilibrium, all uniform, which no uncoupled learner approaches: the first wants to match
-the second, the second the third, and the third to differ from the first. Joint play may still become a CCE.
+Jordan's game has one Nash equilibrium, uniform play, which no uncoupled learner approaches: player 1 wants to match
+player 2, player 2 wants to match player 3, and player 3 wants to differ from player 1. Joint play may
+still become a CCE.
 """
 
 from experiments.harness.spec import Arm, Check, Experiment
@@ -29,7 +30,7 @@ PLAYERS = {"prisoner's dilemma": 2, "public goods": 5, "Jordan's game": 3}
 
 
 def shared(players: int) -> dict[str, object]:
-    """As many joint samples as the anchors would play for themselves at capacity."""
+    """Sets as many joint samples as the anchors would play in their own episodes at full capacity."""
     samples = players * CONFIG.capacity * CONFIG.num_opponents
     return {"estimator": "self_normalised", "mixture_samples": samples, "sigma_floor": 0.1}
 
@@ -53,12 +54,12 @@ EXPERIMENT = Experiment(
     groups=tuple((name, (name, f"{name}, shared play")) for name in GAMES),
     checks=(Check("cce_gap", at_most=0.02, at_the_end=True),),
     notes=(
-        "Arms without a word weigh each anchor's own episodes; `shared play` weighs joint samples (self-normalised, a "
-        "floor of 0.1), as many as the others play once their slots are full.",
-        "The gap is in rewards per game, of the play as it was played. It averages over the whole run, so the first "
-        "iterations alone keep it above 1 / T for a while.",
-        "By anchor id, under the generator of the end, the same play is far from a CCE in Jordan's game: the policies "
-        "behind the ids are no longer those that were played.",
+        "Arms without a suffix estimate each anchor from its own episodes. `shared play` weights joint samples "
+        "(self-normalised, a floor of 0.1), as many as the other arms play once their slots are full.",
+        "The gap is in rewards per game and refers to the policies at the time they were played. It averages over the "
+        "whole run, so the first iterations alone keep it above 1 / T for some time.",
+        "By anchor id, under the final generator, the same play is far from a CCE in Jordan's game: the ids no longer "
+        "refer to the policies that were played.",
     ),
     quick={"iterations": 20, "seeds": (0,), "checks": ()},
 )

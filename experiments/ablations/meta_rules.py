@@ -30,8 +30,8 @@ EXPERIMENT = Experiment(
         ("schedules", ("OMWU, constant", "OMWU, 1 / sqrt(t)", "OMWU, harmonic")),
     ),
     notes=(
-        "All arms have eta_0 = 10. Time goes on over the run: the 1,200th update takes a 35th of the first step with "
-        "1 / sqrt(t), and a 600th with the harmonic schedule (alpha = 0.5).",
+        "All arms have eta_0 = 10. t counts the updates of the whole run: the 1,200th update has a 35th of the first "
+        "step size with 1 / sqrt(t), and a 600th with the harmonic schedule (alpha = 0.5).",
     ),
     quick={"iterations": 5, "seeds": (0,), "report": (5,)},
 )

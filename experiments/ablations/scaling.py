@@ -21,8 +21,9 @@ EXPERIMENT = Experiment(
     unit="seconds",
     notes=(
         SECONDS,
-        "Resident memory is of one process that runs all arms one after the other: its growth within an arm is drawn.",
-        "The machine was shared with other work while the stated seconds were taken: they tell growth, not speed.",
+        "Resident memory is that of one process that runs all arms in sequence; the figure shows its growth within an "
+        "arm.",
+        "The machine was shared with other work during these measurements: the seconds show growth, not speed.",
     ),
     quick={"iterations": 15, "report": (5, 15)},
 )

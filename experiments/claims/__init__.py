@@ -1,6 +1,6 @@
-"""Every claim of the paper that can be checked, as data: its words, its figure, and which numbers decide.
+"""Every claim of the paper that can be checked, as data: its quote, its figure, and the numbers that decide.
 
-No mathematics here: the rules are in `experiments.reporting`, and numbers are read when the report is written.
+The rules are in `experiments.reporting`, and numbers are read when the report is written.
 """
 
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Connect Four, Hanabi, Go and chess: clouds of policies, and how games end."""
+"""Claims on Connect Four, Hanabi, Go and chess: clouds of policies, and how games end."""
 
 from experiments.reporting.claims import Claim
 from experiments.reporting.combining import All
@@ -6,29 +6,29 @@ from experiments.reporting.costs import Quickens
 from experiments.reporting.quantities import Column, Picture
 from experiments.reporting.rules import Bound, Compare
 
-CLOUDS = "Silhouette of the players' clouds: 0 is one cloud, 1 are two points far apart; here 0.25 is the line."
-SHARED = " One population plays both sides here, so clouds differ in the positions alone."
-BEFORE = " Before training: the generator that nothing was learned by, at the codes of the end."
+CLOUDS = "Silhouette of the players' clouds: 0 is one cloud, 1 is two distant points; the threshold here is 0.25."
+SHARED = " One population plays both sides here, so the clouds differ only in the positions."
+BEFORE = " Before training: the untrained generator at the final codes."
 LINE = 0.25
 
 
 def cloud(game: str, what: str, whose: str = "seed", arm: str = "gems") -> Picture:
-    """A number of the picture `embeddings`, of all seeds of an arm, or `before` they were trained."""
+    """Refers to a number of the picture `embeddings`, over all seeds of an arm, or `before` training."""
     label = what.replace("_", ", ") + (", before training" if whose == "before" else "")
     return Picture(game, "embeddings", (f"{arm}.{whose}", f".{what}"), f"{label}:")
 
 
-def apart(game: str, what: str, at_least: float, arm: str = "gems") -> All:
-    """Clouds lie apart, and further than those of the untrained generator at the same codes."""
+def separated(game: str, what: str, at_least: float, arm: str = "gems") -> All:
+    """Requires that clouds are separated, and more so than those of the untrained generator at the same codes."""
     after, before = cloud(game, what, arm=arm), cloud(game, what, "before", arm)
-    learned = Compare(after, before, lower=False, what="the same beside that before training")
+    learned = Compare(after, before, lower=False, what="the same, compared with that before training,")
     return All((Bound(after, at_least=at_least), learned))
 
 
 def spread_out(game: str) -> Compare:
     return Compare(
         cloud(game, "codes_dimension"), cloud(game, "actions_dimension"), lower=False,
-        what="the number of directions in which codes spread, beside that of actions,",
+        what="the number of directions in which codes spread, compared with that of actions,",
     )  # fmt: skip
 
 
@@ -62,15 +62,15 @@ CLAIMS = (
         where="appendix J",
         paper="no numbers",
         rule=Bound(Column("connect4", "gems", "win_tactician"), at_least=0.9),
-        note="Share of wins against a player who sees one ply ahead, from both places: hardly more than half is far "
-        "from optimal play, whose first player always wins.",
+        note="Fraction of wins against a player who looks one ply ahead, from both seats. Little more than half is far "
+        "from optimal play, in which the first player always wins.",
     ),
     Claim(
         key="hanabi-separate",
         quote="action-distribution embeddings for the two players occupy distinct, complementary regions",
         where="appendix K, fig:hanabi_action_embeds",
         paper="pictures",
-        rule=apart("hanabi", "actions_players", LINE, "two populations"),
+        rule=separated("hanabi", "actions_players", LINE, "two populations"),
         note=CLOUDS + BEFORE,
     ),
     Claim(
@@ -79,7 +79,7 @@ CLAIMS = (
         where="appendix K, fig:hanabi_latent_embeds",
         paper="pictures",
         rule=Bound(cloud("hanabi", "codes_players", arm="two populations"), at_most=LINE),
-        note="Of the arm in which each player has a population. The caption of the figure calls codes more dispersed "
+        note="Measured on the arm with one population per player. The caption of the figure calls codes more dispersed "
         "than actions.",
     ),
     Claim(
@@ -89,11 +89,11 @@ CLAIMS = (
         paper="pictures",
         rule=All(
             (
-                apart("go", "actions_two", 0.5),
+                separated("go", "actions_two", 0.5),
                 Compare(cloud("go", "actions_two"), cloud("go", "actions_one"), lower=False),
             )
         ),
-        note="Silhouette of the best two clouds, whosever, and what cutting one normal cloud in two would give."
+        note="Silhouette of the best two clusters, whoever the players, and that of one normal cloud cut in two."
         + SHARED
         + BEFORE,
     ),
@@ -110,8 +110,8 @@ CLAIMS = (
         where="appendix N, fig:chess-metrics",
         paper="25 s, then 9 s: 2.8 times",
         rule=Quickens("chess", "gems*", 25 / 9),
-        note="An iteration here plays the same number of moves whatever becomes of the games, so nothing of the method "
-        "makes it quicker: what changes is how busy the machine was, which was shared with other work.",
+        note="An iteration here always plays the same number of moves, so the method does not make it faster. The "
+        "differences come from the load of the machine, which was shared with other work.",
     ),
     Claim(
         key="chess-decisive",
@@ -119,7 +119,8 @@ CLAIMS = (
         where="appendix N, tab:chess-iter",
         paper="by its table 10 % decisive in iterations 1 to 100, 71 % in 901 to 1,000",
         rule=Compare(chess("decisive"), chess("decisive", at=1), lower=False),
-        note="One game per iteration there; the share of many games between the policies of one iteration here.",
+        note="The paper has one game per iteration; here it is the fraction of many games between the policies of one "
+        "iteration.",
     ),
     Claim(
         key="chess-black",
@@ -127,7 +128,7 @@ CLAIMS = (
         where="appendix N, fig:chess-1-9",
         paper="by its table black won 6 and white 4 of the games 1 to 100, then 36 and 78 of 101 to 400",
         rule=Compare(chess("second_wins", at=20), chess("first_wins", at=20), lower=False),
-        note="Shares of games between the policies of iteration 20 that black and white won.",
+        note="Fractions of the games between the policies of iteration 20 that black and white won.",
     ),
     Claim(
         key="chess-mates",
@@ -142,7 +143,7 @@ CLAIMS = (
         where="fig:chess-1-9",
         paper="pictures",
         rule=Compare(chess("centre"), chess("centre", at=1), lower=False),
-        note="Pieces on the four central squares, beside the first iteration, where play is random.",
+        note="Pieces on the four central squares, compared with the first iteration, in which play is random.",
     ),
     Claim(
         key="chess-2000",
@@ -164,7 +165,8 @@ CLAIMS = (
                 ),
             )
         ),
-        note="The paper counts anchors of chess; here it is Kuhn poker. Directions in which codes, and the action "
-        "probabilities of one player's anchors, spread: policies on a line are two policies and what lies between.",
+        note="The paper counts anchors of chess; here it is Kuhn poker. The rule counts directions in which codes, and "
+        "the action probabilities of one player's anchors, spread: policies on a line are two policies and their "
+        "mixtures.",
     ),
 )

@@ -1,4 +1,4 @@
-"""What GEMS and PSRO are said to cost."""
+"""Claims on the costs of GEMS and PSRO."""
 
 from experiments.reporting.claims import Claim
 from experiments.reporting.combining import All, Either
@@ -7,7 +7,7 @@ from experiments.reporting.quantities import Figure
 from experiments.reporting.rules import Bound, Times
 
 GROWTH, STEPS = "growth with anchors", "growth over iterations"
-SEEDS = "PSRO is not compiled as a whole, so its seeds run one after another; GEMS runs them in one call."
+SEEDS = "PSRO is not one compiled program, so its seeds run in sequence; GEMS runs them in one call."
 
 CLAIMS = (
     Claim(
@@ -46,7 +46,7 @@ CLAIMS = (
         where="abstract, section 1",
         paper="1.3 times",
         rule=Smaller("tag", "gems", "psro", 1.3),
-        note="The abstract's 1.3 and the text's 1250 against over 2350 MB (1.9 times) are of the same figure.",
+        note="The abstract's 1.3 and the text's 1250 against over 2350 MB (1.9 times) refer to the same figure.",
     ),
     Claim(
         key="memory-mb",
@@ -54,9 +54,9 @@ CLAIMS = (
         where="section 4.3, fig:tag_resource_usage_combined",
         paper="1250 against 2350 MB, 1.88 times",
         rule=Smaller("tag", "gems", "psro", 1.88),
-        note="Megabytes of a process are mostly Python and XLA here, and were mostly Python and PyTorch there. PSRO's "
-        "process grows when XLA compiles anew for a store of twice the size, not by the policies in it: another PSRO "
-        "in the same process finds these programs, and hardly grows.",
+        note="The memory of a process is mostly Python and XLA here, and Python and PyTorch in the paper. PSRO's "
+        "process grows when XLA recompiles for a store of twice the size, not because of the policies: another PSRO in "
+        "the same process reuses these programs and hardly grows.",
     ),
     *(
         Claim(
@@ -65,7 +65,7 @@ CLAIMS = (
             where=where,
             paper="a flat line",
             rule=Flat(name, arm),
-            note="Slots for all anchors are set aside at the start, so what is carried is flat by construction: the "
+            note="Slots for all anchors are allocated at the start, so carried bytes are constant by construction; the "
             "process decides.",
         )
         for name, arm, quote, where in (
@@ -98,12 +98,13 @@ CLAIMS = (
             Times(
                 Figure(GROWTH, "2048 policies: an iteration of psro"),
                 Figure(GROWTH, "256 policies: an iteration of psro"),
-                at_least=7.0, what="an iteration with 2,048 policies by one with 256, an eighth,",
+                at_least=7.0, what="the ratio of an iteration with 2,048 policies to one with 256",
             ),
-            "where training has a fixed length beside the payoffs (Kuhn poker)",
+            "if training has a fixed length in addition to the payoffs (Kuhn poker)",
         ),
-        note="At equal environment steps per iteration, as in tag here, payoffs take their steps from training, and "
-        "time does not grow. An iteration that takes 8 times as long with 8 times the policies is a quadratic sum.",
+        note="At equal environment steps per iteration, as in tag here, payoffs take steps away from training, and "
+        "time does not grow. If an iteration takes 8 times as long with 8 times the policies, cumulative time is "
+        "quadratic.",
     ),
     *(
         Claim(
@@ -124,15 +125,15 @@ CLAIMS = (
         rule=Either(
             Times(
                 Figure(GROWTH, "2048 policies: state of gems"), Figure(GROWTH, "8 policies: state of gems"),
-                at_most=1.05, what="the state with 2,048 anchors by that with 8",
+                at_most=1.05, what="the ratio of the state with 2,048 anchors to that with 8",
             ),
             Times(
                 Figure(STEPS, "iteration 1000: live on the device"), Figure(STEPS, "iteration 5: live on the device"),
-                at_most=1.05, what="live bytes at iteration 1,000 by those at 5, room for 32 anchors",
+                at_most=1.05, what="the ratio of live bytes at iteration 1,000 to those at 5, with 32 slots,",
             ),
-            "with a fixed number of anchors, where old ones are replaced; it grows with every anchor that is kept",
+            "with a fixed number of anchors, if old ones are replaced; it grows with every retained anchor",
         ),
-        note="The table's own |Z_T| (2,002 in chess) counts an anchor per player and iteration, all of them kept.",
+        note="The table's own |Z_T| (2,002 in chess) counts one anchor per player and iteration, all of them retained.",
     ),
     Claim(
         key="constant-time",
@@ -143,10 +144,10 @@ CLAIMS = (
             Times(
                 Figure(GROWTH, "2048 policies: an iteration of gems"),
                 Figure(GROWTH, "8 policies: an iteration of gems"),
-                at_most=1.15, what="an iteration with 2,048 anchors by one with 8",
+                at_most=1.15, what="the ratio of an iteration with 2,048 anchors to one with 8",
             ),
             Bound(Figure(STEPS, "a step at iteration 1000 / at 5"), at_most=1.15),
-            "with a fixed number of anchors; every anchor that is kept is measured in every iteration",
+            "with a fixed number of anchors; every retained anchor is measured in every iteration",
         ),
     ),
     Claim(
@@ -156,9 +157,10 @@ CLAIMS = (
         paper="O(N_t^2)",
         rule=Times(
             Figure(GROWTH, "2048 policies: state of psro"), Figure(GROWTH, "256 policies: state of psro"),
-            at_least=32.0, what="PSRO's state with 2,048 policies by that with 256, an eighth,",
+            at_least=32.0, what="the ratio of PSRO's state with 2,048 policies to that with 256",
         ),
-        note="64 times would be quadratic, 8 times linear; the policies of Kuhn poker are small beside the table.",
+        note="A factor of 64 would be quadratic, 8 linear; the policies of Kuhn poker are small compared with the "
+        "table.",
     ),
     Claim(
         key="sampling-faster",
@@ -169,14 +171,14 @@ CLAIMS = (
             (
                 Bound(
                     Figure(GROWTH, "8 policies: psro / gems"), at_least=1.0,
-                    what="PSRO's iteration by GEMS's, 8 policies,",
+                    what="the ratio of PSRO's iteration to GEMS's, 8 policies,",
                 ),
                 Bound(
                     Figure(GROWTH, "2048 policies: psro / gems"), at_least=1.0,
-                    what="PSRO's iteration by GEMS's, 2,048 policies,",
+                    what="the ratio of PSRO's iteration to GEMS's, 2,048 policies,",
                 ),
             )
         ),
-        note="This is the cost of an iteration. What an iteration is worth is among the claims on Kuhn poker.",
+        note="This is the cost of an iteration. The claims on Kuhn poker are about its benefit.",
     ),
 )  # fmt: skip

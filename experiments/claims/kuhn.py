@@ -1,4 +1,4 @@
-"""Kuhn poker. The paper's figures are NashConv: half of them is exploitability as it is counted here."""
+"""Claims on Kuhn poker. The paper's figures are NashConv; half of them is exploitability in our convention."""
 
 from experiments.reporting.claims import Claim
 from experiments.reporting.combining import Either
@@ -42,7 +42,7 @@ CLAIMS = (
         where="section 4.2, fig:kuhn",
         paper="0.18 against 0.44 and more",
         rule=Compare(GEMS, BASELINES),
-        note="At equal environment steps per iteration, learned responses, tables of logits for all.",
+        note="At equal environment steps per iteration, with learned responses and tables of logits for all methods.",
     ),
     Claim(
         key="kuhn-neupl",
@@ -50,7 +50,7 @@ CLAIMS = (
         where="fig:kuhn",
         paper="lower",
         rule=Compare(GEMS, Column("kuhn_compare", "neupl 1x", "exploitability", iterations=40)),
-        note="This row is NeuPL alone; the others are above.",
+        note="This row is about NeuPL alone; the others are above.",
     ),
     Claim(
         key="kuhn-codes",
@@ -63,7 +63,7 @@ CLAIMS = (
             what="exploitability with d_z = 8",
             slack=0.05,
         ),
-        note="Taken as: 8 dimensions are worse than 2 and 4 by at most 0.05.",
+        note="Read as: 8 dimensions are worse than 2 and 4 by at most 0.05.",
     ),
     Claim(
         key="kuhn-82",
@@ -71,7 +71,7 @@ CLAIMS = (
         where="appendix, tab:gems_default_params",
         paper="82, with a cap of 32 per role",
         rule=Bound(Column("kuhn_compare", "gems paper 1x", "active_anchors", iterations=40), 82, 82, exact=True),
-        note="The same table caps the anchors at 32 per role, so that two roles hold at most 64.",
+        note="The same table caps the anchors at 32 per role, so two roles have at most 64.",
     ),
     Claim(
         key="kuhn-oracle",
@@ -79,7 +79,7 @@ CLAIMS = (
         where="section 1, contributions",
         paper="no numbers",
         rule=Bound(Column("kuhn_compare", "gems paper 1x", "budget_oracle", iterations=40), at_most=0.01),
-        note="What the best candidate of the pool earns beyond the chosen one and beyond all anchors, exactly.",
+        note="The exact gain of the best candidate of the pool over the chosen one and over all anchors.",
     ),
     Claim(
         key="kuhn-forgetting",
@@ -87,16 +87,17 @@ CLAIMS = (
         where="section 3.5",
         paper="no numbers",
         rule=Bound(Column("kuhn_compare", "gems paper 1x", "forgetting_value", iterations=40), at_least=-0.02),
-        note="What active anchors earn now less what they earned as they were when added, against the mixture of the "
-        "end, mean: above 0 they have gained.",
+        note="Mean over active anchors of the value now minus the value when added, against the final mixture; a "
+        "positive number is a gain.",
     ),
     Claim(
         key="ablation-nothing",
         quote="the strongest settings typically combined a small/zero exploration scale [...] minimal [...] pools",
         where="appendix P, tab:khun-1 (i) and tab:khun-2 (a)",
         paper="bold rows (i) and (a): eta 0, no ABR steps, empty pools",
-        rule=BestAmong(ROWS, row("[12]?[*] 0 const 0 0 0+0"), "a row that changes nothing: eta 0, no ABR, empty pools"),
-        note="With these settings nothing can change: one random anchor, never trained. A win would be that of a draw.",
+        rule=BestAmong(ROWS, row("[12]?[*] 0 const 0 0 0+0"), "a row without any change: eta 0, no ABR, empty pools"),
+        note="With these settings nothing can change: there is one random anchor, which is never trained. A win would "
+        "be luck.",
     ),
     Claim(
         key="ablation-idle",
@@ -104,8 +105,7 @@ CLAIMS = (
         where="appendix P, tab:khun-1 (i)",
         paper="a curve over 40 iterations",
         rule=Compare(row("1i[*] *", at=40), row("1i[*] *", at=1)),
-        note="Taken as: what is run for 40 iterations comes to be less exploitable than it was after the first. "
-        "Equal is not less.",
+        note="Read as: after 40 iterations the mixture is less exploitable than after the first. Equal is not less.",
     ),
     Claim(
         key="ablation-bold",
@@ -132,6 +132,6 @@ CLAIMS = (
             Column("ablate_kuhn", "preset paper, exact values", "exploitability", iterations=40),
             slack=0.05,
         ),
-        note="Taken as: measured values are worse than exact ones by at most 0.05, at the same settings.",
+        note="Read as: measured values are worse than exact ones by at most 0.05, at the same settings.",
     ),
 )  # fmt: skip

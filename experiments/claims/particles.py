@@ -1,4 +1,4 @@
-"""Simple Tag and Simple Spread: what the paper shows in pictures, as numbers."""
+"""Claims on Simple Tag and Simple Spread: the paper's pictures as numbers."""
 
 from experiments.reporting.claims import Claim
 from experiments.reporting.combining import All, Either
@@ -11,20 +11,20 @@ def ours(game: str, column: str) -> Column:
 
 
 def beats(game: str, column: str, lower: bool = False, random: bool = True) -> Either:
-    """GEMS is ahead of both PSROs, or at least of the classical one; and in either case of random play."""
+    """Requires that GEMS is ahead of both PSROs, or of the classical one alone, and of random play."""
     mine, more = ours(game, column), ("random",) * random
     beside = " and random play" * random
     return Either(
         Compare(
             mine, Column(game, ("psro*", *more), column), lower=lower,
-            what=f"{mine.words}, both PSROs{beside} beside it,",
+            what=f"{mine.words}, compared with both PSROs{beside},",
         ),
         Compare(
             mine, Column(game, ("psro", *more), column), lower=lower,
-            what=f"{mine.words}, classical PSRO{beside} beside it,",
+            what=f"{mine.words}, compared with classical PSRO{beside},",
         ),
-        "against classical PSRO, whose responses start afresh; not, or not beyond noise, against PSRO whose responses "
-        "start from the newest",
+        "against classical PSRO, whose responses start from scratch; not, or not beyond noise, against PSRO whose "
+        "responses start from the newest policy",
     )  # fmt: skip
 
 
@@ -41,7 +41,8 @@ CLAIMS = (
                 beats("tag", "random_vs_evader", lower=True),
             )
         ),
-        note="A mean over both sides says little, since one side's gain is the other's loss: here each side plays "
+        note="A mean over both sides is not informative, because one side's gain is the other's loss. Here each side "
+        "plays "
         "against random play. " + BOTH,
     ),
     Claim(
@@ -52,11 +53,11 @@ CLAIMS = (
         rule=Either(
             Bound(ours("tag", "encirclement"), at_most=180.0),
             beats("tag", "encirclement", lower=True),
-            "less open than PSRO's and than that of random play, but not around the evader",
+            "less open than PSRO's and that of random play, but not around the evader",
         ),
-        note="The largest angle between pursuers as the evader sees them, mean over an episode, in degrees: 120 is a "
-        "triangle around it, 180 and more leave a whole side open, 360 are all in one direction. Random play must be "
-        "beaten, too.",
+        note="The largest angle between pursuers as seen by the evader, mean over an episode, in degrees: 120 is a "
+        "triangle around it, 180 and more leave one side open, at 360 all are in one direction. GEMS must also beat "
+        "random play.",
     ),
     Claim(
         key="tag-herding",
@@ -64,8 +65,8 @@ CLAIMS = (
         where="section 4.3; fig:comparison",
         paper="pictures",
         rule=beats("tag", "pursuer_spread", random=False),
-        note="The distance of the pursuers from each other: a clump has a small one. Random play is not among the "
-        "compared: pursuers who go nowhere are the furthest apart.",
+        note="The distance of the pursuers from each other, which is small in a clump. Random play is not compared: "
+        "pursuers who do not pursue are the most distant.",
     ),
     Claim(
         key="tag-captures",
@@ -81,7 +82,7 @@ CLAIMS = (
         where="appendix M",
         paper="pictures",
         rule=beats("tag", "random_vs_evader", lower=True),
-        note="What random pursuers earn against the evader.",
+        note="The return of random pursuers against the evader.",
     ),
     Claim(
         key="spread-return",
@@ -104,7 +105,7 @@ CLAIMS = (
         where="appendix L, fig:spd_0 to fig:spd_4",
         paper="pictures",
         rule=beats("spread", "covered"),
-        note="The share of landmarks with an agent on them.",
+        note="The fraction of landmarks with an agent on them.",
     ),
     Claim(
         key="spread-assignment",
@@ -112,7 +113,7 @@ CLAIMS = (
         where="appendix L",
         paper="pictures",
         rule=beats("spread", "distinct"),
-        note="How often the agents are nearest to landmarks of their own, all different.",
+        note="How often the nearest landmarks of all agents are different.",
     ),
     Claim(
         key="spread-collisions",
@@ -120,7 +121,7 @@ CLAIMS = (
         where="appendix L",
         paper="pictures",
         rule=beats("spread", "collisions", lower=True, random=False),
-        note="Random play is not among the compared: who goes for no landmark meets nobody there.",
+        note="Random play is not compared: agents that do not approach landmarks do not collide there.",
     ),
     Claim(
         key="spread-psro-drifts",
@@ -130,8 +131,8 @@ CLAIMS = (
         rule=Either(
             Bound(Column("spread", "psro", "covered"), at_least=1 / 3, at_most=2 / 3),
             Bound(Column("spread", "psro, warm", "covered"), at_least=1 / 3, at_most=2 / 3),
-            "of PSRO whose responses start from the newest; not of classical PSRO",
+            "for PSRO whose responses start from the newest policy; not for classical PSRO",
         ),
-        note="Taken as: one or two of three landmarks are covered.",
+        note="Read as: one or two of three landmarks are covered.",
     ),
 )

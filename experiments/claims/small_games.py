@@ -1,4 +1,4 @@
-"""Deceptive Messages and Public Goods, and joint play."""
+"""Claims on Deceptive Messages, Public Goods and joint play."""
 
 from experiments.reporting.claims import Claim
 from experiments.reporting.combining import All, Either
@@ -9,9 +9,10 @@ GENERAL_SUM = ("psro", "alpha_psro")
 FAMILY = ("*psro", "*double_oracle")
 ZERO, BEST = 0.01, 0.79  # a Sender's reward that counts as zero, a Receiver's that counts as the largest possible
 ZERO_SUM = (
-    "Double Oracle's linear program and A-PSRO are for zero-sum games, which this one is not: they play one that is."
+    "Double Oracle's linear program and A-PSRO require zero-sum games, which this one is not; they play its zero-sum "
+    "form."
 )
-PRINTED = "with the preset `tuned`: the paper prints no settings for this game, and Kuhn's do not get there"
+PRINTED = "with the preset `tuned`: the paper prints no settings for this game, and those of Kuhn poker do not reach it"
 DECEPTIVE = (
     Claim(
         key="receiver-0.8",
@@ -41,8 +42,9 @@ DECEPTIVE = (
         where="section 4.1",
         paper="above 0 after 6 iterations",
         rule=Bound(Column("deceptive", GENERAL_SUM, "value_sender", iterations=6), at_least=ZERO),
-        note="A Sender never earns less than 0, so positive means: more than what counts as zero for GEMS above. PSRO "
-        "and Alpha-PSRO; in the zero-sum form, for the other two, a Sender's 0 means nothing. " + ZERO_SUM,
+        note="A Sender never earns less than 0, so positive means more than what counts as zero for GEMS above. The "
+        "row is "
+        "about PSRO and Alpha-PSRO; in the zero-sum form of the other two, 0 has no special meaning. " + ZERO_SUM,
     ),
     Claim(
         key="variants-receiver",
@@ -54,7 +56,7 @@ DECEPTIVE = (
             Bound(Column("deceptive", FAMILY, "value_receiver", iterations=6), at_most=BEST),
             "lower, but by less than 0.05",
         ),
-        note="A Receiver never earns more than 0.8, so lower means: less than what counts as 0.8 for GEMS above. "
+        note="A Receiver never earns more than 0.8, so lower means less than what counts as 0.8 for GEMS above. "
         + ZERO_SUM,
     ),
     Claim(
@@ -67,7 +69,7 @@ DECEPTIVE = (
             Column("deceptive", "tuned", ("value_sender", "value_receiver"), at=6),
             within=0.01,
         ),
-        note="In a zero-sum game, or one that is so up to a constant, the sum of both values never moves.",
+        note="In a zero-sum or constant-sum game, the sum of both values is constant.",
     ),
     Claim(
         key="trust-region",
@@ -77,9 +79,9 @@ DECEPTIVE = (
         rule=Compare(
             Column("ablate_deceptive", "paper", "forgetting_kl", iterations=6),
             Column("ablate_deceptive", "beta_kl 0.0", "forgetting_kl", iterations=6),
-            what="what old anchors' policies moved (KL) with beta_KL = 0.05",
+            what="the change of old anchors' policies (KL) with beta_KL = 0.05",
         ),
-        note="Taken as: with the printed trust region old anchors move less than without.",
+        note="Read as: with the printed trust region old anchors move less than without.",
     ),
     Claim(
         key="codes-16",
@@ -91,7 +93,7 @@ DECEPTIVE = (
             Column("ablate_deceptive", "paper", "nash_conv", iterations=6),
             slack=0.05,
         ),
-        note="Taken as: 16 dimensions are worse than 8 by at most 0.05.",
+        note="Read as: 16 dimensions are worse than 8 by at most 0.05.",
     ),
     Claim(
         key="smoothness",
@@ -102,7 +104,7 @@ DECEPTIVE = (
             Column("ablate_deceptive", "paper", "nash_conv", iterations=6),
             Column("ablate_deceptive", "lambda_jacobian 0.0", "nash_conv", iterations=6),
         ),
-        note="Taken as: seeds differ less with the penalty (1e-4) than without.",
+        note="Read as: seeds differ less with the penalty (1e-4) than without.",
     ),
 )
 PUBLIC_GOODS = (
@@ -112,7 +114,7 @@ PUBLIC_GOODS = (
         where="appendix Q",
         paper="a social dilemma",
         rule=Bound(Column("public_goods", "dilemma tuned", "coop", iterations=10), at_most=0.05),
-        note="Cooperation that is left where r = 3, c = 1, n = 5.",
+        note="The remaining cooperation with r = 3, c = 1, n = 5.",
     ),
     Claim(
         key="kl-welfare",
@@ -125,7 +127,7 @@ PUBLIC_GOODS = (
             lower=False,
             what="welfare with beta_KL = 0.05",
         ),
-        note="In the dilemma nobody cooperates in equilibrium: more welfare is more distance from it.",
+        note="In the dilemma nobody cooperates in equilibrium: more welfare means more distance from it.",
     ),
     Claim(
         key="harmonic-stable",
@@ -136,7 +138,7 @@ PUBLIC_GOODS = (
             Column("ablate_public_goods", "schedule harmonic", "nash_conv", iterations=10),
             Column("ablate_public_goods", "paper", "nash_conv", iterations=10),
         ),
-        note="Taken as: seeds differ less with the harmonic schedule than with the constant one.",
+        note="Read as: seeds differ less with the harmonic schedule than with the constant one.",
     ),
     Claim(
         key="period-population",
@@ -157,8 +159,8 @@ PUBLIC_GOODS = (
                 ),
             )
         ),
-        note="Fewer calls of the oracle make fewer anchors by construction. Exploration is preserved, taken as: "
-        "NashConv is worse by at most 0.05.",
+        note="Fewer calls of the oracle make fewer anchors by construction. Preserved exploration is read as: NashConv "
+        "is worse by at most 0.05.",
     ),
     Claim(
         key="cce",
@@ -166,6 +168,7 @@ PUBLIC_GOODS = (
         where="section 3.7, eq:n_player_cce_omwu",
         paper="epsilon goes to 0",
         rule=Bound(Column("cce", "*", "cce_gap", iterations=200), at_most=0.02),
-        note="Of the play as it was played; by anchor ids, under the generator of the end, it is far from one.",
+        note="For the policies at the time they were played. By anchor ids, under the final generator, play is far "
+        "from a CCE.",
     ),
 )

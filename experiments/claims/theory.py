@@ -1,4 +1,4 @@
-"""The oracle's index, the update of the meta-strategy, estimators, and the printed bounds."""
+"""Claims on the oracle's index, the update of the meta-strategy, estimators, and the printed bounds."""
 
 from experiments.reporting import theory
 from experiments.reporting.claims import Claim
@@ -8,12 +8,12 @@ from experiments.reporting.rules import Bound, Compare, Times
 from experiments.reporting.theory import Computed
 
 STORY, CONTROL = "Shifting Meta", "control in [0, 1]"
-MADE_UP = "The paper gives no numbers for its bandit; the means here were chosen to tell its story."
+MADE_UP = "The paper gives no numbers for its bandit; the means here were chosen to match its description."
 NEVER = float("inf")
 WORDS = {
     "adapt90_high": "rounds until 90 % are right",
     "adapt50_low": "rounds until 50 % are right",
-    "share_last_50": "share of right picks at the end",
+    "share_last_50": "fraction of right picks at the end",
     "regret_1000": "regret after phase 1",
     "regret_2000": "regret at the end",
     "first_phase_2000": "regret against the first best",
@@ -37,7 +37,7 @@ ORACLE = (
             pick("adapt90_high", STORY, "eb_ucb", "ucb_v"), at_most=100, exact=True,
             what="the number of rounds after the shift until 90 % of the last 50 picks are right",
         ),
-        note="45 rounds are the least that such a moving share needs. " + MADE_UP,
+        note="Such a moving fraction needs at least 45 rounds. " + MADE_UP,
     ),
     Claim(
         key="oracle-ucb1",
@@ -48,7 +48,7 @@ ORACLE = (
             pick("adapt90_high", STORY, "ucb1"), at_least=400, at_most=600, exact=True,
             what="the number of rounds after the shift until 90 % of the last 50 picks are right",
         ),
-        note="Of the slowest of five batches of 50 runs. " + MADE_UP,
+        note="Measured on the slowest of five batches of 50 runs. " + MADE_UP,
     ),
     Claim(
         key="oracle-thompson",
@@ -59,7 +59,7 @@ ORACLE = (
             pick("adapt50_low", STORY, "thompson", "thompson_nig"), at_least=250, exact=True,
             what="the number of rounds after the shift until 50 % of the last 50 picks are right",
         ),
-        note="One paragraph before, the paper says that Thompson sampling quickly adapts. " + MADE_UP,
+        note="One paragraph earlier, the paper says that Thompson sampling quickly adapts. " + MADE_UP,
     ),
     Claim(
         key="oracle-greedy",
@@ -67,7 +67,7 @@ ORACLE = (
         where="appendix S",
         paper="never",
         rule=Bound(
-            pick("share_last_50", STORY, "greedy"), at_most=0.5, exact=True, what="share of right picks at the end"
+            pick("share_last_50", STORY, "greedy"), at_most=0.5, exact=True, what="fraction of right picks at the end"
         ),
     ),
     Claim(
@@ -92,7 +92,7 @@ ORACLE = (
                 pick("first_phase_2000", STORY, "eb_ucb"), pick("regret_1000", STORY, "eb_ucb"),
                 what="regret against the first best",
             ),
-            "against the arm that was best at first; against the one that is best now regret never falls",
+            "against the initially best arm; against the currently best arm regret never decreases",
         ),
     ),
     Claim(
@@ -103,14 +103,14 @@ ORACLE = (
         rule=Either(
             All(tuple(Times(
                 pick("adapt90_high", bandit, "ucb1"), pick("adapt90_high", bandit, "eb_ucb"), at_least=2.0,
-                what=f"UCB1's rounds by EB-UCB's, {bandit},",
+                what=f"the ratio of UCB1's rounds to EB-UCB's, {bandit},",
             ) for bandit in (STORY, CONTROL))),
             Times(
                 pick("adapt90_high", STORY, "ucb1"), pick("adapt90_high", STORY, "eb_ucb"), at_least=2.0,
-                what=f"UCB1's rounds by EB-UCB's, {STORY},",
+                what=f"the ratio of UCB1's rounds to EB-UCB's, {STORY},",
             ),
-            "where rewards leave [0, 1], which the indices assume; in the control within it UCB1 is about as quick, at "
-            "half of the regret before",
+            "if rewards leave [0, 1], which the indices assume; in the control within [0, 1] UCB1 is about as quick, "
+            "with half of the regret before the shift",
         ),
         note=MADE_UP,
     ),
@@ -151,7 +151,7 @@ CLAIMS = (
             Column("meta_rules", "OMWU, constant", "exploitability"),
             Column("meta_rules", "MWU, constant", "exploitability"),
         ),
-        note="In the whole algorithm, on Kuhn poker.",
+        note="Measured in the complete algorithm, on Kuhn poker.",
     ),
     Claim(
         key="schedule-sqrt",
@@ -162,7 +162,7 @@ CLAIMS = (
             Column("meta_rules", "OMWU, 1 / sqrt(t)", "exploitability"),
             Column("meta_rules", "OMWU, constant", "exploitability"),
         ),
-        note="An anchor is added in every iteration, on Kuhn poker.",
+        note="On Kuhn poker, with an anchor added in every iteration.",
     ),
     Claim(
         key="schedule-harmonic",
@@ -172,7 +172,7 @@ CLAIMS = (
         rule=Compare(
             rule_row("OMWU, harmonic", "average_1000"), rule_row("OMWU, constant", "average_1000"), what=GAME
         ),
-        note="Exact values, after 1,000 updates, eta_0 = 0.3.",
+        note="With exact values, after 1,000 updates, eta_0 = 0.3.",
     ),
     Claim(
         key="regret-printed",
@@ -181,9 +181,9 @@ CLAIMS = (
         paper="regret is at most the bound",
         rule=Bound(
             Row("regret", "ratio_printed", {"schedule": "const", "noisy": False}, "{kind}, eta {eta}:"), at_most=1.0,
-            exact=True, what="regret as printed by its bound, exact values, constant steps,",
+            exact=True, what="the ratio of regret as printed to its bound, exact values, constant steps,",
         ),
-        note="The largest of 50 random games each.",
+        note="The largest ratio of 50 random games each.",
     ),
     Claim(
         key="regret-external",
@@ -192,10 +192,10 @@ CLAIMS = (
         paper="regret is at most the bound",
         rule=Either(
             Bound(Row("regret", "ratio_external", {}, "{kind}, {schedule}, eta {eta}:"), at_most=1.0, exact=True,
-                  what="external regret by the bound, all schedules,"),
+                  what="the ratio of external regret to the bound, all schedules,"),
             Bound(Row("regret", "ratio_external", {"schedule": "const"}, "{kind}, eta {eta}:"), at_most=1.0, exact=True,
-                  what="external regret by the bound, constant steps,"),
-            "with constant steps; 1 / sqrt(t) breaks it at large steps",
+                  what="the ratio of external regret to the bound, constant steps,"),
+            "with constant steps; with 1 / sqrt(t) it fails at large steps",
         ),
         note="External regret has the maximum outside of the sum.",
     ),
@@ -205,7 +205,7 @@ CLAIMS = (
         where="prop:exploit_decomp, eq:inst_decomp",
         paper="left is at most right",
         rule=Computed("the inequality holds in a case with two actions, computed", theory.decomposition),
-        note="What does hold is an identity of four other terms (docs/paper.md), and every run checks it.",
+        note="An identity of four other terms holds instead (docs/paper.md), and every run checks it.",
         command="make report",
     ),
     Claim(
@@ -219,7 +219,7 @@ CLAIMS = (
                 Column("kuhn", ("paper", "tuned"), "budget_violation"), at_most=1e-5, exact=True,
                 what="error of this project's identity",
             ),
-            "for the four terms of the identity of docs/paper.md; not for the printed ones",
+            "for the four terms of the identity in docs/paper.md, not for the printed ones",
         ),
         command="python -m experiments.run kuhn --full",
     ),
@@ -229,7 +229,7 @@ CLAIMS = (
         where="appendix E, term II",
         paper="at most 0",
         rule=Computed("part (c) is at most 0 in a case with two candidates, computed", theory.progress_term),
-        note="The maximum over a larger set is the larger one, as the paper says in the same sentence.",
+        note="The maximum over a larger set is larger, as the paper says in the same sentence.",
         command="make report",
     ),
     Claim(
@@ -238,8 +238,8 @@ CLAIMS = (
         where="appendix D, proof of th:instance",
         paper="an equality",
         rule=Computed("the last two sides agree in a case, computed", theory.pulls_times_gap),
-        note="As an upper bound it is true; the step before, E[N_z] = O(ln T / gap), is not what was derived "
-        "(ln T / gap^2), and the two slips cancel.",
+        note="As an upper bound it is true. The step before, E[N_z] = O(ln T / gap), is not what was derived "
+        "(ln T / gap^2), and the two errors cancel.",
         command="make report",
     ),
     Claim(
@@ -257,7 +257,7 @@ CLAIMS = (
         where="section 3.2; lemma of appendix H",
         paper="bias 0",
         rule=Computed("means of 20,000 estimates are within 4 standard errors of M sigma", theory.unbiased),
-        note="The formulas; the code is tested for the same in tests/estimation.",
+        note="This is about the formulas; tests/estimation tests the code.",
         command="make report",
     ),
     Claim(
@@ -268,7 +268,7 @@ CLAIMS = (
         rule=Compare(
             estimator("importance-weighted", "any"), estimator("per anchor", "any"), what="the error at equal episodes"
         ),
-        note="Three players. Divided by the weights that were drawn (self-normalised) joint play is the better one.",
+        note="With three players. Normalized by the drawn weights (self-normalised), joint play is the better one.",
     ),
     Claim(
         key="importance-variance",
@@ -289,6 +289,7 @@ CLAIMS = (
             Column("adaptive", "adaptive", "exploitability", iterations=40),
             Column("adaptive", "fixed", "exploitability", iterations=40),
         ),
-        note="Budgets that follow the measured uncertainty against fixed ones, at equal episodes, on Kuhn poker.",
+        note="Budgets that follow the measured uncertainty, compared with fixed ones, at equal episodes, on Kuhn "
+        "poker.",
     ),
 )  # fmt: skip

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 from experiments.figures.ablation import grid, strip
 from experiments.figures.arms import dependence, league
 from gems_jax.runner.engine import Rows
-from gems_jax.runner.errors import writing
-from gems_jax.viz.figures import convergence, draw_causes_and_costs, outcomes, with_column
+from gems_jax.runner.errors import report_write_errors
+from gems_jax.viz.figures import draw_causes_and_costs, draw_convergence, draw_outcomes, select_arms
 from gems_jax.viz.plotting import STYLES, save_figure
 
 __all__ = ["Layout", "draw_experiment"]
@@ -18,7 +18,7 @@ Groups = Sequence[tuple[str, Sequence[str]]]
 
 
 class Layout(NamedTuple):
-    """What the figures of an experiment show."""
+    """Content of the figures of an experiment."""
 
     headline: str = ""  # a gap, which goes towards zero on a logarithmic axis
     convention: str = ""  # what the headline is, with its unit
@@ -43,14 +43,14 @@ def draw_experiment(curves: Mapping[str, Rows], folder: Path, layout: Layout) ->
     Returns:
       The paths of the figures.
     """
-    with writing(folder):
+    with report_write_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
     drawn = [*_draw_headline(curves, folder, layout)]
     if layout.against is not None:
         label = layout.convention or layout.headline
         drawn.append(save_figure(dependence(curves, layout.headline, label, layout.against), folder / "against.png"))
-    if shown := [column for column in layout.panels if with_column(curves, column)]:
-        figure = outcomes(curves, shown, layout.unit, layout.bounds, layout.over_time)
+    if shown := [column for column in layout.panels if select_arms(curves, column)]:
+        figure = draw_outcomes(curves, shown, layout.unit, layout.bounds, layout.over_time)
         drawn.append(save_figure(figure, folder / "outcomes.png"))
     if layout.ablation:
         return drawn
@@ -61,7 +61,7 @@ def _draw_headline(curves: Mapping[str, Rows], folder: Path, layout: Layout) -> 
     if layout.ablation:
         shown = [column for column in layout.ablation if all(column in rows for rows in curves.values())]
         return [save_figure(strip(curves, shown, layout.groups), folder / "ablation.png")]
-    if not with_column(curves, layout.headline):
+    if not select_arms(curves, layout.headline):
         return []
     return [save_figure(_headline(curves, layout), folder / f"{layout.headline}.png")]
 
@@ -69,13 +69,13 @@ def _draw_headline(curves: Mapping[str, Rows], folder: Path, layout: Layout) -> 
 def _headline(curves: Mapping[str, Rows], layout: Layout) -> Any:
     label = layout.convention or layout.headline.replace("_", " ")
     if not layout.groups:
-        return convergence(curves, layout.headline, label, layout.references)
+        return draw_convergence(curves, layout.headline, label, layout.references)
     many = any(len(members) > len(STYLES) for _, members in layout.groups)
     return (grid if many else league)(curves, layout.headline, label, layout.references, layout.groups)
 
 
 def _leading(curves: Mapping[str, Rows], groups: Groups) -> Mapping[str, Rows]:
-    """Selects the arms whose costs are drawn: those of the first group where all are more than the styles."""
+    """Selects the arms whose costs are drawn: those of the first group if there are more arms than styles."""
     if len(curves) <= len(STYLES) or not groups:
         return curves
     return {arm: curves[arm] for arm in groups[0][1] if arm in curves}

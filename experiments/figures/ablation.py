@@ -1,4 +1,4 @@
-"""Figures of many arms: one panel for each arm, or one strip in which factors stand side by side."""
+"""Figures of many arms: one panel per arm, or one strip with all factors."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ import numpy as np
 
 from gems_jax.evaluate.statistics import mean_interval
 from gems_jax.runner.engine import Rows
-from gems_jax.runner.labels import readable
+from gems_jax.runner.labels import column_label
 from gems_jax.viz.figures import held_bytes
 from gems_jax.viz.plotting import (
     STYLES,
-    along_iterations,
-    bound_below,
     draw_curve,
     draw_grid,
     draw_reference,
-    panels_of,
-    plain_log_ticks,
+    label_iterations,
+    make_panels,
+    set_log_ticks,
+    set_lower_bound,
 )
 
 COLUMNS = 5
@@ -34,10 +34,10 @@ def grid(
     references: Sequence[tuple[str, float]],
     groups: Sequence[tuple[str, Sequence[str]]],
 ) -> Any:
-    """A panel for every arm, group after group: the headline of all seeds, their mean, its band; what it cost."""
+    """Draws a panel for every arm, by group: the headline of all seeds with mean and band, and the costs."""
     arms = [arm for _, members in groups for arm in members if column in curves.get(arm, {})]
     rows = math.ceil(len(arms) / COLUMNS)
-    figure, axes = panels_of(rows, COLUMNS, width=2.5 * COLUMNS, height=1.75 * rows + 0.5, sharey=True)
+    figure, axes = make_panels(rows, COLUMNS, width=2.5 * COLUMNS, height=1.75 * rows + 0.5, sharey=True)
     shown = [curves[arm][column] for arm in arms]
     for axis, arm in zip(axes.flat, arms, strict=False):
         found = curves[arm]
@@ -45,7 +45,7 @@ def grid(
         for _, value in references:
             draw_reference(axis, value)
         axis.set_yscale("log")
-        bound_below(axis, shown, [value for _, value in references])
+        set_lower_bound(axis, shown, [value for _, value in references])
         axis.set_title(arm, fontsize=8)
         each = 1e3 * found["seconds"][:, -1].mean() / found["iteration"].size
         kept = held_bytes(found)
@@ -55,9 +55,9 @@ def grid(
     for axis in axes.flat[len(arms) :]:
         axis.set_axis_off()
     for axis in axes[-1] if len(arms) % COLUMNS == 0 else (*axes[-1], *axes[-2]):
-        along_iterations(axis)
+        label_iterations(axis)
     for axis in axes.flat:  # axes that share a scale do not share how ticks are written
-        plain_log_ticks(axis.yaxis)
+        set_log_ticks(axis.yaxis)
     lines = "".join(f"; dotted: {name}, {value:.3g}" for name, value in references)
     figure.supylabel(f"{label} (log scale)", fontsize=9)
     figure.suptitle(f"thick: mean over seeds; band: its 95 % interval; thin: seeds{lines}", fontsize=9)
@@ -65,15 +65,17 @@ def grid(
 
 
 def strip(curves: Mapping[str, Rows], columns: Sequence[str], groups: Sequence[tuple[str, Sequence[str]]]) -> Any:
-    """The columns at the end, and what it cost, of all factors side by side: mean and interval over seeds.
+    """Draws the columns at the end, and the costs, of all factors: mean and interval over seeds.
 
-    A group is a factor, and its first arm the base, whose level a dotted line carries through.
+    A group is a factor. A dotted line shows the level of its first arm, the base.
     """
     places = _places(groups)
     width = max(0.34 * (places[-1][0] + 2), 7.5)
-    ends: list[tuple[str, Callable[[Rows], np.ndarray]]] = [(readable(name), partial(_end, name)) for name in columns]
+    ends: list[tuple[str, Callable[[Rows], np.ndarray]]] = [
+        (column_label(name), partial(_end, name)) for name in columns
+    ]
     measures = [*ends, ("ms of an iteration\nand seed", _milliseconds)]
-    figure, axes = panels_of(len(measures), 1, width=width, height=1.5 * len(measures) + 1.6)
+    figure, axes = make_panels(len(measures), 1, width=width, height=1.5 * len(measures) + 1.6)
     base = groups[0][1][0]
     for (axis,), (label, of) in zip(axes, measures, strict=True):
         for x, arm in places:
@@ -102,7 +104,7 @@ def strip(curves: Mapping[str, Rows], columns: Sequence[str], groups: Sequence[t
 
 
 def _places(groups: Sequence[tuple[str, Sequence[str]]]) -> list[tuple[float, str]]:
-    """(x, arm), one gap between two groups."""
+    """Lists (x, arm), with a gap between groups."""
     found: list[tuple[float, str]] = []
     for number, (_, members) in enumerate(groups):
         found += [(float(len(found) + number + place), arm) for place, arm in enumerate(members)]
@@ -110,21 +112,21 @@ def _places(groups: Sequence[tuple[str, Sequence[str]]]) -> list[tuple[float, st
 
 
 def _edges(groups: Sequence[tuple[str, Sequence[str]]]) -> list[float]:
-    """Between the groups."""
+    """Lists the positions between groups."""
     ends = np.cumsum([len(members) + 1 for _, members in groups])
     return [float(end) - 1.0 for end in ends[:-1]]
 
 
 def _level(arm: str, base: str) -> str:
-    """`mutations 8, randoms 8` -> 8, 8."""
+    """Shortens a label: `mutations 8, randoms 8` -> 8, 8."""
     return arm if arm == base else ", ".join(part.split()[-1] for part in arm.split(","))
 
 
 def _end(column: str, rows: Rows) -> np.ndarray:
-    """[seeds]."""
+    """Returns the last value of each seed [seeds]."""
     return rows[column][:, -1]
 
 
 def _milliseconds(rows: Rows) -> np.ndarray:
-    """[1]: all seeds share a clock."""
+    """Returns milliseconds per iteration [1]; all seeds share one clock."""
     return np.asarray([1e3 * rows["seconds"][:, -1].mean() / rows["iteration"].size])

@@ -1,4 +1,4 @@
-"""Figures of competing arms: a panel for each group, and the headline against what the arms differ in."""
+"""Figures of competing arms: a panel per group, and the headline against the setting in which the arms differ."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from gems_jax.evaluate.statistics import mean_band
 from gems_jax.runner.engine import Rows
 from gems_jax.viz.plotting import (
     STYLES,
-    along_iterations,
-    bound_below,
+    add_legend,
+    choose_styles,
     draw_curve,
     draw_grid,
     draw_reference,
-    legend,
-    panels_of,
-    plain_log_ticks,
-    styles_of,
+    label_iterations,
+    make_panels,
+    set_log_ticks,
+    set_lower_bound,
 )
 
 
@@ -30,10 +30,10 @@ def league(
     references: Sequence[tuple[str, float]],
     groups: Sequence[tuple[str, Sequence[str]]],
 ) -> Any:
-    """The headline against iterations, a panel for each group, arms in the same styles by place: means and bands."""
-    figure, (axes,) = panels_of(1, len(groups), width=5.2 * len(groups), height=5.6, sharey=True)
+    """Draws the headline against iterations, a panel per group: means and bands, styles by order in the group."""
+    figure, (axes,) = make_panels(1, len(groups), width=5.2 * len(groups), height=5.6, sharey=True)
     for axis, (title, arms) in zip(axes, groups, strict=True):
-        for style, arm in zip(styles_of(arms), arms, strict=True):
+        for style, arm in zip(choose_styles(arms), arms, strict=True):
             if column in curves.get(arm, {}):
                 draw_curve(axis, curves[arm]["iteration"][0], curves[arm][column], style, arm, log=True, thin=False)
         for name, value in references:
@@ -41,10 +41,10 @@ def league(
         axis.set_yscale("log")
         draw_grid(axis)
         axis.set_title(title, fontsize=10)
-        along_iterations(axis)
+        label_iterations(axis)
         axis.legend(loc="upper center", bbox_to_anchor=(0.5, -0.12), ncols=3, fontsize=7, frameon=False)
-    bound_below(axes[0], [rows[column] for rows in curves.values() if column in rows], [v for _, v in references])
-    plain_log_ticks(axes[0].yaxis)
+    set_lower_bound(axes[0], [rows[column] for rows in curves.values() if column in rows], [v for _, v in references])
+    set_log_ticks(axes[0].yaxis)
     axes[0].set_ylabel(f"{label} (log scale)")
     return figure
 
@@ -53,9 +53,9 @@ LAST = 5  # iterations at the end that `dependence` takes the mean of: one alone
 
 
 def dependence(curves: Mapping[str, Rows], column: str, label: str, against: tuple[str, Sequence[float]]) -> Any:
-    """The headline at the end against what the arms differ in, and beside it what it is made of."""
+    """Draws the headline at the end against the setting in which the arms differ, and its terms."""
     what, x = against
-    figure, (axes,) = panels_of(1, 2, width=10.0, height=4.4, sharey=True)
+    figure, (axes,) = make_panels(1, 2, width=10.0, height=4.4, sharey=True)
     found = [mean_band(rows[column][:, -LAST:].mean(axis=1, keepdims=True)) for rows in curves.values()]
     mean, low, high = (np.concatenate(part) for part in zip(*found, strict=True))
     color = STYLES[0].color
@@ -84,5 +84,5 @@ def dependence(curves: Mapping[str, Rows], column: str, label: str, against: tup
     axes[0].set_ylabel(f"{label}\nmean of the last {LAST} iterations (log scale)")
     axes[1].set_title("its terms, and the noise beside them", fontsize=10)
     axes[0].set_title("all seeds, their mean and its 95 % interval", fontsize=10)
-    legend(figure, axes[1])
+    add_legend(figure, axes[1])
     return figure

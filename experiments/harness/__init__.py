@@ -1,1 +1,1 @@
-"""Run an experiment from its spec."""
+"""Machinery that runs an experiment from its spec."""

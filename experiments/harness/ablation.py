@@ -1,4 +1,4 @@
-"""Ablations one factor at a time: a base, and arms that change one factor of it."""
+"""Ablations, one factor at a time: a base, and arms that change one factor of it."""
 
 from __future__ import annotations
 
@@ -10,14 +10,19 @@ from experiments.harness.spec import Arm
 
 
 class Factors(NamedTuple):
-    """Fields of an `Experiment`."""
+    """Arms and groups of an `Experiment`."""
 
     arms: tuple[Arm, ...]  # the base first
     groups: tuple[tuple[str, tuple[str, ...]], ...]  # a factor each: the base, and what changes that factor
 
 
 def one_at_a_time(base: Arm, factors: Mapping[str, Sequence[Mapping[str, Any]]]) -> Factors:
-    """factors: {title: [changes of the base's settings, ...]}. Arms are called by their changes, as in `eta 0.08`."""
+    """Makes the arms of an ablation, labelled by their changes, as in `eta 0.08`.
+
+    Args:
+      base: the arm that all others change.
+      factors: {title: [changes of the base's settings, ...]}.
+    """
     arms, groups = [base], []
     for title, levels in factors.items():
         members = [
@@ -34,5 +39,5 @@ def one_at_a_time(base: Arm, factors: Mapping[str, Sequence[Mapping[str, Any]]])
 
 
 def levels(name: str, *values: Any) -> list[dict[str, Any]]:
-    """One setting at several values, in the form that `one_at_a_time` takes."""
+    """Lists one setting at several values, as `one_at_a_time` expects it."""
     return [{name: value} for value in values]

@@ -1,16 +1,16 @@
-"""Run an experiment from its spec (`experiments/harness/spec.py`), and leave everything that it found in one folder.
+"""Runs an experiment from its spec (`experiments/harness/spec.py`) and writes all results to one folder.
 
-`run_experiment(spec)` runs every arm with all its seeds in one vmapped program, prints a table and leaves
+`run_experiment(spec)` runs every arm with all its seeds in one vmapped program, prints a table and writes
 
-    runs/<name>/<time>/experiment.json          what is run, written before anything starts
+    runs/<name>/<time>/experiment.json          the plan, written before anything starts
                        <arm>/s<seed>/metrics.csv one run directory per arm, with its checkpoints
                        figures/*.png
-                       replays/*.gif, *.svg      moving pictures, where the spec asks for any
+                       replays/*.gif, *.svg      animations, if the spec requests any
                        summary.csv               every column of every arm at the reported iterations
                        summary.json              the table, intervals, commit, versions, hardware, command
 
-summary.json comes last: a folder that has one is finished and is never written again. An interrupted experiment goes
-on in its folder (`run_dir`), arm by arm, from the checkpoints.
+summary.json is written last: a folder that has one is finished and is never overwritten. An interrupted experiment is
+resumed in its folder (`run_dir`), arm by arm, from the checkpoints.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from experiments.figures import Layout, draw_experiment
 from experiments.harness import summary
 from experiments.harness.spec import Arm, Check, Experiment, Plan, make_plan
@@ -32,13 +34,13 @@ from gems_jax.runner.console import Console
 from gems_jax.runner.directory import RunDirectory, claim_folder, create_run, open_run, slug
 from gems_jax.runner.driver import RunResult, run
 from gems_jax.runner.engine import Family, Parts
-from gems_jax.runner.errors import ConfigMismatchError, RunError, RunExistsError, writing
-from gems_jax.runner.files import differing_field, locked, resolve, write_csv, write_json
-from gems_jax.runner.labels import readable
+from gems_jax.runner.errors import ConfigMismatchError, RunError, RunExistsError, report_write_errors
+from gems_jax.runner.files import differing_field, lock_run, resolve, write_csv, write_json
+from gems_jax.runner.labels import column_label
 from gems_jax.runner.measuring import make_monitor
 from gems_jax.runner.options import RunOptions
-from gems_jax.solvers import make_solver, put_forward
-from gems_jax.sweep.points import family_of, traced_fields
+from gems_jax.solvers import make_solver, reported_profile
+from gems_jax.sweep.points import make_family, traced_fields
 from gems_jax.types import Solver
 
 SCHEMA = 1
@@ -62,15 +64,27 @@ def run_experiment(
     console: Console | None = None,
     command: str = "",
 ) -> ExperimentResult:
-    """Run all arms, print and write everything. Bad specs raise ValueError before anything compiles.
+    """Runs all arms, prints and writes the results.
 
-    `run_dir` names the folder; one that holds the same experiment, interrupted, is taken up.
+    Args:
+      spec: the experiment.
+      quick: run its quick version.
+      run_dir: folder to write to; the folder of the same experiment, interrupted, is resumed.
+      root: folder for new experiments, if `run_dir` is None.
+      console: where to print.
+      command: command line to record.
+
+    Returns:
+      The results, and the checks that failed.
+
+    Raises:
+      ValueError: if the spec is invalid; nothing has been compiled then.
     """
     plan = make_plan(spec, quick)
     spec, console = plan.spec, console or Console()
     folder = _open_folder(plan, run_dir, Path(root), command)
     console.say(f"{spec.title}: {', '.join(arm.label for arm in spec.arms)}. Everything goes to {folder}")
-    with locked(folder):
+    with lock_run(folder):
         results: list[ArmResult] = []
         for position, (arm, config, solver) in enumerate(plan.arms, 1):
             console.say(
@@ -79,13 +93,13 @@ def run_experiment(
             done = _run_arm(plan, arm, config, solver, folder, console)
             if done.stopped_by:
                 return ExperimentResult(folder, tuple(results), (), False, done.exit_code)
-            results.append(ArmResult(arm.label, done.rows, done.compile_seconds, put_forward(arm.method)))
+            results.append(ArmResult(arm.label, done.rows, done.compile_seconds, reported_profile(arm.method)))
         failures = _finish(plan, folder, results, console)
     return ExperimentResult(folder, tuple(results), failures, True, 1 if failures else 0)
 
 
 def _open_folder(plan: Plan, run_dir: Path | str | None, root: Path, command: str) -> Path:
-    """A new folder with its experiment.json, or that of the same experiment when it was interrupted."""
+    """Creates a folder with its experiment.json, or opens that of the same experiment if it was interrupted."""
     folder = Path(run_dir) if run_dir is not None else claim_folder(root / slug(plan.spec.name))
     record = folder / "experiment.json"
     if (folder / "summary.json").exists():
@@ -101,7 +115,7 @@ def _open_folder(plan: Plan, run_dir: Path | str | None, root: Path, command: st
         return folder
     if folder.exists() and any(folder.iterdir()):
         raise RunExistsError(f"{folder} is not empty and holds no experiment: choose another folder")
-    with writing(folder):
+    with report_write_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
     write_json(record, {"schema": SCHEMA, **plan.identity(), "command": command, **machine.describe_circumstances()})
     return folder
@@ -125,7 +139,7 @@ def _run_arm(plan: Plan, arm: Arm, config: Any, solver: Solver, folder: Path, co
 
 
 def run_options(spec: Experiment) -> RunOptions:
-    """How the arms of an experiment are driven."""
+    """Returns the options with which the driver runs the arms."""
     return RunOptions(
         chunk=spec.chunk,
         exact=spec.exact,
@@ -135,7 +149,7 @@ def run_options(spec: Experiment) -> RunOptions:
 
 
 def _family(plan: Plan, arm: Arm, config: Any, solver: Solver) -> Family | None:
-    """The arm as a member of those that share its program; None where it is the only one."""
+    """Groups the arm with those that share its program; None if it is the only one."""
     program = plan.program(arm.label)
     if program is None or [plan.program(other.label) for other, _, _ in plan.arms].count(program) < 2:
         return None
@@ -146,7 +160,7 @@ def _family(plan: Plan, arm: Arm, config: Any, solver: Solver) -> Family | None:
         return Parts(one, make_monitor(game, one, run_options(plan.spec)))
 
     numbers = {name: [getattr(config, name)] * len(plan.spec.seeds) for name in traced_fields(config, solver)}
-    return family_of(parts, numbers, program)
+    return make_family(parts, numbers, program)
 
 
 def _arm_directory(plan: Plan, arm: Arm, config: Any, path: Path) -> RunDirectory:
@@ -173,7 +187,7 @@ def _arm_directory(plan: Plan, arm: Arm, config: Any, path: Path) -> RunDirector
 
 
 def _finish(plan: Plan, folder: Path, results: Sequence[ArmResult], console: Console) -> tuple[str, ...]:
-    """Figures, files, table. Returns the checks that failed."""
+    """Writes figures, files and the table. Returns the checks that failed."""
     spec = plan.spec
     mixed = any(result.judged_by(spec.metrics[0]) != spec.metrics[0] for result in results)
     layout = Layout(
@@ -224,12 +238,15 @@ def _finish(plan: Plan, folder: Path, results: Sequence[ArmResult], console: Con
 
 
 def _check(check: Check, results: Sequence[ArmResult]) -> tuple[str, bool]:
-    """(line to print, whether it holds). A check that nothing could be held against does not hold."""
+    """Returns the line to print and whether the check holds. A check without numbers does not hold."""
     held = [result for result in results if not check.arms or result.label in check.arms]
     logged = {result.label: result.rows[check.column] for result in held if check.column in result.rows}
     if not logged:
         return f"check failed: no arm logs {check.column}", False
-    found = {label: rows[:, -1] if check.at_the_end else rows for label, rows in logged.items()}
+    measured = {label: rows[:, ~np.isnan(rows).all(axis=0)] for label, rows in logged.items()}
+    found = {label: rows[:, -1:] if check.at_the_end else rows for label, rows in measured.items() if rows.size}
+    if not found:
+        return f"check failed: no arm measured {check.column}", False
     when = "in the last iteration of every seed" if check.at_the_end else "in every iteration and seed"
     said, holds = [], True
     for word, bound in check.bounds:
@@ -238,7 +255,7 @@ def _check(check: Check, results: Sequence[ArmResult]) -> tuple[str, bool]:
         label = max(worst, key=worst.__getitem__)
         holds &= all(value <= side * bound for value in worst.values())  # not a number does not hold
         said.append(f"is {word} {_short(side * worst[label])} {when} (arm {label}), allowed {_short(bound)}")
-    return f"check {'holds' if holds else 'FAILED'}: {readable(check.column)} {' and '.join(said)}", holds
+    return f"check {'holds' if holds else 'FAILED'}: {column_label(check.column)} {' and '.join(said)}", holds
 
 
 def _short(value: float) -> str:
@@ -246,7 +263,7 @@ def _short(value: float) -> str:
 
 
 def load_summary(folder: Path | str) -> dict[str, Any]:
-    """summary.json of a finished experiment."""
+    """Reads summary.json of a finished experiment. Raises RunError if there is none."""
     path = Path(folder) / "summary.json"
     try:
         return json.loads(path.read_text())

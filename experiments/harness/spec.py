@@ -14,14 +14,14 @@ from gems_jax.gems.paper_presets import paper_game_options
 from gems_jax.presets import preset
 from gems_jax.runner.directory import slug
 from gems_jax.runner.files import resolve
-from gems_jax.solvers import DEFAULTS, make_solver, with_budget
+from gems_jax.solvers import DEFAULTS, apply_budget, make_solver
 from gems_jax.sweep.points import traced_fields
 from gems_jax.types import Game, Solver
 
 
 @dataclasses.dataclass(frozen=True)
 class Arm:
-    """One line of the comparison: a method with a preset's settings, or a config, and changes to it."""
+    """One arm of the comparison: a method with the settings of a preset or a config, and changes to them."""
 
     label: str
     method: str = "gems"
@@ -37,7 +37,7 @@ class Arm:
 
 @dataclasses.dataclass(frozen=True)
 class Check:
-    """A column that must stay within bounds in every seed of every arm that logs it, or of the arms named."""
+    """Bounds on a column, for every seed of the named arms, or of all arms that log it."""
 
     column: str
     at_most: float = math.inf
@@ -47,17 +47,18 @@ class Check:
 
     @property
     def bounds(self) -> tuple[tuple[str, float], ...]:
-        """Those that say something, with their words."""
+        """Finite bounds with their words."""
         both = (("at most", self.at_most), ("at least", self.at_least))
         return tuple((word, bound) for word, bound in both if math.isfinite(bound))
 
 
 @dataclasses.dataclass(frozen=True)
 class Experiment:
-    """A spec. The first of `metrics` is the headline: progress line, figures, and what the best checkpoint means.
+    """Specification of an experiment.
 
-    A game that can be walked is measured exactly, and its headline is a gap: lower is better. Any other (`exact` is
-    False) is measured by playing, and its headline is a score or a return: higher is better.
+    The first of `metrics` is the headline: it is shown in the progress line and the figures and selects the best
+    checkpoint. Enumerable games are measured exactly, and the headline is a gap: lower is better. Other games (`exact`
+    is False) are measured by playing, and the headline is a score or a return: higher is better.
     """
 
     name: str
@@ -69,7 +70,7 @@ class Experiment:
     options: Mapping[str, Any] = dataclasses.field(default_factory=dict)  # of the game
     metrics: tuple[str, ...] = ("exploitability", "nash_conv")
     panels: tuple[str, ...] = ()  # columns for a figure of their own, a linear axis each
-    pictures: tuple[str, ...] = ()  # of what was learned, by their names in `run/pictures`
+    pictures: tuple[str, ...] = ()  # of what was learned, by their names in `experiments/pictures`
     report: tuple[int, ...] = (1, 10, 20, 40)
     convention: str = ""  # what the headline is, with its unit: on the figures
     unit: str = "return"  # of the game's returns
@@ -92,7 +93,7 @@ class Experiment:
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    """A spec with everything looked up and checked."""
+    """A spec with all names resolved and validated."""
 
     spec: Experiment
     games: Mapping[str, Game]  # by the label of the arm
@@ -105,7 +106,7 @@ class Plan:
         return game_options(self.spec, arm)
 
     def program(self, label: str) -> Hashable:
-        """Equal for arms that one compiled program can run, which then differ in numbers alone; None: for no other."""
+        """Identifies the program of an arm, equal for arms that differ in traced numbers only; None if unshared."""
         arm, config, solver = next(found for found in self.arms if found[0].label == label)
         if not (names := traced_fields(config, solver)):
             return None
@@ -114,7 +115,7 @@ class Plan:
         return arm.game or spec.game, arm.method, static, spec.exact, spec.evaluation_episodes, spec.evaluation_every
 
     def identity(self) -> dict[str, Any]:
-        """What must be the same for an experiment to go on in its folder."""
+        """Returns what must be unchanged for an experiment to be resumed in its folder."""
         arms = {
             arm.label: {
                 "game": arm.game or self.spec.game,
@@ -130,13 +131,13 @@ class Plan:
 
 
 def game_options(spec: Experiment, arm: Arm) -> dict[str, Any]:
-    """Options of the arm's game: options of the preset `paper`, then the experiment's, then the arm's."""
+    """Merges the options of the arm's game from the preset `paper`, the experiment and the arm."""
     own = paper_game_options(arm.game or spec.game, arm.preset)
     return {**own, **({} if arm.game else spec.options), **arm.options}
 
 
 def make_plan(spec: Experiment, quick: bool = False) -> Plan:
-    """Look everything up: unknown games, presets, methods and settings are told now."""
+    """Resolves all names of a spec. Raises ValueError for unknown games, presets, methods and settings."""
     spec = changed(spec, spec.quick) if quick else spec
     labels = [arm.label for arm in spec.arms]
     if not labels or len({slug(label) for label in labels}) != len(labels):
@@ -169,13 +170,13 @@ def make_plan(spec: Experiment, quick: bool = False) -> Plan:
             config = config.replace(**changes)
         if arm.budget:
             iterations = spec.iterations if arm.iterations is None else arm.iterations
-            config = with_budget(arm.method, game, config, arm.budget, iterations)
+            config = apply_budget(arm.method, game, config, arm.budget, iterations)
         arms.append((arm, config, make_solver(arm.method, game, config)))
     return Plan(spec, games, tuple(arms))
 
 
 def changed(spec: Experiment, changes: Mapping[str, Any]) -> Experiment:
-    """The spec with some fields changed; unknown names raise ValueError."""
+    """Returns the spec with some fields changed. Raises ValueError for unknown names."""
     known = [field.name for field in dataclasses.fields(Experiment)]
     unknown = [name for name in changes if name not in known]
     if unknown:
@@ -184,5 +185,5 @@ def changed(spec: Experiment, changes: Mapping[str, Any]) -> Experiment:
 
 
 def static_part(config: Any, traced: Sequence[str]) -> Any:
-    """The config with 1 in all `traced` fields: equal for configs that share a program."""
+    """Replaces all `traced` fields by 1; the result is equal for configs that share a program."""
     return config.replace(**dict.fromkeys(traced, 1.0))

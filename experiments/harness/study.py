@@ -1,9 +1,8 @@
-"""Studies: what is measured by a function of its own, and left in a folder like an experiment's.
+"""Studies: measurements by a function of their own, written to a folder like those of an experiment.
 
     runs/<name>/<time>/figures/*.png, summary.csv, summary.json
 
-A `Study` stands beside `Experiment` in `experiments/`: the same command runs it, and its results go into the same
-documents.
+The same command runs a `Study` and an `Experiment`, and both are published in the same way.
 """
 
 from __future__ import annotations
@@ -18,14 +17,14 @@ from gems_jax.accelerator.cache import enable_compilation_cache
 from gems_jax.runner import machine
 from gems_jax.runner.console import Console
 from gems_jax.runner.directory import claim_folder
-from gems_jax.runner.errors import RunExistsError, writing
+from gems_jax.runner.errors import RunExistsError, report_write_errors
 from gems_jax.runner.files import resolve, write_csv, write_json
 from gems_jax.viz.plotting import save_figure
 from gems_jax.viz.tables import TextTable
 
 
 class Findings(NamedTuple):
-    """What a study found."""
+    """Results of a study."""
 
     table: TextTable
     figures: Mapping[str, Any]  # by the name of their file, without its ending
@@ -35,7 +34,7 @@ class Findings(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Study:
-    """A spec. measure(quick) -> Findings."""
+    """Specification of a study; `measure(quick)` returns its `Findings`."""
 
     name: str
     title: str
@@ -53,7 +52,7 @@ def run_study(
     console: Console | None = None,
     command: str = "",
 ) -> ExperimentResult:
-    """Measure, print and write everything. An existing folder is never written over."""
+    """Measures, prints and writes the results. Raises RunExistsError for an existing folder."""
     console = console or Console()
     folder = Path(run_dir) if run_dir is not None else claim_folder(Path(root) / study.name)
     if folder.exists() and any(folder.iterdir()):
@@ -61,7 +60,7 @@ def run_study(
     console.say(f"{study.title}. Everything goes to {folder}")
     enable_compilation_cache()
     found = study.measure(quick)
-    with writing(folder):
+    with report_write_errors(folder):
         (folder / "figures").mkdir(parents=True, exist_ok=True)
     drawn = [save_figure(figure, folder / "figures" / f"{name}.png") for name, figure in found.figures.items()]
     write_csv(folder / "summary.csv", found.numbers)

@@ -1,4 +1,4 @@
-"""`python -m experiments.leaderboard run|plan|write`: run cells, show what is left, write the page and its figures."""
+"""Runs cells, shows what is left, writes the page: `python -m experiments.leaderboard run|plan|write`."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from gems_jax.games import make_game
 from gems_jax.presets import PRESETS, preset
 from gems_jax.psro.settings import Learning
 from gems_jax.runner.rebuild import starting_settings
-from gems_jax.solvers import with_budget
+from gems_jax.solvers import apply_budget
 from gems_jax.types import Game, did_you_mean
 
 
@@ -27,12 +27,15 @@ class Board(NamedTuple):
 GAMES: dict[str, Board] = {
     "kuhn_poker": Board("Kuhn poker", tuple(range(10)), (0.1, 0.03, 0.01), "chips per game"),
     "leduc_holdem": Board("Leduc hold'em", tuple(range(5)), (1.0, 0.5, 0.25, 0.1), "chips per game"),
+    "kuhn_poker_3p": Board("Kuhn poker of three players", tuple(range(5)), (0.3, 0.1, 0.03), "chips per game"),
+    "liars_dice": Board("Liar's Dice, one die each", tuple(range(5)), (0.5, 0.3, 0.1), "points per game"),
 }
 # Iterations of a run by its total budget in environment steps: an iteration plays budget / iterations of them.
 ITERATIONS = {100_000: 20, 1_000_000: 40, 10_000_000: 40}
 # Labels, each with its method and preset. Methods without presets have their default settings.
 METHODS: dict[str, tuple[str, str]] = {
     "gems": ("gems", ""),
+    "gems_mlp": ("gems", "replay-mlp"),
     "gems_paper": ("gems", "paper"),
     **{
         name: (name, "")
@@ -50,6 +53,9 @@ OVERRIDES: dict[str, dict[str, Any]] = {
     "simplex_neupl": {"entropy_weight": 0.01},
     "p2sro": {"ticks": 1},
 }
+# Tables of Liar's Dice are large: every update costs a pass over 24,576 rows, so updates see more games, and the mean
+# of past policies is over fewer of them.
+LARGE: dict[str, dict[str, int]] = {"liars_dice": {"opponents": 1024, "snapshots": 8}}
 ON_THE_TREE = ("xdo", "pdo", "edo")  # learn responses from episodes, and solve the restricted game on the tree
 RESULTS = Path("docs/results/leaderboard")
 
@@ -72,12 +78,12 @@ class Cell:
         return self.budget // self.iterations
 
     def path(self, root: Path) -> Path:
-        """Where the cell is stored below `root`."""
+        """Returns the file of the cell below `root`."""
         return root / self.game / f"{self.method}-{self.budget}.json"
 
     @property
     def command(self) -> str:
-        """The command that runs this cell."""
+        """Command that runs this cell."""
         return f"python -m experiments.leaderboard run --game {self.game} --method {self.method} --budget {self.budget}"
 
 
@@ -126,4 +132,6 @@ def settings_of(cell: Cell) -> tuple[Game, str, Any]:
         raise ValueError(f"{cell.game} has no preset {which!r}")
     config = preset(cell.game, which) if which else starting_settings(method, cell.game, game, "")[0]
     own = {**(LEARNING if isinstance(config, Learning) else {}), **OVERRIDES.get(cell.method, {})}
-    return game, method, with_budget(method, game, config.replace(iterations=cell.iterations, **own), cell.steps)
+    if isinstance(config, Learning):
+        own |= {name: value for name, value in LARGE.get(cell.game, {}).items() if hasattr(config, name)}
+    return game, method, apply_budget(method, game, config.replace(iterations=cell.iterations, **own), cell.steps)

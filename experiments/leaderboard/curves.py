@@ -9,7 +9,7 @@ import numpy as np
 
 from experiments.leaderboard.cells import GAMES
 from experiments.leaderboard.scores import Records, iqm_band, judged_column, rank_methods
-from gems_jax.viz.plotting import STYLES, Style, draw_grid, legend, panels_of, plain_log_ticks, save_figure
+from gems_jax.viz.plotting import STYLES, Style, add_legend, draw_grid, make_panels, save_figure, set_log_ticks
 
 LABELED = 8  # methods in color
 OWN = ("gems", "gems_paper")  # in color whatever their rank
@@ -31,7 +31,7 @@ def draw_game(records: Records, game: str, path: Path) -> Path:
     """
     ranked = rank_methods(records, game)
     labeled = [*ranked[:LABELED], *(name for name in OWN if name in ranked[LABELED:])]
-    figure, ((axis,),) = panels_of(1, 1, 8.0, 5.2)
+    figure, ((axis,),) = make_panels(1, 1, 8.0, 5.2)
     gap = ""
     for method in [*(name for name in ranked if name not in labeled), *reversed(labeled)]:
         style = STYLES[labeled.index(method)] if method in labeled else None
@@ -43,7 +43,7 @@ def draw_game(records: Records, game: str, path: Path) -> Path:
                 label, gap = "", record["gap"]
     axis.set_xscale("log")
     axis.set_yscale("log")
-    plain_log_ticks(axis.yaxis)
+    set_log_ticks(axis.yaxis)
     draw_grid(axis)
     axis.set_xlabel("environment steps, of every phase")
     axis.set_ylabel(f"{gap.replace('nash_conv', 'NashConv')}, {GAMES[game].unit}")
@@ -52,7 +52,7 @@ def draw_game(records: Records, game: str, path: Path) -> Path:
         fontsize=9,
     )
     _sort_legend(axis, labeled)
-    legend(figure, axis, columns=5)
+    add_legend(figure, axis, columns=5)
     path.parent.mkdir(parents=True, exist_ok=True)
     return save_figure(figure, path)
 

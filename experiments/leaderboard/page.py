@@ -1,4 +1,4 @@
-"""docs/leaderboard.md and its figures, from stored cells alone."""
+"""Writes docs/leaderboard.md and its figures from stored cells alone."""
 
 from __future__ import annotations
 
@@ -13,31 +13,31 @@ from experiments.leaderboard.cells import GAMES, ITERATIONS, METHODS, ON_THE_TRE
 from experiments.leaderboard.curves import draw_game
 from experiments.leaderboard.scores import Records, final_gap, judged_column, rank_methods, steps_to_reach
 from gems_jax.evaluate.statistics import Interval
-from gems_jax.runner.console import short_number
+from gems_jax.runner.console import format_number
 from gems_jax.runner.files import replace_text
 
 INTRODUCTION = """\
 # Leaderboard
 
-Every method that learns from episodes, at equal environment steps, on enumerable games, where the gap is exact. Every
-step counts: for learning, for measuring payoffs, for the oracle and for the trust region. This page and its figures are
-written from `docs/results/leaderboard/` by `python -m experiments.leaderboard write`; `make leaderboard` runs what is
-missing.
+Every method that learns from episodes, at equal environment steps, on enumerable games, where the gap is exact. All
+steps count: for learning, for measuring payoffs, for the oracle and for the trust region. This page and its figures are
+generated from `docs/results/leaderboard/` by `python -m experiments.leaderboard write`; `make leaderboard` runs missing
+cells.
 
 - A run has one total budget:
   {rule}.
-  Settings follow the budget ([methods.md](methods.md) says how), so every total is a run of its own.
-- Baselines have their default settings with batches of 64 games, and those of `make kuhn-family` where it has others.
-- Exploitability is NashConv / 2. `iterate` is the profile after the last iteration, `average` that of the run. The one
-  that a method puts forward is in bold, and ranks it.
-- A run is read after the last iteration that is within 2 % of its total. GEMS counts its episodes beforehand, and plays
-  more steps than that if games get longer while it learns.
+  Settings follow the budget ([methods.md](methods.md) explains how), so every total is a separate run.
+- Baselines have their default settings with batches of 64 games, except where `make kuhn-family` sets others.
+- Exploitability is NashConv / 2. `iterate` is the profile after the last iteration, `average` that of the run. A
+  method is ranked by the profile in bold.
+- A run is evaluated after the last iteration that is within 2 % of its total. GEMS counts its episodes in advance and
+  plays more steps if games get longer during training.
 - Numbers are interquartile means over seeds with bootstrap 95 % intervals. They are not corrected for the number of
   comparisons.
-- `trials` is how many settings were tried for a method before these runs; {sources}
-  has what they were and the sources. More trials on these games are an advantage.
-- `xdo`, `pdo` and `edo` learn their responses from episodes, but solve the restricted game on the tree, which takes no
-  steps.
+- `trials` is the number of settings that were tried for a method before these runs; {sources}
+  lists them with their sources. More trials on these games are an advantage.
+- `xdo`, `pdo` and `edo` learn their responses from episodes, but solve the restricted game on the tree, without
+  environment steps.
 """
 EMPTY = "No results are stored yet: `make leaderboard` runs all cells.\n"
 TRIALS = Path(__file__).with_name("trials.toml")
@@ -51,11 +51,11 @@ def load_trials() -> dict[str, dict[str, Any]]:
 
 
 def write_page(records: Records, path: Path) -> list[Path]:
-    """Writes the page, and one figure per game into `figures/` beside it.
+    """Writes the page, and one figure per game into the folder `figures/` next to it.
 
     Args:
       records: stored cells.
-      path: of the page.
+      path: path of the page.
 
     Returns:
       The files that were written.
@@ -69,7 +69,7 @@ def write_page(records: Records, path: Path) -> list[Path]:
 
 def page_text(records: Records, games: Sequence[str]) -> str:
     """Formats the page of these games."""
-    rule = ", ".join(f"{short_number(budget)} steps in {count} iterations" for budget, count in ITERATIONS.items())
+    rule = ", ".join(f"{format_number(budget)} steps in {count} iterations" for budget, count in ITERATIONS.items())
     link = "[trials.toml](../experiments/leaderboard/trials.toml)"
     parts = [INTRODUCTION.format(rule=rule, sources=link)]
     parts += [_section(records, game) for game in games] or [EMPTY]
@@ -86,7 +86,7 @@ def _section(records: Records, game: str) -> str:
         f"## {board.title}",
         f"{len(board.seeds)} seeds, {board.unit}.",
         f"![{board.title}](figures/leaderboard_{game}.png)",
-        f"{title} at the end of runs of {', '.join(map(short_number, budgets))} environment steps:",
+        f"{title} at the end of runs of {', '.join(map(format_number, budgets))} environment steps:",
         _gap_table(own, game, ranked, budgets, gap),
     ]
     if any("cce_gap" in record.get("curves", {}) for record in own.values()):
@@ -95,20 +95,20 @@ def _section(records: Records, game: str) -> str:
         f"Environment steps until {title if title == 'NashConv' else title.lower()} is first at or below a level, in "
         "the run that reaches it with the fewest:",
         _reach_table(own, game, ranked),
-        "What the runs took: environment steps per seed, seconds of all seeds together excluding compilation, and "
-        "seconds of compilation:",
+        "Costs of the runs: environment steps per seed, seconds of all seeds together excluding compilation, and "
+        "seconds of compilation. Other jobs ran on the two cores at the same time, so the seconds are upper bounds:",
         _cost_table(own, game, ranked, budgets),
     ]
     skipped = [(cell, record["skipped"]) for cell, record in sorted(own.items()) if "skipped" in record]
     if skipped:
-        lines = [f"- not run: `{c.method}` at {short_number(c.budget)} steps: {why}" for c, why in skipped]
+        lines = [f"- not run: `{c.method}` at {format_number(c.budget)} steps: {why}" for c, why in skipped]
         parts.append("\n".join(lines))
     return "\n\n".join(parts) + "\n"
 
 
 def _gap_table(own: Records, game: str, ranked: Sequence[str], budgets: Sequence[int], gap: str) -> str:
     columns = [(budget, column) for budget in budgets for column in (gap, f"{gap}_average")]
-    names = [f"{short_number(budget)} {'average' if column != gap else 'iterate'}" for budget, column in columns]
+    names = [f"{format_number(budget)} {'average' if column != gap else 'iterate'}" for budget, column in columns]
     rows = []
     for place, method in enumerate(ranked, 1):
         cells = [_gap_cell(own.get(Cell(game, method, budget)), column) for budget, column in columns]
@@ -129,7 +129,7 @@ def _cce_table(own: Records, game: str, ranked: Sequence[str], budgets: Sequence
         return NOTHING if record is None or "skipped" in record else format_interval(final_gap(record, "cce_gap"))
 
     return _table(
-        ("method", *map(short_number, budgets)), [(_name(m), *(cell(m, budget) for budget in budgets)) for m in ranked]
+        ("method", *map(format_number, budgets)), [(_name(m), *(cell(m, budget) for budget in budgets)) for m in ranked]
     )
 
 
@@ -144,8 +144,8 @@ def _reach_table(own: Records, game: str, ranked: Sequence[str]) -> str:
 def _reach_cell(steps: Interval) -> str:
     if math.isinf(steps.mean):
         return NOTHING
-    ends = ["never" if math.isinf(end) else short_number(end) for end in steps[1:] if not math.isnan(end)]
-    return short_number(steps.mean) + (f" [{', '.join(ends)}]" if ends else "")
+    ends = ["never" if math.isinf(end) else format_number(end) for end in steps[1:] if not math.isnan(end)]
+    return format_number(steps.mean) + (f" [{', '.join(ends)}]" if ends else "")
 
 
 def _cost_table(own: Records, game: str, ranked: Sequence[str], budgets: Sequence[int]) -> str:
@@ -154,10 +154,10 @@ def _cost_table(own: Records, game: str, ranked: Sequence[str], budgets: Sequenc
         if record is None or "skipped" in record:
             return NOTHING
         steps = sum(record["env_steps"]) / len(record["env_steps"])
-        return f"{short_number(steps)}, {record['seconds']:.1f} s, {record['compile_seconds']:.1f} s"
+        return f"{format_number(steps)}, {record['seconds']:.1f} s, {record['compile_seconds']:.1f} s"
 
     return _table(
-        ("method", *map(short_number, budgets)), [(_name(m), *(cell(m, budget) for budget in budgets)) for m in ranked]
+        ("method", *map(format_number, budgets)), [(_name(m), *(cell(m, budget) for budget in budgets)) for m in ranked]
     )
 
 

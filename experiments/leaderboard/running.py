@@ -51,7 +51,7 @@ def gap_monitor(game: Game, solver: Solver) -> Monitor:
             row["cce_gap"] = sum_positive_regrets(regrets(tree, play))
         return play, row
 
-    return Monitor(lambda state: () if zero_sum else MeanPlay.none(tree), measure, headlines=(column,))
+    return Monitor(lambda state: () if zero_sum else MeanPlay.zeros(tree), measure, headlines=(column,))
 
 
 def run_cell(cell: Cell, root: Path, seeds: Sequence[int] | None = None) -> dict[str, Any] | None:
@@ -97,7 +97,7 @@ def run_cell(cell: Cell, root: Path, seeds: Sequence[int] | None = None) -> dict
 
 
 def _outcome(done: RunResult, column: str) -> dict[str, Any]:
-    """What a run came to: seconds, steps played [seeds], and curves [seeds, iterations] by name."""
+    """Collects the results of a run: seconds, steps played [seeds], and curves [seeds, iterations] by name."""
     names = [name for name in (column, f"{column}_average", "cce_gap") if name in done.rows]
     steps = np.asarray(done.rows["total_env_steps"])
     return {

@@ -8,7 +8,7 @@ import numpy as np
 
 from experiments.leaderboard.cells import METHODS, Cell
 from gems_jax.evaluate.statistics import Interval, interquartile_mean, stratified_bootstrap
-from gems_jax.solvers import put_forward
+from gems_jax.solvers import reported_profile
 
 Records = dict[Cell, dict[str, Any]]
 TOLERANCE = 0.02  # of a budget, by which a run may exceed it and still count
@@ -17,7 +17,7 @@ _NEVER = 1e30  # environment steps of a seed that does not reach a level
 
 def judged_column(record: dict[str, Any]) -> str:
     """Names the curve by which a method is ranked: that of the profile it puts forward."""
-    average = put_forward(METHODS[record["method"]][0]) == "average"
+    average = reported_profile(METHODS[record["method"]][0]) == "average"
     return f"{record['gap']}_average" if average else record["gap"]
 
 

@@ -1,4 +1,4 @@
-"""A multi-armed bandit that is played by one of the oracle's indices."""
+"""A multi-armed bandit played with one of the oracle's indices."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ def play_bandit(
     horizon: int,
     forced_pulls: int = 1,
 ) -> BanditHistory:
-    """Plays the arm with the highest index for `horizon` rounds, after `forced_pulls` turns of every arm.
+    """Plays the arm with the highest index for `horizon` rounds, after `forced_pulls` pulls of every arm.
 
-    reward_fn(key, arm, t) -> [] and index_fn(key, stats, t) -> [num_arms]; t is the round, from 1, forced ones
-    included. Ties go to the lowest arm. key: consumed.
+    `reward_fn(key, arm, t)` returns [] and `index_fn(key, stats, t)` returns [num_arms]; t is the round, from 1,
+    including forced ones. Ties go to the lowest arm. The key is consumed.
     """
 
     def play(carry: tuple[Pulls, Array], t: Array) -> tuple[tuple[Pulls, Array], tuple[Array, Array]]:

@@ -1,7 +1,7 @@
-"""Policies as points: what every anchor would do in the same positions, and how the clouds of points lie.
+"""Policies as points: what every anchor does in the same positions, and the geometry of the resulting clouds.
 
-`probe` gathers positions from a mixture's own play, `choices` asks policies what they would do there. The rest is
-NumPy on points [n, d]: principal components, silhouettes, two means, how far and in how many directions they spread.
+`probe` collects positions from the play of a mixture, `choices` evaluates policies there. The rest is NumPy on points
+[n, d]: principal components, silhouettes, two means, spread and dimension.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 
 from gems_jax.estimation.monte_carlo import draw_opponents
 from gems_jax.host.stages import compile_play
-from gems_jax.policies.population import materialise
+from gems_jax.policies.population import materialize
 from gems_jax.rollout.episode import unroll
 from gems_jax.rollout.groups import play_joint
 from gems_jax.types import Array, Game, Population, Profile
@@ -23,16 +23,16 @@ PROBE_GAMES, PROBE_FLOATS = 16, 2**25  # games that are probed; fewer where what
 
 
 class Probes(NamedTuple):
-    """Positions of one player, as the seat that was to move saw them."""
+    """Positions of one player, as observed by the seat to move."""
 
     observation: Array  # [n, *observation_shape]
     legal: Array  # [n, A]
 
 
 def probe(key: Array, game: Game, profile: Profile, player: int, count: int) -> Probes:
-    """`count` positions of a player in games of the mixture, drawn from all of theirs (again where these are fewer).
+    """Draws `count` positions of a player from games of the mixture, with repetition if there are fewer.
 
-    Positions that leave no choice say nothing about who plays, and are left out. key: consumed.
+    Positions with a single legal action are left out, because all policies agree there. The key is consumed.
     """
     key_play, key_pick = jax.random.split(key)
     observation, legal, acted = _gathered(key_play, game, profile)
@@ -53,17 +53,17 @@ def _probe_games(game: Game) -> int:
 
 @compile_play(static_argnames=("game",))
 def _gathered(key: Array, game: Game, profile: Profile) -> tuple[Array, Array, Array]:
-    """Observations, legal actions and who acted in games of the mixture, [games, 1, T, S, ...]."""
+    """Collects observations, legal actions and the acting seats in games of the mixture, [games, 1, T, S, ...]."""
     key_draw, key_play = jax.random.split(key)
     slots = draw_opponents(key_draw, game, jnp.log(profile.sigma), (_probe_games(game),), stratified=True)
-    stacked = materialise(profile.population, profile.sigma.shape[1])
+    stacked = materialize(profile.population, profile.sigma.shape[1])
     played = play_joint(unroll, key_play, game, stacked, slots, 1)
     return played.observation, played.legal, played.acted
 
 
 @jax.jit
 def choices(population: Population, slots: Array, probes: Probes) -> Array:
-    """Probabilities [slots, n, A] of what the policies in `slots` of ONE population do in the probed positions."""
+    """Computes the action probabilities [slots, n, A] of policies of ONE population in the probed positions."""
 
     def of_slot(slot: Array) -> Array:
         params = population.select(slot)
@@ -75,15 +75,15 @@ def choices(population: Population, slots: Array, probes: Probes) -> Array:
 
 
 def features(probabilities: np.ndarray, legal: np.ndarray) -> np.ndarray:
-    """[k, n, A] as points [k, d]: the legal actions of all n positions one after the other, divided by sqrt(n).
+    """Converts [k, n, A] to points [k, d]: legal actions of all n positions, divided by sqrt(n).
 
-    The distance of two points is then the root mean square, over the positions, of that of two distributions.
+    The distance of two points is then the root mean square, over positions, of the distance of two distributions.
     """
     return np.asarray(probabilities, np.float64)[:, np.asarray(legal)] / np.sqrt(legal.shape[0])
 
 
 def mean_entropy(probabilities: np.ndarray) -> np.ndarray:
-    """Of [k, n, A] the entropy in nats of every row, mean over the positions: [k]."""
+    """Computes the entropy in nats [k] of distributions [k, n, A], mean over positions."""
     probs = np.asarray(probabilities, np.float64)
     return -np.where(probs > 0, probs * np.log(np.where(probs > 0, probs, 1.0)), 0.0).sum(axis=-1).mean(axis=-1)
 
@@ -94,7 +94,7 @@ class Components(NamedTuple):
 
 
 def principal(points: np.ndarray) -> Components:
-    """Principal components of points [n, d]; r = min(n, d). Of points that are all the same, every share is zero."""
+    """Computes principal components of points [n, d]; r = min(n, d). If all points coincide, every fraction is zero."""
     centred = points - points.mean(axis=0, keepdims=True)
     left, values, _ = np.linalg.svd(centred, full_matrices=False)
     total = (values**2).sum()
@@ -102,16 +102,16 @@ def principal(points: np.ndarray) -> Components:
 
 
 def distances(points: np.ndarray) -> np.ndarray:
-    """[n, n]"""
+    """Computes pairwise distances [n, n]."""
     square = (points**2).sum(axis=1)
     return np.sqrt(np.maximum(square[:, None] + square[None, :] - 2 * points @ points.T, 0.0))
 
 
 def silhouette(points: np.ndarray, labels: np.ndarray) -> float:
-    """Mean over points [n, d] of (b - a) / max(a, b): a to one's own cloud, b to the nearest other one.
+    """Averages (b - a) / max(a, b) over points [n, d]: a is the distance to the own cloud, b to the nearest other one.
 
-    1: clouds far apart; 0: they lie in the same place; below: points lie rather in the other one. Who is alone in a
-    cloud counts as 0, and so does everybody where there is one cloud only.
+    1: distant clouds; 0: overlapping clouds; negative: points are closer to the other cloud. The only point of a cloud
+    counts as 0, and so do all points if there is one cloud.
     """
     labels = np.asarray(labels)
     names = np.unique(labels)
@@ -129,7 +129,7 @@ def silhouette(points: np.ndarray, labels: np.ndarray) -> float:
 
 
 def two_means(points: np.ndarray, rounds: int = 100) -> np.ndarray:
-    """Labels [n] of the best two clouds found by Lloyd's steps from halves along each of three first components."""
+    """Labels points [n] by the best two clusters of Lloyd's algorithm, started from halves along three components."""
     scores, _ = principal(points)
     best, least = np.zeros(len(points), int), np.inf
     for axis in range(min(3, scores.shape[1])):
@@ -150,14 +150,14 @@ def two_means(points: np.ndarray, rounds: int = 100) -> np.ndarray:
 
 
 def two_cloud_silhouette(points: np.ndarray) -> float:
-    """Silhouette of the best two clouds; 0 where there are no two."""
+    """Computes the silhouette of the best two clusters; 0 if there are fewer than two."""
     return silhouette(points, two_means(points)) if len(points) > 2 else 0.0
 
 
 def one_cloud_reference(points: np.ndarray, draws: int = 5, seed: int = 0) -> float:
-    """`two_cloud_silhouette` of one normal cloud with the same covariance, mean over draws: what two means two of one.
+    """Computes `two_cloud_silhouette` of one normal cloud with the same covariance, mean over draws.
 
-    Cutting any cloud in halves gives a silhouette well above zero; two clouds are there where it is well above this.
+    Cutting any cloud in halves gives a silhouette well above zero; two clouds exist if it is well above this reference.
     """
     scores, _ = principal(points)
     scale, random = scores.std(axis=0), np.random.default_rng(seed)
@@ -165,18 +165,18 @@ def one_cloud_reference(points: np.ndarray, draws: int = 5, seed: int = 0) -> fl
 
 
 def agreement(labels: np.ndarray, others: np.ndarray) -> float:
-    """Share of points on which two ways of telling two clouds apart agree, whatever they call them: 0.5 to 1."""
+    """Computes the fraction of points on which two partitions into two clouds agree, up to labels: 0.5 to 1."""
     same = float(np.mean(np.asarray(labels) == np.asarray(others)))
     return max(same, 1.0 - same)
 
 
 def mean_pairwise_distance(points: np.ndarray) -> float:
-    """Between every two of points [n, d]; 0 for one point."""
+    """Averages the distance between any two of points [n, d]; 0 for one point."""
     count = len(points)
     return float(distances(points).sum() / (count * (count - 1))) if count > 1 else 0.0
 
 
 def effective_dimension(points: np.ndarray) -> float:
-    """Participation ratio of the variances, (sum v)^2 / sum v^2: 1 on a line, d for a ball, 0 for a single place."""
+    """Computes the participation ratio (sum v)^2 / sum v^2 of the variances: 1 on a line, d in a ball, 0 at a point."""
     shares = principal(points).shares
     return float(1.0 / (shares**2).sum()) if shares.any() else 0.0

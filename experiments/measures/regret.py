@@ -20,7 +20,7 @@ from gems_jax.types import Array, Struct
 
 
 class RegretSums(Struct):
-    """Sums over the steps so far, of every player."""
+    """Sums over the steps so far, for every player."""
 
     values: Array  # [players, K], sum_t v_t
     earned: Array  # [players], sum_t sigma_t . v_t
@@ -43,16 +43,17 @@ class Regret(Struct):
 
     @property
     def bound(self) -> Array:
-        """The right side of eq:omwu-var-bound."""
+        """Right side of eq:omwu-var-bound."""
         return self.stability + self.variation + self.noise
 
 
 def measure_regret(
     payoffs: Array, active: Array, step_sizes: Array, *, optimistic: bool = True, estimate: Estimate | None = None
 ) -> Regret:
-    """Of every player after T = len(step_sizes) steps of `iterate_weights` on payoffs [players, K, ..., K] in [0, 1].
+    """Measures the regret of every player after T = len(step_sizes) steps of `iterate_weights`.
 
-    estimate: what the updates see of the exact values, by default these themselves.
+    `payoffs` [players, K, ..., K] are in [0, 1]. `estimate` gives the values that the updates use; by default they are
+    exact.
     """
     players, slots = active.shape
     none = jnp.zeros(players)

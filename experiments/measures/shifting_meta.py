@@ -1,14 +1,14 @@
 """Shifting Meta: a bandit whose best arm changes, for studies of the oracle's indices (`gems_jax.meta.bandit`).
 
-It is no `Game`: nobody answers. `pull` fits `experiments.measures.bandit.play_bandit`:
+It is not a `Game`, because there is no opponent. `pull` fits `experiments.measures.bandit.play_bandit`:
 
     bandit = ShiftingMeta()
     history = play_bandit(key, bandit.pull, index, bandit.num_arms, horizon=2000, forced_pulls=2)
     bandit.regret(history.arms)
 
-The paper gives the story (3 arms, a shift at round 1000, the new best arm noisier) and no numbers. The default ones
-were chosen to tell that story; their rewards span about [-3, 6], far beyond the [0, 1] that the indices assume.
-`bounded` is the control: the same story in [0, 1], where UCB1 adapts about as quickly as EB-UCB.
+The paper describes the bandit (3 arms, a shift at round 1000, the new best arm noisier) without numbers. The defaults
+were chosen to match the description; their rewards span about [-3, 6], far beyond the [0, 1] that the indices assume.
+`bounded` is the control: the same shift in [0, 1], where UCB1 adapts about as quickly as EB-UCB.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from gems_jax.types import Array
 
 
 class Regret(NamedTuple):
-    """Cumulative over rounds, [T] each. Against the best arm of the round a regret never falls."""
+    """Cumulative regret over rounds, [T] each. Against the best arm of the round it never decreases."""
 
     current: Array  # against the arm that is best in the round itself
     first_phase: Array  # against the mean of the arm that was best before the shift, throughout: it may fall
@@ -55,7 +55,7 @@ class ShiftingMeta:
 
     @classmethod
     def bounded(cls, shift: int = 1000) -> ShiftingMeta:
-        """The control: everything in [0, 1]."""
+        """Makes the control, with all rewards in [0, 1]."""
         return cls((0.3, 0.7, 0.5), (0.9, 0.5, 0.4), (0.3, 0.05, 0.05), shift, clip=True)
 
     @property
@@ -63,14 +63,14 @@ class ShiftingMeta:
         return len(self.before)
 
     def means(self, t: ArrayLike) -> Array:
-        """Means [..., arms] in round t [...]."""
+        """Returns the means [..., arms] in round t [...]."""
         late = jnp.asarray(t)[..., None] > self.shift
         shape = (*late.shape[:-1], self.num_arms)
         before, after = (jnp.broadcast_to(jnp.asarray(row, jnp.float32), shape) for row in (self.before, self.after))
         return jnp.where(late, after, before)
 
     def pull(self, key: Array, arm: ArrayLike, t: ArrayLike) -> Array:
-        """Rewards [...] of the arms [...] in round t (one for all, or one each). key: consumed."""
+        """Draws rewards [...] of arms [...] in round t (one for all, or one each). The key is consumed."""
         arm = jnp.asarray(arm)
         mean = _of_arm(self.means(jnp.broadcast_to(t, arm.shape)), arm)
         deviation = jnp.asarray(self.deviation, jnp.float32)[arm]
@@ -78,11 +78,11 @@ class ShiftingMeta:
         return jnp.clip(reward, 0.0, 1.0) if self.clip else reward
 
     def best(self, t: ArrayLike) -> Array:
-        """The best arm [...] in round t [...]."""
+        """Returns the best arm [...] in round t [...]."""
         return jnp.argmax(self.means(t), axis=-1)
 
     def regret(self, arms: Array) -> Regret:
-        """Of the arms [T] that were pulled in rounds 1 to T, in means: the noise of the rewards does not count."""
+        """Computes the regret of the arms [T] pulled in rounds 1 to T, in means, without the noise of rewards."""
         chex.assert_rank(arms, 1)
         means = self.means(jnp.arange(1, arms.shape[0] + 1))  # [T, arms]
         earned = _of_arm(means, arms)

@@ -1,9 +1,9 @@
-"""Pictures of what was learned, beside the curves: drawn when all arms are done, from the folders they left.
+"""Pictures of trained policies, drawn from the folders of the arms when all of them have finished.
 
-An experiment names those it wants (`Experiment.pictures`). Each is a function of the plan and the experiment's folder
-that gives its files by name, a matplotlib figure or bytes, and numbers that say what is to be seen. Stills go to
-`figures/`, moving pictures to `replays/`, numbers into summary.json. A picture that fails says why, and costs nothing
-else.
+An experiment lists them by name (`Experiment.pictures`). Each is a function of the plan and the experiment's folder
+that returns files by name, as matplotlib figures or bytes, and numbers that describe them. Still pictures go to
+`figures/`, animations to `replays/`, numbers to summary.json. If a picture fails, the reason is recorded, and nothing
+else is affected.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from experiments.pictures.drawn import Drawn
 from experiments.pictures.embeddings import embeddings
 from experiments.pictures.ghosts import ghosts
 from experiments.pictures.sides import outcomes_of_sides
-from gems_jax.runner.errors import writing
+from gems_jax.runner.errors import report_write_errors
 from gems_jax.viz.plotting import save_figure
 
 if TYPE_CHECKING:
@@ -40,14 +40,14 @@ class Pictures(NamedTuple):
 
 
 def check_pictures(names: Sequence[str]) -> None:
-    """ValueError for names that are not known."""
+    """Raises ValueError for unknown names."""
     unknown = [name for name in names if name not in PICTURES]
     if unknown:
         raise ValueError(f"unknown pictures {', '.join(unknown)}; known: {', '.join(PICTURES)}")
 
 
 def draw_pictures(plan: Plan, folder: Path, say: Callable[[str], None]) -> Pictures:
-    """Draw what the experiment asks for and write it below `folder`. say: told what failed, and why."""
+    """Draws the requested pictures and writes them below `folder`; `say` prints the reasons of failures."""
     found = Pictures([], [], {})
     for name in plan.spec.pictures:
         try:
@@ -66,9 +66,9 @@ def draw_pictures(plan: Plan, folder: Path, say: Callable[[str], None]) -> Pictu
 
 
 def _write(folder: Path, file: str, content: Any) -> Path:
-    """Stills to figures/, everything that moves to replays/."""
+    """Writes still pictures to figures/ and animations to replays/."""
     path = folder / ("figures" if file.endswith(".png") else "replays") / file
-    with writing(path):
+    with report_write_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         if not isinstance(content, bytes):
             return save_figure(content, path)

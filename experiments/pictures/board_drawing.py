@@ -1,6 +1,7 @@
-"""Positions of Connect Four, Go and chess on matplotlib axes, in the manner of the animated ones.
+"""Draws positions of Connect Four, Go and chess on matplotlib axes, in the style of the animations.
 
-Who begins has the dark men in Connect Four and Go, the light ones in chess; a ring or a frame marks the last move.
+The first player has the dark pieces in Connect Four and Go and the light ones in chess. A ring or frame marks the last
+move.
 """
 
 from __future__ import annotations
@@ -20,13 +21,13 @@ PIECES = " ♟♞♝♜♛♚"
 
 
 def check_board(game: Game) -> None:
-    """ValueError for games that are not drawn here."""
+    """Raises ValueError for games that cannot be drawn."""
     if getattr(game, "id", "") not in _DRAWINGS:
         raise ValueError(f"boards are drawn of {', '.join(_DRAWINGS)}, not of {game.name}")
 
 
 def draw_board(axis: Any, state: GameState, moved: Sequence[Field] = ()) -> None:
-    """The position, with the fields of the last move marked."""
+    """Draws a position and marks the fields of the last move."""
     axis.set(aspect="equal", xticks=[], yticks=[])
     _DRAWINGS[str(state.inner.state.env_id)](axis, state, moved)
 

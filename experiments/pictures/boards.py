@@ -1,6 +1,6 @@
-"""One game of the trained mixture against itself, by up to fifteen of its positions, and as an animation.
+"""One game of the trained mixture against itself: up to fifteen positions, and an animation.
 
-The game is the first that is played, not a chosen one.
+It is the first game that is played; none is selected.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from experiments.pictures.board_drawing import check_board, draw_board
 from experiments.pictures.drawn import Drawn, trained
 from gems_jax.runner.directory import slug
 from gems_jax.viz.animation import board_of
-from gems_jax.viz.plotting import panels_of
-from gems_jax.viz.transcripts import GameRecord, GameTable, animated_game, play_out
+from gems_jax.viz.plotting import make_panels
+from gems_jax.viz.transcripts import GameRecord, GameTable, animate_game, play_game
 from gems_jax.viz.words import Words, words_of
 
 if TYPE_CHECKING:
@@ -26,21 +26,21 @@ ROWS, COLUMNS, CELL = 3, 5, 2.1
 
 
 def boards(plan: Plan, folder: Path) -> Drawn:
-    """`boards-<arm>.png` and `.svg`, a game of the first seed each; numbers: how long it was and how it ended."""
+    """Draws `boards-<arm>.png` and `.svg`, one game of the first seed each; numbers: its length and result."""
     files: dict[str, Any] = {}
     numbers: dict[str, Any] = {}
     for label, (member, *_) in trained(plan, folder).items():
         policy, words = member.policy, words_of(member.policy.game)
         check_board(policy.game)
-        record = play_out(GameTable(policy.game), policy, jax.random.key(policy.seed))
+        record = play_game(GameTable(policy.game), policy, jax.random.key(policy.seed))
         files[f"boards-{slug(label)}.png"] = _sequence(f"{label}, seed {policy.seed}", words, record)
-        files[f"boards-{slug(label)}.svg"] = animated_game(words, record).encode()
+        files[f"boards-{slug(label)}.svg"] = animate_game(words, record).encode()
         numbers[label] = {"moves": len(record.turns), "result": _ending(words, record)}
     return Drawn(files, numbers)
 
 
 def frames_of(moves: int) -> list[int]:
-    """Evenly spaced from the first move to the last, fifteen of them or all."""
+    """Selects up to fifteen moves, evenly spaced from the first to the last."""
     return sorted({int(number) for number in np.linspace(1, moves, min(moves, ROWS * COLUMNS)).round()})
 
 
@@ -49,7 +49,7 @@ def _sequence(title: str, words: Words, record: GameRecord) -> Any:
     board = board_of(positions[0].inner.state)
     shown = frames_of(len(record.turns))
     rows = -(-len(shown) // COLUMNS)
-    figure, axes = panels_of(rows, COLUMNS, width=CELL * COLUMNS, height=(CELL + 0.3) * rows + 0.4, sharex=False)
+    figure, axes = make_panels(rows, COLUMNS, width=CELL * COLUMNS, height=(CELL + 0.3) * rows + 0.4, sharex=False)
     for axis in axes.ravel()[len(shown) :]:
         axis.set_axis_off()
     for axis, number in zip(axes.ravel(), shown, strict=False):
@@ -64,7 +64,7 @@ def _sequence(title: str, words: Words, record: GameRecord) -> Any:
 
 
 def _ending(words: Words, record: GameRecord) -> str:
-    """Who won, and how where that is not plain to see."""
+    """Describes who won, and how if that is not visible."""
     best = int(np.argmax(record.returns))
     won = f"{words.seat(best)} wins" if record.returns[best] > 0 else "a draw"
     return f"{won} ({words.ending(record.final)})" if words.ending else won

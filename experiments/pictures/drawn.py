@@ -1,4 +1,4 @@
-"""What a picture gives back, and what all of them begin with: the mixtures that the arms ended with."""
+"""Results of a picture, and the trained mixtures that pictures are made from."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import jax
 import numpy as np
 
+from gems_jax.evaluate.loaded_policy import LoadedPolicy
 from gems_jax.runner.directory import slug
-from gems_jax.runner.load import LoadedPolicy, RunState, load_state, make_policy
+from gems_jax.runner.load import RunState, load_state, make_policy
 from gems_jax.types import Game
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ class Trained(NamedTuple):
 
 
 def trained(plan: Plan, folder: Path) -> dict[str, list[Trained]]:
-    """The last checkpoint of every seed, by the label of its arm. Random play, which learns nothing, is left out."""
+    """Loads the last checkpoint of every seed, by label of the arm, without random play."""
     found = {
         arm.label: [_trained(folder / slug(arm.label), seed, plan.games[arm.label]) for seed in plan.spec.seeds]
         for arm, *_ in plan.arms
@@ -48,17 +49,17 @@ def _trained(path: Path, seed: int, game: Game) -> Trained:
 
 
 def untrained(path: Path, member: Trained) -> Trained | None:
-    """The generator before its first iteration, at the codes that the same seed ended with.
+    """Restores the generator before its first iteration, at the final codes of the same seed.
 
-    A control for pictures: as many anchors as there are after training, of a generator that nothing was learned by.
-    The population of the start would be none, since it has an anchor or two.
+    This is a control for pictures: as many anchors as after training, from an untrained generator. The initial
+    population would not do, because it has one or two anchors.
 
     Args:
-        path: the folder of the arm.
+        path: folder of the arm.
         member: one seed of it after its last iteration.
 
     Returns:
-        The same seed with the parameters of the start; None for a method that has no codes.
+        The same seed with the initial parameters; None for a method without codes.
     """
     ended = member.policy.profile
     codes = getattr(ended.population, "codes", None)

@@ -1,8 +1,8 @@
-"""Anchors as points: principal components of what they do, and of their latent codes. A row for every seed.
+"""Anchors as points: principal components of their behavior, and of their latent codes. One row per seed.
 
-All players are asked about the same positions, taken in equal parts from the play of each, so that two clouds differ
-in nothing but what is played. Where one population fills both seats, its anchors are asked about the positions of each
-seat apart: the clouds then differ in the positions, too.
+All players are evaluated on the same positions, taken in equal parts from the play of each, so that two clouds differ
+only in behavior. If one population fills both seats, its anchors are evaluated on the positions of each seat
+separately; the clouds then differ in the positions, too.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from gems_jax.evaluate.sampled import player_labels
 from gems_jax.rollout.views import take_population
 from gems_jax.runner.directory import slug
 from gems_jax.types import Game, num_players
-from gems_jax.viz.plotting import panels_of
+from gems_jax.viz.plotting import make_panels
 from gems_jax.viz.words import words_of
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ COLOURS = "viridis"  # from dark to light in steps that look equal, in grey as w
 
 
 class Cloud(NamedTuple):
-    """Points of all players, with whose they are."""
+    """Points of all players with their owners."""
 
     points: np.ndarray  # [n, d]
     owner: np.ndarray  # [n]
@@ -50,9 +50,9 @@ class Embedded(NamedTuple):
 
 
 def embeddings(plan: Plan, folder: Path) -> Drawn:
-    """`embeddings-<arm>.png`; numbers by arm: how the clouds of every `seed` lie, and how they did `before` training.
+    """Draws `embeddings-<arm>.png`; numbers by arm: positions of the clouds of every `seed`, and `before` training.
 
-    Before: the anchors of the end, played by the untrained generator. Methods without codes have no such numbers.
+    Before training means the final anchors under the untrained generator. Methods without codes have no such numbers.
     """
     files, numbers = {}, {}
     for label, members in trained(plan, folder).items():
@@ -65,7 +65,7 @@ def embeddings(plan: Plan, folder: Path) -> Drawn:
 
 
 def embed(member: Trained) -> Embedded:
-    """What the anchors of one seed do, and what codes they have."""
+    """Computes behavior and codes of the anchors of one seed."""
     policy, game = member.policy, member.policy.game
     if game.continuous:
         raise ValueError(f"embeddings need probabilities of actions, and {game.name} has continuous ones")
@@ -93,7 +93,7 @@ def embed(member: Trained) -> Embedded:
 
 
 def _names(game: Game) -> tuple[str, ...]:
-    """Of the players; those of boards are called by their seats."""
+    """Names the players; those of board games by their seats."""
     seats = words_of(game).seats
     return seats if len(seats) == num_players(game) else player_labels(game)
 
@@ -104,7 +104,7 @@ def _some(active: np.ndarray) -> np.ndarray:
 
 
 def _codes(member: Trained, slots: list[np.ndarray], entropy: list[np.ndarray]) -> Cloud | None:
-    """Of every population once, with the entropy of the first player whom it supplies."""
+    """Collects the codes of every population once, with the entropy of the first player drawn from it."""
     codes: Any = getattr(member.policy.profile.population, "codes", None)  # [P, K, D]
     if codes is None:
         return None
@@ -116,13 +116,13 @@ def _codes(member: Trained, slots: list[np.ndarray], entropy: list[np.ndarray]) 
 
 
 def quantities(seen: Embedded) -> dict[str, float | None]:
-    """How the clouds lie; what has no meaning (codes of stored policies, players who share their codes) is None.
+    """Describes the clouds; numbers without meaning (codes of stored policies, players with common codes) are None.
 
-    players: silhouette of the players' clouds. two: silhouette of the best two clouds, whosever; one: what cutting one
-    normal cloud of the same covariance gives; two_are_players: share of points whose cloud of the two is their
-    player's. distance, dimension: mean distance of two points, and in how many directions they spread. ..._within: the
-    same within the cloud of each player, mean over them. variance: share that the two components drawn have. entropy:
-    in nats, mean.
+    players: silhouette of the players' clouds. two: silhouette of the best two clusters; one: that of one normal cloud
+    of the same covariance, cut in two; two_are_players: fraction of points whose cluster is that of their player.
+    distance, dimension: mean distance of two points, and number of directions in which they spread. ..._within: the
+    same within the cloud of each player, mean over players. variance: fraction of the variance in the two components
+    drawn. entropy: in nats, mean.
     """
     found: dict[str, float | None] = {
         "anchors": float(len(seen.actions.points)),
@@ -166,7 +166,7 @@ def _mean(function: Callable[[np.ndarray], float], clouds: list[np.ndarray]) -> 
 
 def _figure(label: str, found: dict[str, Embedded], told: dict[str, dict[str, float | None]]) -> Any:
     clouds = ["actions"] + ["codes"] * all(seen.codes is not None for seen in found.values())
-    figure, axes = panels_of(
+    figure, axes = make_panels(
         len(found), len(clouds), width=4.4 * len(clouds) + 1.2, height=3.3 * len(found) + 0.7, sharex=False
     )
     every = np.concatenate([seen.actions.entropy for seen in found.values()])

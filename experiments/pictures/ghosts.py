@@ -1,6 +1,6 @@
-"""Episodes of the particle worlds side by side: arms above each other, a column for every seed, and a GIF per arm.
+"""Episodes of the particle worlds: one row per arm, one column per seed, and a GIF per arm.
 
-In a column everybody starts from the same places. The episode is the first that is played, not a chosen one.
+All arms of a column start from the same positions. The episode is the first that is played; none is selected.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ import jax
 import jax.numpy as jnp
 
 from experiments.pictures.drawn import Drawn, trained
-from gems_jax.evaluate.behaviour import watch_of
+from gems_jax.evaluate.behavior import make_watch
+from gems_jax.evaluate.loaded_policy import LoadedPolicy
 from gems_jax.games.particles import ParticleGame, Particles
 from gems_jax.runner.directory import slug
-from gems_jax.runner.load import LoadedPolicy
 from gems_jax.types import GameState
 from gems_jax.viz import particles
 from gems_jax.viz.particles import Track
-from gems_jax.viz.plotting import panels_of
+from gems_jax.viz.plotting import make_panels
 from gems_jax.viz.transcripts import GameTable
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ CELL, LEGEND = 2.7, 4.6  # inches; no figure is narrower than its legend
 
 
 def ghosts(plan: Plan, folder: Path) -> Drawn:
-    """`ghosts.png`, and `ghosts-<arm>.gif` of the first seed; numbers: what each drawn episode was watched for."""
+    """Draws `ghosts.png`, and `ghosts-<arm>.gif` of the first seed; numbers: the behavior in each drawn episode."""
     arms = trained(plan, folder)
     games = {label: _particle_game(members[0].policy.game) for label, members in arms.items()}
     tables = {game: GameTable(game) for game in games.values()}
@@ -38,7 +38,7 @@ def ghosts(plan: Plan, folder: Path) -> Drawn:
         for label, members in arms.items()
     }
     rows, columns = len(tracks), len(plan.spec.seeds)
-    figure, axes = panels_of(
+    figure, axes = make_panels(
         rows, columns, width=max(CELL * columns + 0.4, LEGEND), height=(CELL + 0.35) * rows + 0.4, sharex=False
     )
     numbers: dict[str, Any] = {}
@@ -50,16 +50,17 @@ def ghosts(plan: Plan, folder: Path) -> Drawn:
             axis.spines[:].set_visible(True)
             numbers[label][f"seed {seed}"] = watched(game, track)
             axis.set_title(
-                f"{particles.earned(game, track.reward.sum(axis=0))}\n{_told(watched(game, track))}", fontsize=7
+                f"{particles.describe_returns(game, track.reward.sum(axis=0))}\n{_told(watched(game, track))}",
+                fontsize=7,
             )
         row[0].set_ylabel(label, fontsize=11)
     for seed, axis in zip(plan.spec.seeds, axes[-1], strict=True):
         axis.set_xlabel(f"seed {seed}", fontsize=9)
-    times = ", ".join(map(str, particles.moments(len(next(iter(tracks.values()))[0].reward))))
+    times = ", ".join(map(str, particles.still_times(len(next(iter(tracks.values()))[0].reward))))
     how = f"steps {times}: the earlier, the fainter\ndashed: the square of side 2 in which everything starts"
     particles.draw_legend(figure, next(iter(games.values())), loc="outside lower center", title=how, title_fontsize=7.5)
     moving = {
-        f"ghosts-{slug(label)}.gif": particles.animated(games[label], found[0]) for label, found in tracks.items()
+        f"ghosts-{slug(label)}.gif": particles.encode_gif(games[label], found[0]) for label, found in tracks.items()
     }
     return Drawn({"ghosts.png": figure, **moving}, numbers)
 
@@ -75,8 +76,8 @@ def _first_track(table: GameTable, policy: LoadedPolicy) -> Track:
 
 
 def watched(game: ParticleGame, track: Track) -> dict[str, float]:
-    """The behaviour columns of one episode."""
-    watch = watch_of(game)
+    """Computes the behavior columns of one episode."""
+    watch = make_watch(game)
     states = [_state(position) for position in track.position]
     seen = watch.start(states[0])
     for state in states[1:]:
@@ -85,7 +86,7 @@ def watched(game: ParticleGame, track: Track) -> dict[str, float]:
 
 
 def _state(position: Any) -> GameState:
-    """Only where everything is."""
+    """Extracts the positions of all entities."""
     nothing = jnp.zeros(())
     return GameState(Particles(jnp.asarray(position), nothing, nothing), *(nothing,) * 6)
 

@@ -1,7 +1,7 @@
-"""Who wins when the mixture plays itself, over the iterations: first player, draw, second player, stacked.
+"""Results of the mixture against itself over the iterations: first player, draw, second player, stacked.
 
-From the logged columns alone (`evaluate/sampled.py`), of the iterations in which they were measured. Beside it the
-share of decisive games, and of central squares occupied where that is logged (chess).
+All numbers come from logged columns (`evaluate/sampled.py`) at the iterations in which they were measured. Further
+panels show the fraction of decisive games and, for chess, of central squares occupied.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ import numpy as np
 
 from experiments.pictures.drawn import Drawn
 from gems_jax.runner.directory import open_run, slug
-from gems_jax.runner.labels import readable
+from gems_jax.runner.labels import column_label
 from gems_jax.runner.writers import read_metrics
 from gems_jax.viz.figures import measured_iterations
-from gems_jax.viz.plotting import along_iterations, draw_curve, of_seeds, panels_of, styles_of
+from gems_jax.viz.plotting import choose_styles, describe_seeds, draw_curve, label_iterations, make_panels
 from gems_jax.viz.words import words_of
 
 if TYPE_CHECKING:
@@ -34,39 +34,43 @@ Logged = dict[str, np.ndarray]  # column -> [seeds, measurements]
 
 
 def outcomes_of_sides(plan: Plan, folder: Path) -> Drawn:
-    """`outcomes_of_sides.png`; numbers: the shares at the first and at the last measurement, means over seeds."""
+    """Draws `outcomes_of_sides.png`; numbers: fractions at the first and last measurement, means over seeds."""
     logged = {arm.label: _logged(folder / slug(arm.label)) for arm, *_ in plan.arms if arm.method != "random"}
     logged = {label: rows for label, rows in logged.items() if SHARES[0][0] in rows}
     if not logged:
         raise ValueError(f"no arm logs {SHARES[0][0]}: only boards that are measured by playing have sides that win")
     beside = [name for name in ("decisive", "centre") if all(name in rows for rows in logged.values())]
     words = words_of(next(iter(plan.games.values())))
-    figure, (axes,) = panels_of(1, len(logged) + len(beside), width=3.7 * (len(logged) + len(beside)), height=3.9)
+    figure, (axes,) = make_panels(1, len(logged) + len(beside), width=3.7 * (len(logged) + len(beside)), height=3.9)
     for axis, (label, rows) in zip(axes, logged.items(), strict=False):
         _stack(axis, rows, (f"{words.seat(0)} wins", "draw", f"{words.seat(1)} wins"))
         axis.set_title(label, fontsize=10)
     for axis, name in zip(axes[len(logged) :], beside, strict=True):
-        for style, (label, rows) in zip(styles_of(logged), logged.items(), strict=True):
+        for style, (label, rows) in zip(choose_styles(logged), logged.items(), strict=True):
             x, margin = rows["iteration"][0], rows.get(f"{name}_interval")
             draw_curve(axis, x, rows[name], style, label)
             if margin is not None and len(margin) == 1:  # one seed: the interval of the games that it was measured by
                 low, high = (rows[name][0] + sign * margin[0] for sign in (-1, 1))
                 axis.fill_between(x, low, high, color=style.color, alpha=0.15, linewidth=0)
         axis.set_ylim(-0.02, 1.02)
-        axis.set_ylabel(readable(name))
+        axis.set_ylabel(column_label(name))
         axis.grid(True, color="0.9", linewidth=0.6)
-        along_iterations(axis)
+        label_iterations(axis)
     seeds = max(len(rows["iteration"]) for rows in logged.values())
     one = "one seed; bands: 95 % intervals of its games"
-    _legends(figure, axes, len(logged), one if seeds == 1 else f"stacks: means over {seeds} seeds; {of_seeds(seeds)}")
+    _legends(
+        figure, axes, len(logged), one if seeds == 1 else f"stacks: means over {seeds} seeds; {describe_seeds(seeds)}"
+    )
     return Drawn({"outcomes_of_sides.png": figure}, {label: _numbers(rows) for label, rows in logged.items()})
 
 
 def _logged(path: Path) -> Logged:
-    """The rows of all seeds, of the iterations in which games were played: between them the rows repeat."""
+    """Reads the rows of all seeds at the iterations in which games were played."""
     seeds = [read_metrics(member) for member in open_run(path).members]
     rows = {name: np.stack([seed[name] for seed in seeds]) for name in seeds[0]}
-    points = measured_iterations(rows)
+    if SHARES[0][0] not in rows:
+        return rows
+    points = measured_iterations(rows, SHARES[0][0])
     return {name: values[:, points] for name, values in rows.items()}
 
 
@@ -84,7 +88,7 @@ def _stack(axis: Any, rows: Logged, names: tuple[str, ...]) -> None:
         floor = floor + share
     axis.set_ylim(0, 100)
     axis.set_ylabel("share of games of the mixture against itself (%)")
-    along_iterations(axis)
+    label_iterations(axis)
 
 
 def _legends(figure: Any, axes: Any, stacks: int, title: str) -> None:

@@ -1,5 +1,5 @@
-"""One page about everything that was run (`page`), and what came of the paper's claims (`claims`, `ledger`).
+"""The report of all finished experiments (`page`) and the verdicts on the paper's claims (`claims`, `ledger`).
 
-Everything is read when the page is written: summaries of finished experiments and studies, the history of the
-benchmarks, and for what was not run here the numbers that docs/results/ holds. Only the paper's words are typed in.
+All numbers are read when a page is written: from summaries of finished experiments and studies, the history of the
+benchmarks, and docs/results for experiments that were not run here. Only the paper's quotes are typed in.
 """

@@ -1,6 +1,6 @@
-"""Claims of the paper and what came of them: a verdict by a stated rule, from numbers that are read, never typed in.
+"""Claims of the paper and their verdicts, by stated rules from measured numbers.
 
-What each verdict means is defined once, in `DEFINITIONS`, which the ledger prints; `inequality` is that definition.
+`DEFINITIONS` defines the verdicts, and the ledger prints it; `inequality` implements it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from gems_jax.evaluate.statistics import Interval
 
 
 class Verdict(enum.StrEnum):
-    """From the best to the worst; `DEFINITIONS` says what they mean."""
+    """Verdicts from best to worst, defined in `DEFINITIONS`."""
 
     HELD = "held"
     CONDITION = "held with a condition"
@@ -28,20 +28,20 @@ class Verdict(enum.StrEnum):
 
 DEFINITIONS = {
     Verdict.HELD: "the number and its whole 95 % interval are on the claimed side, at the full size of the experiment. "
-    "Equality does not count as lower or higher.",
-    Verdict.CONDITION: "the same, but at a reduced size (fewer iterations, seeds or other settings than the "
-    "experiment's spec states), from one seed, with other settings than the paper's, or in part, as the row says.",
-    Verdict.UNDECIDED: "the interval contains the bound, or there is no interval: two seeds or one give none. The row "
-    "says on which side the mean is. Seconds of one run are not decided within 15 % of the bound.",
-    Verdict.NOT: "the number and its whole interval are on the other side, or two numbers are equal where one is "
+    "Equality counts neither as lower nor as higher.",
+    Verdict.CONDITION: "the same, but at a reduced size (fewer iterations or seeds than the experiment's spec, or "
+    "other settings), from one seed, with other settings than the paper's, or in part; the row names the condition.",
+    Verdict.UNDECIDED: "the interval contains the bound, or there is no interval, as with one or two seeds. The row "
+    "names the side of the mean. Seconds of one run are not decided within 15 % of the bound.",
+    Verdict.NOT: "the number and its whole interval are on the other side, or two numbers are equal although one is "
     "claimed to be lower or higher.",
-    Verdict.UNKNOWN: "nothing that was run has the number.",
+    Verdict.UNKNOWN: "no experiment that was run has the number.",
 }
 
 
 @dataclasses.dataclass(frozen=True)
 class Judged:
-    """What a rule makes of the numbers."""
+    """Verdict of a rule with the numbers it used."""
 
     verdict: Verdict
     ours: str
@@ -50,7 +50,10 @@ class Judged:
 
 
 class Rule(Protocol):
-    """words: what it asks, for the reader. columns: what it reads of experiments."""
+    """A rule that judges a claim.
+
+    `words` describes the rule for readers, `columns` lists the columns of experiments that it reads.
+    """
 
     @property
     def words(self) -> str: ...
@@ -87,13 +90,13 @@ class Entry:
 
 
 def judge(claim: Claim, sources: Sources) -> Entry:
-    """The line of a claim. A rule that lacks a number makes it `not measured`, with the command that would do it."""
+    """Judges a claim. If a number is missing, the verdict is `not measured`, with the command that measures it."""
     try:
         judged = claim.rule.judge(sources)
     except Missing as missing:
         command = claim.command or command_of(missing.experiment)
         return Entry(claim, Verdict.UNKNOWN, "", f"{missing}: run `{command}`", "", (command,))
-    except ArithmeticError as error:  # odd numbers: this line says so, and the others stay
+    except ArithmeticError as error:  # numbers such as NaN: report it in this entry only
         return Entry(claim, Verdict.UNKNOWN, "", f"the numbers cannot be judged: {error}", "", (claim.command,))
     limits = conditions(judged.used)
     verdict = Verdict.CONDITION if limits and judged.verdict is Verdict.HELD else judged.verdict
@@ -108,28 +111,28 @@ def judge_all(claims: Sequence[Claim], sources: Sources) -> list[Entry]:
 
 
 def conditions(used: Sequence[Found]) -> list[str]:
-    """Lists what limits a measurement: a reduced size, or a single seed. Empty for a whole one."""
+    """Lists the limits of a measurement: a reduced size, or a single seed. Empty for a full one."""
     short: dict[str, dict[str, None]] = {}
     for found in used:
         if found.source is not None:
             short.setdefault(found.experiment, {}).update(dict.fromkeys(found.source.shortfalls(found.arm)))
-    told = [f"reduced size of {name}: {', '.join(why)}" for name, why in short.items() if why]
+    texts = [f"reduced size of {name}: {', '.join(why)}" for name, why in short.items() if why]
     single = any(
         found.source is not None and found.arm and found.source.seeds(found.arm) == 1 and found.has_interval
         for found in used
     )
-    return told + ["one seed: its interval is over episodes"] * single
+    return texts + ["one seed: its interval is over episodes"] * single
 
 
 def inequality(margin: Interval, strict: bool = False) -> tuple[Verdict, str]:
-    """Judge a margin that is claimed to be at most 0, or below 0.
+    """Judges a margin that is claimed to be at most 0, or below 0.
 
     Args:
-        margin: number less bound, with its 95 % interval; NaN ends mean that it has none.
+        margin: number minus bound, with its 95 % interval; NaN ends mean that it has none.
         strict: whether a margin of exactly 0 breaks the claim ("is lower") or keeps it ("is at most").
 
     Returns:
-        One of HELD, UNDECIDED and NOT, and what is to be said of it.
+        One of HELD, UNDECIDED and NOT, and a remark.
 
     Raises:
         ArithmeticError: the margin is not a number.
@@ -153,14 +156,14 @@ def worst(verdicts: Sequence[Verdict]) -> Verdict:
 
 
 def budgets(used: Sequence[Found]) -> str:
-    """At what size the numbers were measured; many arms are told by their number."""
-    told: dict[str, list[str]] = {}
+    """Lists the sizes at which the numbers were measured; more than three are counted."""
+    sizes: dict[str, list[str]] = {}
     for found in used:
         if found.budget:
-            told.setdefault(found.budget, []).append(found.label)
-    if len(told) > 3:
-        return next(iter(told)) + f"; and {len(told) - 1} other sizes"
-    return "; ".join(told)
+            sizes.setdefault(found.budget, []).append(found.label)
+    if len(sizes) > 3:
+        return next(iter(sizes)) + f"; and {len(sizes) - 1} other sizes"
+    return "; ".join(sizes)
 
 
 def join(*parts: str) -> str:
@@ -168,7 +171,7 @@ def join(*parts: str) -> str:
 
 
 def number(value: float) -> str:
-    """Four digits, however large."""
+    """Formats a number with four digits."""
     if not math.isfinite(value):
         return "never" if value > 0 else str(value)
     return (
@@ -181,7 +184,7 @@ def number(value: float) -> str:
 
 
 def interval(found: Interval) -> str:
-    """`0.1355 ± 0.0402`, or [low, high] where the mean is not in the middle."""
+    """Formats `0.1355 ± 0.0402`, or [low, high] if the mean is not in the middle."""
     if math.isnan(found.low) or found.low == found.high:
         return number(found.mean)
     centred = abs(found.high + found.low - 2 * found.mean) <= 0.02 * (found.high - found.low)

@@ -1,4 +1,4 @@
-"""Rules made of rules."""
+"""Rules that combine other rules."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from experiments.reporting.quantities import Missing
 
 @dataclasses.dataclass(frozen=True)
 class Either:
-    """The first rule; where that does not hold, a second one that does makes it hold with a condition.
+    """Judges by a first rule; if that does not hold but a second one does, the claim is held with a condition.
 
-    The second can only help: where it does not hold, the verdict is that of the first, if that was measured.
+    The second rule can only help: if it does not hold, the verdict is that of the first, if that was measured.
     """
 
     first: Rule
@@ -53,7 +53,7 @@ class Either:
 
 @dataclasses.dataclass(frozen=True)
 class All:
-    """Every rule; parts that do not hold while others do are told."""
+    """Requires every rule; the condition names the ones that do not hold if others do."""
 
     rules: tuple[Rule, ...]
 

@@ -1,8 +1,9 @@
-"""Rules about what methods cost: how much faster or smaller one is, and how cost grows with iterations.
+"""Rules about costs: how much faster or smaller a method is, and how its cost grows with iterations.
 
-Time is compared per environment step: `seconds` are of all seeds, at once where a method compiles whole, one after
-another where it does not. Two kinds of memory: `carried` are the bytes of all arrays that a seed takes along from
-iteration to iteration; `resident` is the process, with XLA and the arms before in it, so only its growth is compared.
+Time is compared per environment step. `seconds` are those of all seeds: in parallel if a method is one compiled
+program, in sequence otherwise. There are two kinds of memory. `carried` is the size of all arrays that a seed passes
+from iteration to iteration. `resident` is that of the process, including XLA and earlier arms, so only its growth is
+compared.
 """
 
 from __future__ import annotations
@@ -17,12 +18,12 @@ from experiments.reporting.quantities import CARRIED, Column, Found, Missing
 from gems_jax.evaluate.statistics import Interval
 
 LINEAR = 1.15  # powers up to this are called near-linear
-NOISE = 1.15  # seconds of one run have no interval: ratios that differ by this factor or less are the same
+NOISE = 1.15  # seconds of one run have no interval: ratios within this factor count as equal
 
 
 @dataclasses.dataclass(frozen=True)
 class Faster:
-    """Seconds per environment step of the slow arms by those of the fast one; `up to`: of the slowest of them."""
+    """Ratio of the seconds per environment step of slow arms to those of a fast one; `up_to`: of the slowest arm."""
 
     experiment: str
     fast: str
@@ -35,7 +36,8 @@ class Faster:
     def words(self) -> str:
         whom = "the slowest other one" if self.up_to else "every other one"
         return (
-            f"{whom} takes at least {number(self.at_least)} times the seconds per environment step, compilation apart"
+            f"{whom} takes at least {number(self.at_least)} times the seconds per environment step, excluding "
+            "compilation"
         )
 
     @property
@@ -54,7 +56,7 @@ class Faster:
         verdict, *whole = [self._timed(pick(ratios.values())) for ratios in (apart, within) if not _unknown(ratios)]
         condition = "within the noise of seconds" if verdict is Verdict.UNDECIDED else ""
         if verdict is Verdict.HELD and any(one is not Verdict.HELD for one in whole):
-            verdict, condition = Verdict.CONDITION, "compilation apart"
+            verdict, condition = Verdict.CONDITION, "excluding compilation"
         ours = ", ".join(
             f"{name} {number(ratio)} times" for name, ratio in sorted(apart.items(), key=lambda p: -p[1])[:4]
         )
@@ -68,7 +70,7 @@ class Faster:
         return Verdict.NOT if ratio * NOISE <= self.at_least else Verdict.UNDECIDED
 
     def _of(self, arm: str | tuple[str, ...], sources: Sources) -> list[Found]:
-        """Seconds per environment step of one seed."""
+        """Finds the seconds per environment step of one seed."""
         found = Column(self.experiment, arm, "seconds", iterations=self.iterations).find(sources)
         there = [one._replace(interval=Interval(_rate(one), math.nan, math.nan)) for one in found]
         there = [one for one in there if math.isfinite(one.mean) and one.mean > 0]
@@ -81,7 +83,7 @@ class Faster:
 
 @dataclasses.dataclass(frozen=True)
 class Smaller:
-    """The large arm carries at least so many times the bytes of the small one, and its process grows by as many."""
+    """The large arm carries `at_least` times the bytes of the small one, and its process grows by the same factor."""
 
     experiment: str
     small: str
@@ -91,7 +93,7 @@ class Smaller:
 
     @property
     def words(self) -> str:
-        return f"the other carries at least {number(self.at_least)} times the bytes, and its process grows by as many"
+        return f"the other carries at least {number(self.at_least)} times the bytes and its process grows as much"
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -107,7 +109,7 @@ class Smaller:
         carried, resident = ratio >= self.at_least, grown[1] > 0 and grown[1] >= self.at_least * grown[0]
         verdict = Verdict.HELD if carried and resident else Verdict.CONDITION if carried or resident else Verdict.NOT
         condition = (
-            "" if carried == resident else "of carried bytes only" if carried else "of the process's growth only"
+            "" if carried == resident else "for carried bytes only" if carried else "for the growth of the process only"
         )
         ours = (
             f"carried: {number(small.mean / 1e3)} and {number(large.mean / 1e3)} kB, {number(ratio)} times; "
@@ -118,9 +120,9 @@ class Smaller:
 
 @dataclasses.dataclass(frozen=True)
 class Flat:
-    """The process of an arm grows by hardly anything, and what it carries not at all, from first to last iteration.
+    """From first to last iteration the process of an arm hardly grows and its carried bytes do not grow.
 
-    The process decides, since the paper measured that: arrays that are set aside at the start are always flat.
+    The process decides, because the paper measured it; arrays that are allocated at the start never grow.
     """
 
     experiment: str
@@ -141,13 +143,13 @@ class Flat:
         source, marks = _source(found), _source(found).marks(found.arm, CARRIED[0])
         begin = sum(part.mean for column in CARRIED if (part := source.at(found.arm, column, marks[0])))
         grown, resident = _growth(found, "memory_mb"), source.at(found.arm, "memory_mb")
-        share = grown / (resident.mean - grown) if resident else math.nan
-        if math.isnan(share):
+        fraction = grown / (resident.mean - grown) if resident else math.nan
+        if math.isnan(fraction):
             raise Missing(self.experiment, f"no resident memory in what was run of {self.experiment}")
-        carried, resident_holds = found.mean <= begin, share <= self.within
+        carried, resident_holds = found.mean <= begin, fraction <= self.within
         verdict = Verdict.NOT if not resident_holds else Verdict.HELD if carried else Verdict.CONDITION
         condition = (
-            "" if carried == resident_holds else "of the process only" if resident_holds else "the process grows"
+            "" if carried == resident_holds else "for the process only" if resident_holds else "the process grows"
         )
         ours = (
             f"carried: {number(begin / 1e3)} kB, then {number(found.mean / 1e3)} kB; "
@@ -158,10 +160,10 @@ class Flat:
 
 @dataclasses.dataclass(frozen=True)
 class Power:
-    """Cumulative seconds grow as this power of the iterations: 1 + that by which the seconds of an iteration grow.
+    """Power of the iterations with which cumulative seconds grow: 1 + that of the seconds of an iteration.
 
-    By the seconds per iteration in the first and in the last stretch between reported iterations: what a method pays
-    once, when it starts, does not count.
+    It compares the seconds per iteration in the first and the last interval between reported iterations, so that costs
+    at the start of a run do not count.
     """
 
     experiment: str
@@ -185,13 +187,13 @@ class Power:
         power = 1 + math.log(late.seconds / early.seconds) / math.log(late.middle / early.middle)
         verdict, condition = (Verdict.HELD if self.at_least <= power <= self.at_most else Verdict.NOT), ""
         if power > LINEAR and verdict is Verdict.NOT and math.isfinite(self.at_least):
-            verdict, condition = Verdict.CONDITION, "faster than linear, but not by that much"
+            verdict, condition = Verdict.CONDITION, "faster than linear, but less than claimed"
         return Judged(verdict, f"{found.arm}: power {power:.2f}, {told}", condition, (found,))
 
 
 @dataclasses.dataclass(frozen=True)
 class Quickens:
-    """An iteration late in the run takes so many times less than an early one."""
+    """An early iteration takes `at_least` times the seconds of a late one."""
 
     experiment: str
     arm: str
@@ -211,19 +213,19 @@ class Quickens:
         early, late, told = stretches(found)
         ratio = early.seconds / late.seconds
         verdict = Verdict.HELD if ratio >= self.at_least else Verdict.CONDITION if ratio > LINEAR else Verdict.NOT
-        condition = "less, but not by that much" if verdict is Verdict.CONDITION else ""
+        condition = "less, but by a smaller factor" if verdict is Verdict.CONDITION else ""
         return Judged(verdict, f"{number(ratio)} times: {told}", condition, (found,))
 
 
 class Stretch(NamedTuple):
-    """Iterations between two that were reported."""
+    """Iterations between two reported ones."""
 
-    seconds: float  # an iteration
-    middle: float  # of the iterations
+    seconds: float  # per iteration
+    middle: float  # mean iteration
 
 
 def stretches(found: Found) -> tuple[Stretch, Stretch, str]:
-    """The first and the last stretch of a run, and both in words."""
+    """Finds the first and the last stretch of a run, and describes both."""
     source, marks = _source(found), _source(found).marks(found.arm, "seconds")
     times = {mark: _mean(source.at(found.arm, "seconds", mark)) for mark in marks}
     if len(marks) < 3:
@@ -233,7 +235,7 @@ def stretches(found: Found) -> tuple[Stretch, Stretch, str]:
     ends = (marks[:2], marks[-2:])
     early, late = (Stretch((times[b] - times[a]) / (b - a), (a + b) / 2) for a, b in ends)
     if not (early.seconds > 0 and late.seconds > 0):
-        raise Missing(found.experiment, f"seconds too short to be told in what was run of {found.experiment}")
+        raise Missing(found.experiment, f"seconds too short to measure in what was run of {found.experiment}")
     told = [
         f"{number(one.seconds)} s an iteration from {a} to {b}" for one, (a, b) in zip((early, late), ends, strict=True)
     ]
@@ -250,7 +252,7 @@ def _seconds(found: Found) -> float:
 
 
 def _rate(found: Found, compiling: bool = False) -> float:
-    """Seconds per environment step and seed."""
+    """Computes seconds per environment step and seed."""
     source = _source(found)
     steps, compiled = source.at(found.arm, "total_env_steps"), source.at(found.arm, "compile_seconds")
     if steps is None or steps.mean <= 0:
@@ -260,7 +262,7 @@ def _rate(found: Found, compiling: bool = False) -> float:
 
 
 def _growth(found: Found, column: str) -> float:
-    """From the first to the last number there is."""
+    """Computes the growth of a column from its first to its last number."""
     source = _source(found)
     marks = source.marks(found.arm, column)
     ends = [source.at(found.arm, column, mark) for mark in (marks[0], marks[-1])] if marks else [None, None]

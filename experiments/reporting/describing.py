@@ -1,4 +1,4 @@
-"""What docs/results.md and the report page both say about a finished experiment, as plain data."""
+"""Descriptions of a finished experiment for its page in docs/results and for the report, as plain data."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Any
 
 from experiments.reporting.gathering import Source
 from experiments.reporting.quantities import CARRIED
-from gems_jax.runner.console import short_number
+from gems_jax.runner.console import format_number
 from gems_jax.runner.files import resolve
-from gems_jax.runner.labels import readable
+from gems_jax.runner.labels import column_label
 from gems_jax.viz.tables import TextTable
 
-# Columns that say why an arm stands where it stands, as far as they were logged.
+# Columns that explain an arm's result, as far as they were logged.
 REASONS = (
     "budget_best_response",
     "budget_oracle",
@@ -26,11 +26,11 @@ REASONS = (
     "effective_policies",
     "active_anchors",
 )
-EXPLAINED = "The columns are explained in `src/gems_jax/evaluate/monitor.py`."
+EXPLAINED = "`src/gems_jax/evaluate/monitor.py` explains the columns."
 
 
 def reasons(summary: Mapping[str, Any]) -> TextTable | None:
-    """Means over seeds at the last iteration of what `evaluate/monitor.py` says about causes, where it says any."""
+    """Tabulates the diagnostics of `evaluate/monitor.py`: means over seeds at the last iteration, or None."""
     if not summary["arms"]:  # a study
         return None
     last = max(row["iteration"] for row in summary["numbers"])
@@ -40,14 +40,14 @@ def reasons(summary: Mapping[str, Any]) -> TextTable | None:
     if not shown:
         return None
     body = [
-        (readable(column), *(f"{means[column, arm]:.4g}" if (column, arm) in means else "" for arm in arms))
+        (column_label(column), *(f"{means[column, arm]:.4g}" if (column, arm) in means else "" for arm in arms))
         for column in shown
     ]
-    return TextTable((f"why: mean over seeds at iteration {last}", *arms), tuple(body), (), "")
+    return TextTable((f"diagnostics: mean over seeds at iteration {last}", *arms), tuple(body), (), "")
 
 
 def circumstances(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """(what, text): how, when, where and with what it was measured."""
+    """Lists (name, text) of command, commit, date, hardware and versions."""
     changed = ", with uncommitted changes" if summary["dirty"] else ""
     device = summary["device"]
     versions = ", ".join(f"{name} {version}" for name, version in summary["versions"].items())
@@ -64,7 +64,7 @@ def circumstances(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def costs(source: Source) -> TextTable | None:
-    """What every arm took, by what it counted."""
+    """Tabulates the costs of every arm."""
     if not source.arms:
         return None
     header = (
@@ -76,7 +76,7 @@ def costs(source: Source) -> TextTable | None:
         cells = [arm, str(source.last(arm)), str(source.seeds(arm))]
         for column in ("total_episodes", "total_env_steps"):
             found = source.at(arm, column)
-            cells.append(short_number(found.mean) if found else "")
+            cells.append(format_number(found.mean) if found else "")
         for column in ("seconds", "compile_seconds"):
             found = source.at(arm, column)
             cells.append(f"{found.mean:.1f}" if found else "")
@@ -85,11 +85,11 @@ def costs(source: Source) -> TextTable | None:
         resident = source.at(arm, "memory_mb")
         cells.append(f"{resident.mean:.0f}" if resident else "")
         body.append(tuple(cells))
-    return TextTable(header, tuple(body), (), "Resident memory is of the whole process, with the arms before in it.")
+    return TextTable(header, tuple(body), (), "Resident memory is that of the process, including earlier arms.")
 
 
 def settings(arm: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """(dotted name, value) of everything that an arm was run with."""
+    """Lists (dotted name, value) of all settings of an arm."""
     return [(name.removeprefix("config."), str(value)) for name, value in _flat(resolve(dict(arm)))]
 
 

@@ -1,4 +1,4 @@
-"""What there is to report: the newest finished folder of every experiment, and the figures of every benchmark."""
+"""Sources of a report: the best finished folder of every experiment, and the figures of every benchmark."""
 
 from __future__ import annotations
 
@@ -12,17 +12,16 @@ from typing import Any
 
 from experiments.harness.experiment import load_summary
 from experiments.reporting.stated import read_stated
-from gems_jax.evaluate.statistics import Interval
-from gems_jax.runner.console import short_number
+from gems_jax.evaluate.statistics import LEAST_SEEDS, Interval
+from gems_jax.runner.console import format_number
 
-SIZES = ("quick", "reduced", "some arms", "full size")  # from the least to the most
-LEAST_SEEDS = 3  # that an interval is made of: two have one degree of freedom, and theirs says nothing
-BENCHMARKS = "bench"  # the folder of the benchmarks' history, and the name of their numbers in docs/results
+SIZES = ("quick", "reduced", "some arms", "full size")  # from smallest to largest
+BENCHMARKS = "bench"  # folder of the benchmarks' history, and name of their file in docs/results
 
 
 @dataclasses.dataclass(frozen=True)
 class Size:
-    """Full size of an experiment as its spec states it, by the labels of its arms."""
+    """Full size of an experiment according to its spec, by the labels of its arms."""
 
     iterations: Mapping[str, int]
     seeds: int
@@ -33,8 +32,8 @@ class Size:
 class Source:
     """A finished experiment or study.
 
-    folder: where it is, or None for numbers that are only stated in the docs. full: what its spec states; None where
-    nothing is known of it, and then the command alone tells the size.
+    folder: its folder, or None for numbers from docs/results. full: the full size according to its spec; if None, the
+    size is read from the command alone.
     """
 
     name: str
@@ -48,7 +47,7 @@ class Source:
 
     @property
     def size(self) -> str:
-        """One of SIZES: by the command that it was run with, and by what came of it beside its spec."""
+        """One of SIZES, from the command and from a comparison of the results with the spec."""
         if "--quick" in self.flags:
             return "quick"
         if self.shortfalls():
@@ -61,11 +60,10 @@ class Source:
         return self.size in ("quick", "reduced")
 
     def shortfalls(self, arm: str = "") -> list[str]:
-        """Lists where an arm, or any of them, falls short of its spec, such as `25 of 1,000 iterations`."""
+        """Lists how an arm, or any arm, falls short of its spec, such as `25 of 1,000 iterations`."""
         quick = ["the quick version"] * ("--quick" in self.flags)
         if self.full is None:
-            told = [f"run with {flag}" for flag in ("--iterations", "--seeds") if flag in self.flags]
-            return quick + told
+            return quick + [f"run with {flag}" for flag in ("--iterations", "--seeds") if flag in self.flags]
         found: dict[str, None] = {}
         for one in [arm] if arm else self.arms:
             wanted = self.full.iterations.get(one, 0)
@@ -85,7 +83,7 @@ class Source:
 
     @property
     def day(self) -> str:
-        """When it was finished, to the minute."""
+        """Time at which it was finished, to the minute."""
         return str(self.summary.get("finished", ""))[:16].replace("T", " ")
 
     @property
@@ -98,27 +96,27 @@ class Source:
 
     @property
     def rank(self) -> tuple[int, int, str, bool]:
-        """Larger is better: the size, then the seeds, then the time; a folder before the same numbers in the docs."""
+        """Sort key, larger is better: size, seeds, time; a folder wins over the same numbers in docs/results."""
         seeds = max((self.seeds(arm) for arm in self.arms), default=0)
         return SIZES.index(self.size), seeds, str(self.summary.get("finished", "")), self.folder is not None
 
     def last(self, arm: str) -> int:
-        """The last iteration of an arm that numbers were written of."""
+        """Returns the last iteration of an arm with recorded numbers."""
         return max((row["iteration"] for row in self._rows(arm)), default=0)
 
     def marks(self, arm: str, column: str) -> list[int]:
         return sorted(row["iteration"] for row in self._rows(arm) if row["column"] == column)
 
     def at(self, arm: str, column: str, iteration: int | None = None) -> Interval | None:
-        """Mean and interval at an iteration, the last by default."""
+        """Returns mean and interval at an iteration, by default the last."""
         found = self.measured(arm, column, iteration)
         return None if found is None else found[0]
 
     def measured(self, arm: str, column: str, iteration: int | None = None) -> tuple[Interval, int] | None:
-        """(mean and interval, seeds that it is over) at an iteration, the last by default.
+        """Returns mean and interval, and the number of seeds, at an iteration, by default the last.
 
-        Of one seed the interval is that of the measured episodes, and so it is where all seeds have the same number,
-        as those of random play have: they are one measurement. Two seeds have none.
+        With one seed, or if all seeds have the same number, as in random play, the interval is that of the measured
+        episodes. Two seeds have no interval.
         """
         found = [row for row in self._rows(arm) if row["column"] == column]
         if iteration is not None:
@@ -144,12 +142,12 @@ class Source:
         return max((int(row.get("seeds") or 1) for row in self._rows(arm)), default=1)
 
     def budget(self, arm: str) -> str:
-        """`40 iterations, 5 seeds, 1.03M env steps per seed`."""
+        """Describes the size of an arm: `40 iterations, 5 seeds, 1.03M env steps per seed`."""
         last, seeds = self.last(arm), self.seeds(arm)
         parts = [f"{last} iteration{'s' * (last != 1)}", f"{seeds} seed{'s' * (seeds != 1)}"]
         steps = self.at(arm, "total_env_steps")
         if steps is not None and steps.mean > 0:
-            parts.append(f"{short_number(steps.mean)} env steps per seed")
+            parts.append(f"{format_number(steps.mean)} env steps per seed")
         return ", ".join(parts)
 
     def _rows(self, arm: str) -> list[Mapping[str, Any]]:
@@ -158,9 +156,9 @@ class Source:
 
 @dataclasses.dataclass(frozen=True)
 class Sources:
-    """All that a report is written from."""
+    """All sources of a report."""
 
-    experiments: Mapping[str, Source]  # the best there is of each
+    experiments: Mapping[str, Source]  # the best source of each
     benchmarks: Mapping[str, Mapping[str, Any]]  # by their names, the newest entry of each
     folders: Mapping[str, Source] = dataclasses.field(default_factory=dict)  # the best folder of each
 
@@ -170,12 +168,12 @@ def gather(
     stated: Path | str | None = None,
     size_of: Callable[[Mapping[str, Any]], Size | None] = lambda summary: None,
 ) -> Sources:
-    """The best folder of every experiment below `root`, a full-size one before a reduced one and then the newest.
+    """Finds the best folder of every experiment below `root`: full size before reduced, then the newest.
 
     Args:
-        root: runs/; None for what is stated alone.
-        stated: docs/results, for experiments that are full-size there and not here, or not here at all.
-        size_of: a summary to the full size of its experiment, None where that is not known.
+        root: runs/; None for docs/results alone.
+        stated: docs/results, for experiments that are not below `root`, or are only reduced there.
+        size_of: maps a summary to the full size of its experiment, or None.
     """
     here, history = [], {}
     if root is not None:
@@ -191,13 +189,13 @@ def gather(
 
 
 def _best(found: Sequence[Source]) -> dict[str, Source]:
-    """One of each name, by rank."""
+    """Selects the source of highest rank of every name."""
     best = {source.name: source for source in sorted(found, key=lambda source: source.rank)}
     return dict(sorted(best.items()))
 
 
 def read_history(path: Path) -> dict[str, dict[str, Any]]:
-    """The newest entry of every benchmark that wrote to the history; of growth the one that went furthest."""
+    """Reads the newest entry of every benchmark, or an older one if it has more figures."""
     if not path.exists():
         return {}
     entries: dict[str, dict[str, Any]] = {}
@@ -210,12 +208,12 @@ def read_history(path: Path) -> dict[str, dict[str, Any]]:
 
 
 def command_of(name: str) -> str:
-    """How to run an experiment, or the benchmarks."""
+    """Returns the command that runs an experiment, or the benchmarks."""
     return "make bench" if name == BENCHMARKS else f"python -m experiments.run {name}"
 
 
 def _readable_summary(folder: Path) -> dict[str, Any] | None:
-    """Without what is not an experiment's: other commands leave folders below runs/, too."""
+    """Reads summary.json; None for folders of other commands below runs/."""
     try:
         summary = load_summary(folder)
     except (ValueError, OSError):
@@ -224,7 +222,7 @@ def _readable_summary(folder: Path) -> dict[str, Any] | None:
 
 
 def flat_settings(config: Any, prefix: str = "") -> dict[str, Any]:
-    """Nested settings by their dotted names; of none, none."""
+    """Flattens nested settings to dotted names."""
     if isinstance(config, Mapping):
         parts = [flat_settings(value, f"{prefix}.{name}" if prefix else str(name)) for name, value in config.items()]
         return {name: value for part in parts for name, value in part.items()}

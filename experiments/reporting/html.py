@@ -1,4 +1,4 @@
-"""Building blocks of the page: pure functions from data to HTML text. Text is escaped here and nowhere else."""
+"""Building blocks of the report: pure functions from data to HTML text. Text is escaped here and nowhere else."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ def escape(text: object) -> str:
 
 
 def words(text: object) -> str:
-    """Escaped, with `code` in backticks."""
+    """Escapes a text and renders `code` in backticks."""
     return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text))
 
 
 def element(name: str, inner: str = "", **attributes: str) -> str:
-    """<name attribute="...">inner</name>; attributes are escaped, inner is HTML already. class_ is class."""
+    """Renders <name attribute="...">inner</name>; attributes are escaped, `inner` is HTML, `class_` is class."""
     told = "".join(f' {key.rstrip("_").replace("_", "-")}="{escape(value)}"' for key, value in attributes.items())
     return f"<{name}{told}>{inner}</{name}>"
 
@@ -39,19 +39,19 @@ def bullets(lines: Sequence[str]) -> str:
 
 
 def folded(title: str, inner: str, open_: bool = False) -> str:
-    """Text behind a title."""
+    """Renders a text that unfolds below its title."""
     start = "<details open>" if open_ else "<details>"
     return f"{start}{element('summary', words(title))}{inner}</details>"
 
 
 def pairs(rows: Iterable[tuple[str, str]]) -> str:
-    """Names with their texts."""
+    """Renders names with their texts."""
     inner = "".join(element("dt", escape(name)) + element("dd", words(text)) for name, text in rows)
     return element("dl", inner)
 
 
 def table(data: TextTable) -> str:
-    """The first column to the left, the others to the right; it scrolls by itself where it is too wide."""
+    """Renders a table that scrolls if it is too wide; the first column is aligned left, the others right."""
     head = "".join(element("th", escape(cell), scope="col") for cell in data.header)
     body = []
     for place, cells in enumerate(data.rows):
@@ -67,12 +67,12 @@ def table(data: TextTable) -> str:
 
 
 def data_uri(path: Path) -> str:
-    """The file itself, as an address."""
+    """Encodes a file as a data URI."""
     return f"data:{KINDS[path.suffix]};base64,{base64.b64encode(path.read_bytes()).decode('ascii')}"
 
 
 def picture(path: Path, alt: str, caption: str) -> str:
-    """A figure on a white card, with its text for those who cannot see it. A wide one has the page's whole width."""
+    """Renders a figure on a white card with its alternative text. A wide one has the full width of the page."""
     width, height = _size(path)
     size = f' width="{width}" height="{height}"' if width and height else ""  # keeps its place until it is loaded
     image = f'<img src="{data_uri(path)}" alt="{escape(alt)}"{size} loading="lazy">'
@@ -82,7 +82,7 @@ def picture(path: Path, alt: str, caption: str) -> str:
 
 
 def _size(path: Path) -> tuple[int, int]:
-    """Width and height in pixels, as the first bytes of a PNG or GIF have them; zeros for others."""
+    """Reads width and height in pixels from the first bytes of a PNG or GIF; zeros for other files."""
     head = path.read_bytes()[:24]
     if path.suffix == ".png" and len(head) == 24:
         return struct.unpack(">II", head[16:])  # behind the name of the first chunk

@@ -12,7 +12,7 @@ from experiments.reporting.ledger import Ledger, everything
 from experiments.reporting.sections import KIND, About
 from experiments.reporting.style import SCRIPT, STYLE
 from gems_jax.runner.directory import slug
-from gems_jax.runner.errors import writing
+from gems_jax.runner.errors import report_write_errors
 from gems_jax.runner.files import replace_text
 
 TITLE = "gems_jax: results and claims"
@@ -52,7 +52,7 @@ def page(
 
 
 def overview(sources: Sources, ledger: Ledger, shown: Sequence[Source]) -> str:
-    """What the page holds, in a few lines."""
+    """Summarizes the page in a few lines."""
     entries = everything(ledger)
     counts = [(verdict, sum(entry.verdict is verdict for entry in entries)) for verdict in Verdict]
     badges = " ".join(
@@ -73,7 +73,7 @@ def overview(sources: Sources, ledger: Ledger, shown: Sequence[Source]) -> str:
 
 
 def write_page(path: Path, text: str) -> Path:
-    with writing(path):
+    with report_write_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
     replace_text(path, text)
     return path

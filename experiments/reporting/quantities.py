@@ -1,6 +1,7 @@
-"""Numbers that claims speak of, and where they are read: columns of experiments, rows of studies, benchmarks, pictures.
+"""Quantities that claims refer to: columns of experiments, rows of studies, benchmarks, pictures.
 
-Each is found as a list: a pattern such as `psro *` may stand for several arms. What is not there raises `Missing`.
+Each is found as a list, because a pattern such as `psro *` may match several arms. No match raises
+`Missing`.
 """
 
 from __future__ import annotations
@@ -11,15 +12,15 @@ from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any, NamedTuple, Protocol
 
-from experiments.reporting.gathering import BENCHMARKS, LEAST_SEEDS, Source, Sources
+from experiments.reporting.gathering import BENCHMARKS, Source, Sources
 from gems_jax.evaluate.statistics import Interval, mean_interval, normal_half_width, student_factor
-from gems_jax.runner.labels import readable
+from gems_jax.runner.labels import column_label
 
 CARRIED = ("parameter_bytes", "payoff_bytes", "meta_bytes")  # all that a seed carries from iteration to iteration
 
 
 class Missing(Exception):
-    """A number that nobody has measured. experiment: what would."""
+    """Raised for a number that was not measured; `experiment` measures it."""
 
     def __init__(self, experiment: str, why: str):
         super().__init__(why)
@@ -27,7 +28,7 @@ class Missing(Exception):
 
 
 class Found(NamedTuple):
-    """One number."""
+    """A number with its interval and source."""
 
     label: str
     interval: Interval
@@ -47,10 +48,10 @@ class Found(NamedTuple):
 
     @property
     def standard_error(self) -> tuple[float, float]:
-        """(standard error, degrees of freedom), from the 95 % interval; NaN where there is none."""
+        """Standard error and degrees of freedom, from the 95 % interval; NaN if there is none."""
         if not self.has_interval:
             return math.nan, 1.0
-        freedom = self.seeds - 1 if self.seeds > 1 else math.inf  # of one seed it is that of many episodes
+        freedom = self.seeds - 1 if self.seeds > 1 else math.inf  # with one seed the interval is over many episodes
         factor = student_factor(freedom)
         return self.interval.half_width / float(factor), freedom
 
@@ -64,13 +65,13 @@ class Quantity(Protocol):
 
 @dataclasses.dataclass(frozen=True)
 class Column:
-    """A column of an experiment's arms at an iteration, the last by default. Several columns are added up."""
+    """A column of an experiment's arms at an iteration, by default the last. Several columns are summed."""
 
     experiment: str
     arm: str | tuple[str, ...]  # or patterns
     column: str | tuple[str, ...]
     at: int | None = None
-    iterations: int = 0  # fewer are no measurement of this
+    iterations: int = 0  # at least so many must have been run
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -78,7 +79,7 @@ class Column:
 
     @property
     def words(self) -> str:
-        return "carried bytes" if self.columns == CARRIED else " + ".join(map(readable, self.columns))
+        return "carried bytes" if self.columns == CARRIED else " + ".join(map(column_label, self.columns))
 
     def find(self, sources: Sources) -> list[Found]:
         source = source_of(sources, self.experiment)
@@ -110,7 +111,7 @@ class Column:
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """A field of those rows of a study whose other fields are as `where` says; a tuple there means any of it."""
+    """A field of the rows of a study that match `where`; a tuple there matches any of its values."""
 
     experiment: str
     field: str
@@ -118,7 +119,7 @@ class Row:
     label: str = "{}"  # of a row, with its fields
     error: str = ""  # the field with the standard error
     deviation: str = ""  # or that with the deviation of one of the row's `runs`
-    missing: float = math.nan  # what a word instead of a number means
+    missing: float = math.nan  # value of a word instead of a number
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -172,7 +173,7 @@ class Figure:
 
 @dataclasses.dataclass(frozen=True)
 class Picture:
-    """Numbers of a picture by words of their names, which end in the last one: of several seeds the mean.
+    """Numbers of a picture whose names contain all `words` and end in the last one; the mean over seeds.
 
     The first word begins with the arm's label and a dot.
     """
@@ -199,12 +200,9 @@ class Picture:
             raise Missing(self.experiment, f"{why} in the picture {self.picture} of {self.experiment}")
         label = self.label or " ".join(self.words)
         seeds = len(values)
-        told = f"{seeds} seed{'s' * (seeds != 1)}"
-        arm = self.words[0].split(".")[0]
-        found = mean_interval(values)
-        if seeds < LEAST_SEEDS:
-            found = Interval(found.mean, math.nan, math.nan)
-        return [Found(label, found, seeds, self.experiment, source, told, arm if arm in source.arms else "")]
+        size = f"{seeds} seed{'s' * (seeds != 1)}"
+        arm, found = self.words[0].split(".")[0], mean_interval(values)
+        return [Found(label, found, seeds, self.experiment, source, size, arm if arm in source.arms else "")]
 
 
 def source_of(sources: Sources, experiment: str) -> Source:
@@ -214,11 +212,11 @@ def source_of(sources: Sources, experiment: str) -> Source:
 
 
 def flat(numbers: Any, prefix: str = "") -> list[tuple[str, float]]:
-    """(dotted name, number) of everything in nested dicts and lists that is one."""
+    """Lists (dotted name, number) of all numbers in nested dicts and lists."""
     if isinstance(numbers, Mapping):
         return [pair for name, value in numbers.items() for pair in flat(value, f"{prefix}.{name}" if prefix else name)]
     if isinstance(numbers, Sequence) and not isinstance(numbers, str):
-        return [pair for place, value in enumerate(numbers) for pair in flat(value, f"{prefix}.{place}")]
+        return [pair for index, value in enumerate(numbers) for pair in flat(value, f"{prefix}.{index}")]
     try:
         return [] if numbers is None else [(prefix, float(numbers))]
     except ValueError:

@@ -1,6 +1,6 @@
-"""The rules by which claims are judged (`claims.py`): bounds, which equality keeps, and comparisons, which it breaks.
+"""Rules that judge claims (`claims.py`): bounds, which equality satisfies, and comparisons, which it does not.
 
-`combining.py` joins rules, `costs.py` has those of time and memory, `theory.py` those that need no run.
+`combining.py` joins rules, `costs.py` has rules about time and memory, `theory.py` rules that need no run.
 """
 
 from __future__ import annotations
@@ -11,18 +11,18 @@ import math
 from scipy.stats import f as fisher
 
 from experiments.reporting.claims import Judged, Verdict, inequality, interval, join, number, worst
-from experiments.reporting.gathering import LEAST_SEEDS, Sources
+from experiments.reporting.gathering import Sources
 from experiments.reporting.quantities import Column, Found, Missing, Quantity
-from gems_jax.evaluate.statistics import Interval, student_factor
+from gems_jax.evaluate.statistics import LEAST_SEEDS, Interval, student_factor
 
-SHOWN = 4  # numbers in a cell; of more, the extremes
+SHOWN = 4  # numbers in a cell; if there are more, only the extremes
 
 
 @dataclasses.dataclass(frozen=True)
 class Bound:
-    """Every number that is found is at most, or at least, so much; equal to it will do.
+    """Every number found is at most, or at least, a bound; equality satisfies it.
 
-    exact: a count or a computed number, which has no interval and needs none.
+    `exact` marks counts and computed numbers, which have no interval and need none.
     """
 
     of: Quantity
@@ -66,24 +66,24 @@ class Bound:
 class Compare:
     """One number is lower (or higher) than every other one, beyond the interval of the difference (Welch).
 
-    exact: counts, which have no noise. With slack it is no worse than they are by more than that.
+    `exact` marks counts, which have no noise. With `slack`, the number may be worse than the others by that much.
     """
 
     of: Quantity
     others: Quantity
     lower: bool = True
     what: str = ""
-    slack: float = 0.0  # by so much it may be on the wrong side
+    slack: float = 0.0
     exact: bool = False
 
     @property
     def words(self) -> str:
-        return f"{self.what or _what(self.of)} is {self._side} than all that it is compared with"
+        return f"{self.what or _what(self.of)} is {self._side} than all others"
 
     @property
     def _side(self) -> str:
         if self.slack:
-            return f"no worse by more than {number(self.slack)}"
+            return f"worse by at most {number(self.slack)}"
         return "lower" if self.lower else "higher"
 
     @property
@@ -93,7 +93,7 @@ class Compare:
     def judge(self, sources: Sources) -> Judged:
         (mine, *more), others = self.of.find(sources), self.others.find(sources)
         if more:
-            raise ValueError(f"{self.of} means several numbers: one of them is to be compared")
+            raise ValueError(f"{self.of} matches several numbers: expected one to compare")
         judged = [inequality(self._margin(mine, other), strict=not self.slack) for other in others]
         verdict = worst([verdict for verdict, _ in judged])
         held = sum(v is Verdict.HELD for v, _ in judged)
@@ -102,7 +102,7 @@ class Compare:
         return Judged(verdict, f"{_named(self.of)}{listed([mine])}; {listed(others)}", told, (mine, *others))
 
     def _margin(self, mine: Found, other: Found) -> Interval:
-        """By how much it is on the wrong side."""
+        """Computes by how much the number is on the wrong side."""
         margin = difference(mine, other)
         if self.exact:
             margin = Interval(margin.mean, margin.mean, margin.mean)
@@ -113,9 +113,9 @@ class Compare:
 
 @dataclasses.dataclass(frozen=True)
 class Times:
-    """One number by another is at most, or at least, so much; and both as they are.
+    """The ratio of two numbers is at most, or at least, a bound.
 
-    Where both have intervals, so has the ratio: its ends are those of the least and the largest that they allow.
+    If both have intervals, the ends of the ratio's interval are the smallest and largest ratio that they allow.
     """
 
     of: Quantity
@@ -171,7 +171,7 @@ class Same:
 
 @dataclasses.dataclass(frozen=True)
 class Steadier:
-    """The deviation over seeds is smaller, beyond the interval of their ratio (F)."""
+    """The deviation over seeds is smaller, beyond the interval of the ratio (F)."""
 
     of: Quantity
     other: Quantity
@@ -187,7 +187,7 @@ class Steadier:
     def judge(self, sources: Sources) -> Judged:
         (mine,), (other,) = self.of.find(sources), self.other.find(sources)
         if min(mine.seeds, other.seeds) < LEAST_SEEDS:
-            raise Missing(mine.experiment, f"fewer than {LEAST_SEEDS} seeds of {mine.experiment} tell no deviation")
+            raise Missing(mine.experiment, f"fewer than {LEAST_SEEDS} seeds of {mine.experiment} give no deviation")
         mean = deviation(mine) / deviation(other) if deviation(other) else math.inf if deviation(mine) else 1.0
         low, high = (
             mean / math.sqrt(float(fisher.ppf(level, mine.seeds - 1, other.seeds - 1))) for level in (0.975, 0.025)
@@ -202,15 +202,15 @@ class Steadier:
 
 @dataclasses.dataclass(frozen=True)
 class BestAmong:
-    """The lowest number of all arms is of one that the claim names."""
+    """The arm with the lowest number is one that the claim names."""
 
-    of: Quantity  # of all
+    of: Quantity  # all arms
     named: Quantity
-    what: str  # the named ones are
+    what: str  # description of the named arms
 
     @property
     def words(self) -> str:
-        return f"the lowest {_what(self.of)} of all is of {self.what}"
+        return f"the lowest {_what(self.of)} is that of {self.what}"
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -222,17 +222,17 @@ class BestAmong:
         mine = [one for one in found if one.label in named]
         if not mine or len(mine) == len(found):
             raise Missing(found[0].experiment, f"not both kinds of arms in what was run of {found[0].experiment}")
-        place = found.index(mine[0]) + 1
+        rank = found.index(mine[0]) + 1
         rival = next(one for one in found if one not in mine)
         verdict, condition = inequality(difference(mine[0], rival), strict=True)
-        told = f"best of the named: {listed(mine[:1])}, place {place} of {len(found)}; best of the others: "
-        return Judged(verdict, told + listed([rival]), condition, (mine[0], rival))
+        text = f"best of the named: {listed(mine[:1])}, rank {rank} of {len(found)}; best of the others: "
+        return Judged(verdict, text + listed([rival]), condition, (mine[0], rival))
 
 
 def difference(one: Found, other: Found) -> Interval:
-    """one - other with its 95 % interval by Welch; without one where either has none.
+    """Computes one - other with its 95 % interval by Welch, or without interval if either has none.
 
-    An arm with the very same numbers at two iterations has not moved: its difference is 0 without noise.
+    If an arm has identical numbers at two iterations, the difference is 0 without noise.
     """
     mean = one.mean - other.mean
     if one.arm and (one.experiment, one.arm, one.interval) == (other.experiment, other.arm, other.interval):
@@ -250,12 +250,12 @@ def difference(one: Found, other: Found) -> Interval:
 
 
 def deviation(found: Found) -> float:
-    """Over seeds, from the interval of the mean."""
+    """Computes the standard deviation over seeds from the interval of the mean."""
     return found.standard_error[0] * math.sqrt(found.seeds)
 
 
 def listed(found: list[Found]) -> str:
-    """Labels with numbers; of many the least and the largest."""
+    """Lists labels with numbers; of many, only the smallest and the largest."""
     if len(found) > SHOWN:
         ordered = sorted(found, key=lambda one: one.mean)
         return f"{len(found)} numbers from {listed(ordered[:1])} to {listed(ordered[-1:])}"
@@ -263,7 +263,7 @@ def listed(found: list[Found]) -> str:
 
 
 def _conditions(found: list[Found], judged: list[tuple[Verdict, str]], verdict: Verdict) -> str:
-    """What is to be said of those that make the verdict; of whom, where it is not all of them."""
+    """Joins the remarks about the numbers that decide the verdict, with their labels unless it is all of them."""
     said: dict[str, list[str]] = {}
     for one, (own, condition) in zip(found, judged, strict=True):
         if own is verdict and condition:
@@ -278,7 +278,7 @@ def _what(of: Quantity) -> str:
 
 
 def _named(of: Quantity) -> str:
-    """The name of a column, whose numbers are called by their arms."""
+    """Names a column, whose numbers are labelled by their arms."""
     return f"{of.words}: " if isinstance(of, Column) else ""
 
 

@@ -1,4 +1,4 @@
-"""The parts of the page: one section per experiment, the claims ledger, the benchmarks."""
+"""Parts of the report: one section per experiment, the claims ledger, the benchmarks."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ KINDS_OF_PICTURES = {
 
 
 class About(NamedTuple):
-    """What an experiment asks, and what a reader of its results must know."""
+    """Question of an experiment, and notes for readers of its results."""
 
     question: str = ""
     notes: tuple[str, ...] = ()
@@ -79,7 +79,7 @@ def claims(ledger: Ledger) -> str:
 
 
 def claim(entry: Entry) -> str:
-    """One claim: the verdict, the paper's words, its figure and ours."""
+    """Renders one claim: the verdict, the paper's quote, its figure and ours."""
     said, kind = entry.claim, KIND[entry.verdict]
     badge = html.element("span", html.escape(entry.verdict), class_=f"badge {kind}")
     top = html.element("div", badge + html.element("span", html.escape(said.where), class_="small"), class_="top")
@@ -94,7 +94,7 @@ def claim(entry: Entry) -> str:
 
 
 def experiment(source: Source, about: About) -> str:
-    """Everything that a folder holds."""
+    """Renders the section of one experiment."""
     summary = source.summary
     parts = [html.element("h2", html.escape(summary["title"]))]
     parts += [
@@ -118,7 +118,7 @@ def experiment(source: Source, about: About) -> str:
 
 
 def contents(shown: Sequence[Source]) -> str:
-    """All experiments at a glance."""
+    """Renders the table of all experiments."""
     rows = []
     for source in shown:
         lines = source.summary.get("checks", ())
@@ -136,7 +136,7 @@ def contents(shown: Sequence[Source]) -> str:
 
 
 def checks(lines: Sequence[str]) -> str:
-    """Sentences with a badge each."""
+    """Renders checks, each with a badge."""
     if not lines:
         return ""
     items = []
@@ -156,7 +156,7 @@ def figures(source: Source) -> str:
 
 
 def replays(source: Source) -> str:
-    """Moving pictures, as far as they are small enough to be carried along."""
+    """Renders animations that are small enough to be embedded."""
     if source.folder is None:
         return ""
     paths = [source.folder / name for name in source.summary.get("replays", ())]
@@ -169,7 +169,7 @@ def replays(source: Source) -> str:
 
 
 def benchmarks(entries: Mapping[str, Mapping[str, Any]], drawn: Sequence[Path] = ()) -> str:
-    """The figures of every benchmark, folded, as the history has them."""
+    """Renders the newest figures of every benchmark, folded."""
     parts = [html.element("h2", "Benchmarks"), html.paragraphs(["Measured side by side by `make bench`."], "question")]
     pictures = [html.picture(path, path.stem, f"{path.stem} of the benchmarks") for path in drawn]
     parts.append(html.element("div", "".join(pictures), class_="figures") if pictures else "")
@@ -185,7 +185,7 @@ def benchmarks(entries: Mapping[str, Mapping[str, Any]], drawn: Sequence[Path] =
 
 
 def _facts(source: Source) -> str:
-    """In one line: which size, when, where it is."""
+    """Describes size, time and folder in one line."""
     where = f"`{source.folder}`" if source.folder is not None else "numbers of docs/results, no folder here"
     seeds = source.summary.get("seeds") or []
     counted = f", {len(seeds)} seed{'s' * (len(seeds) != 1)}" if seeds else ""
@@ -193,7 +193,7 @@ def _facts(source: Source) -> str:
 
 
 def _told(source: Source, path: Path, kind: str = "") -> tuple[str, str]:
-    """(text instead of the picture, caption)."""
+    """Returns the alternative text and the caption of a picture."""
     stem, (first, _, arm) = path.stem.replace("_", " "), path.stem.partition("-")
     of_arm = f"{arm.replace('_', ' ')}: {KINDS_OF_PICTURES[first]}." if first in KINDS_OF_PICTURES else f"{kind}{stem}"
     caption = CAPTIONS.get(path.stem) or of_arm
@@ -214,7 +214,7 @@ def _settings(summary: Mapping[str, Any]) -> str:
 
 
 def _numbers(pictures: Mapping[str, Any]) -> str:
-    """What the pictures say in numbers."""
+    """Renders the numbers of the pictures."""
     from experiments.reporting.quantities import flat
 
     rows = [

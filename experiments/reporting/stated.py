@@ -1,6 +1,7 @@
-"""Stated numbers: what docs/results.md says, for programs. One small file docs/results/<name>.json per experiment.
+"""Published results as data: docs/results/<name>.json, one file per experiment.
 
-The files have the fields of summary.json that say what was run and what came out, less the columns that nobody reads.
+A file holds the fields of summary.json that describe the run and its outcome, without the columns that no page and no
+claim reads, and what its page docs/results/<name>.md prints: notes, tables and figures.
 """
 
 from __future__ import annotations
@@ -14,8 +15,9 @@ from gems_jax.runner.files import replace_text
 
 FIELDS = (
     "name", "title", "convention", "command", "commit", "dirty", "created", "finished", "processor", "cpus", "device",
-    "python", "versions", "checks", "pictures",
+    "python", "versions", "checks", "pictures", "table",
 )  # fmt: skip
+TABLES = ("table", "reasons")  # fields that hold a `TextTable`, or None
 COSTS = (
     "seconds", "total_seconds", "compile_seconds", "total_episodes", "total_env_steps", "parameter_bytes",
     "payoff_bytes", "meta_bytes", "memory_mb", "active_anchors",
@@ -23,7 +25,15 @@ COSTS = (
 
 
 def stated_numbers(summary: Mapping[str, Any], columns: Collection[str]) -> dict[str, Any]:
-    """summary.json, smaller: of an experiment's numbers these columns and what they cost, of a study's all."""
+    """Reduces summary.json to what is published.
+
+    Args:
+      summary: the content of summary.json.
+      columns: columns of an experiment to keep besides `COSTS`; a study keeps all of its numbers.
+
+    Returns:
+      The record for `write_stated`.
+    """
     kept = {*columns, *COSTS}
     kept |= {f"{column}_interval" for column in kept}
     rows = [row for row in summary["numbers"] if "column" not in row or row["column"] in kept]
@@ -35,10 +45,11 @@ def stated_numbers(summary: Mapping[str, Any], columns: Collection[str]) -> dict
 
 
 def write_stated(folder: Path, record: Mapping[str, Any]) -> Path:
-    """One arm and one number per line, numbers with six digits: small, and a change shows as such."""
+    """Writes one line per arm, number and table row, and six digits per number, so that diffs stay readable."""
     folder.mkdir(parents=True, exist_ok=True)
-    head = json.dumps({name: value for name, value in record.items() if name not in ("arms", "numbers")}, indent=1)
-    parts = [head[:-2]]
+    head = {name: value for name, value in record.items() if name not in ("arms", "numbers", *TABLES)}
+    parts = [json.dumps(head, indent=1)[:-2]]
+    parts += [f' "{name}": {_table_lines(record[name])}' for name in TABLES if name in record]
     if "arms" in record:
         arms = [f"{json.dumps(label)}: {json.dumps(arm)}" for label, arm in record["arms"].items()]
         parts.append(' "arms": {\n  ' + ",\n  ".join(arms) + "\n }")
@@ -51,8 +62,17 @@ def write_stated(folder: Path, record: Mapping[str, Any]) -> Path:
 
 
 def read_stated(folder: Path) -> dict[str, dict[str, Any]]:
-    """By the names of the experiments."""
+    """Reads all published records, by the name of their experiment."""
     return {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.json"))}
+
+
+def _table_lines(table: Mapping[str, Any] | None) -> str:
+    """Formats a table as JSON with one line per row."""
+    if table is None:
+        return "null"
+    rows = ",\n   ".join(json.dumps(row) for row in table["rows"])
+    rest = [f'"{name}": {json.dumps(value)}' for name, value in table.items() if name != "rows"]
+    return "{\n  " + ",\n  ".join(rest) + ',\n  "rows": [\n   ' + rows + "\n  ]\n }"
 
 
 def _short(value: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Claims that need no run: inequalities of the paper, computed where they fail or over all cases that matter."""
+"""Claims that need no run: inequalities of the paper, computed in a counterexample or over all relevant cases."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from experiments.reporting.gathering import Sources
 
 @dataclasses.dataclass(frozen=True)
 class Computed:
-    """A case that is computed when the report is written. case: () -> (whether the claim holds, what was found)."""
+    """A case that is computed when the report is written; `case()` returns whether the claim holds, and a text."""
 
     words: str
     case: Callable[[], tuple[bool, str]]
@@ -30,7 +30,7 @@ class Computed:
 
 
 def decomposition() -> tuple[bool, str]:
-    """eq:inst_decomp where nothing changes, values are exact, the best response is in the pool and is chosen."""
+    """Evaluates eq:inst_decomp with constant, exact values and the best response in the pool and chosen."""
     v, sigma = np.array([1.0, 0.0]), np.array([0.1, 0.9])
     left = v.max() - sigma @ v
     best = np.array([1.0, 0.0])  # the best fixed mixture in hindsight
@@ -41,14 +41,14 @@ def decomposition() -> tuple[bool, str]:
 
 
 def progress_term() -> tuple[bool, str]:
-    """Part (c) of appendix E: the best of a pool that holds the anchors and more, less the best anchor."""
+    """Evaluates part (c) of appendix E: the best of a pool that contains the anchors, minus the best anchor."""
     pool, anchors = np.array([0.9, 0.4]), np.array([0.4])
     part = pool.max() - anchors.max()
     return bool(part <= 0), f"pool values (.9, .4), anchor values (.4): part (c) is {number(part)}"
 
 
 def pulls_times_gap() -> tuple[bool, str]:
-    """The last step of the proof of theorem 3.3: E[N_z] = O(ln T / gap), times the gap."""
+    """Evaluates the last step of the proof of theorem 3.3: E[N_z] = O(ln T / gap), times the gap."""
     horizon, gap = 1000, 0.01
     product, printed = math.log(horizon) / gap * gap, math.log(horizon) / gap
     told = f"T = {horizon}, gap {gap:g}: the product is {number(product)}, printed as {number(printed)}"
@@ -56,7 +56,7 @@ def pulls_times_gap() -> tuple[bool, str]:
 
 
 def coverage() -> tuple[bool, str]:
-    """The empirical-Bernstein interval with ln(2 / delta): how often it misses a coin's bias, exactly."""
+    """Computes exactly how often the empirical-Bernstein interval with ln(2 / delta) misses the bias of a coin."""
     worst = (0.0, 0, 0.0, 0.0)
     biases = np.linspace(0.0, 1.0, 401)
     for n in (2, 4, 8, 16, 32, 64, 256):
@@ -69,15 +69,15 @@ def coverage() -> tuple[bool, str]:
             bound = np.sqrt(2 * variance * log / n) + 3 * log / (n - 1)
             missed = (chances * (np.abs(mean[None, :] - biases[:, None]) > bound[None, :])).sum(axis=1).max()
             worst = max(worst, (float(missed) / delta, n, delta, float(missed)))
-    share, n, delta, missed = worst
+    fraction, n, delta, missed = worst
     told = (
         f"coins of every bias, n m from 2 to 256: misses at most {number(missed)} where delta = {delta:g} (n m = {n})"
     )
-    return share <= 1, f"{told}, {number(share)} of what is allowed"
+    return fraction <= 1, f"{told}, {number(fraction)} of the allowed rate"
 
 
 def unbiased() -> tuple[bool, str]:
-    """eq:mc-estimators_revised and eq:iw_estimator_main: means of many estimates against M sigma, in deviations."""
+    """Compares means of eq:mc-estimators_revised and eq:iw_estimator_main with M sigma, in standard errors."""
     random = np.random.default_rng(0)
     chances = random.uniform(size=(4, 4))  # of winning: episodes are coins
     sigma, repeats, n = random.dirichlet(np.ones(4)), 20_000, 16
@@ -89,7 +89,7 @@ def unbiased() -> tuple[bool, str]:
     weighed = np.stack([((mine == i) * wins / sigma[i]).mean(axis=1) for i in range(4)], axis=1)
     off = {
         name: float(np.abs((found.mean(axis=0) - truth) / (found.std(axis=0) / math.sqrt(repeats))).max())
-        for name, found in (("each anchor for itself", own), ("importance-weighted", weighed))
+        for name, found in (("each anchor in its own episodes", own), ("importance-weighted", weighed))
     }
     told = ", ".join(f"{name} {number(deviations)}" for name, deviations in off.items())
     # of 8 normal numbers one lies beyond 4 once in 2,000 times; the seed is fixed

@@ -1,4 +1,4 @@
-"""Chess: GEMS from scratch against whoever plays at random."""
+"""Chess: GEMS from scratch against random play."""
 
 from experiments.harness.spec import Arm, Check, Experiment
 
@@ -18,9 +18,9 @@ EXPERIMENT = Experiment(
     pictures=("boards", "outcomes_of_sides"),
     report=(1, 4, 20, 100, 500, 1000),
     convention="score = wins + draws / 2",
-    unit="share of games",
-    notes=("Play is measured after iterations 1, 20, 40, ...; a row of another iteration repeats the last of these.",),
+    unit="fraction of games",
+    notes=("Play is measured after iterations 1, 20, 40, ... and the last one.",),
     checks=(Check("score_random", at_least=0.53, arms=("gems",), at_the_end=True),),
-    # four iterations learn nothing that 128 games could show: no check
+    # no check: four iterations learn too little to be visible in 128 games
     quick={"iterations": 4, "evaluation_every": 4, "evaluation_episodes": 128, "checks": ()},
 )

@@ -1,4 +1,4 @@
-"""Connect Four: GEMS from scratch against random play and a one-ply tactician, beside PSRO at equal steps."""
+"""Connect Four: GEMS from scratch against random play and a one-ply tactician, and PSRO at equal steps."""
 
 import dataclasses
 
@@ -33,14 +33,15 @@ EXPERIMENT = Experiment(
     panels=("win_tactician", "win_random"),
     pictures=("embeddings", "boards", "outcomes_of_sides"),
     report=(1, 20, 60, 120, 200, 400, 800),
-    unit="share of games",
+    unit="fraction of games",
     notes=(
-        "Both places are filled from one population (`shared=True`): what is learned in one helps in the other.",
-        "FULL=1 with an earlier build: 97.4 ± 1.0 % against random play, 52.8 ± 3.1 % against the tactician, after 14 "
-        "minutes (seed 0).",
-        "PSRO has networks, batches and entropy of GEMS; its step size was not tuned, and its responses start afresh.",
+        "Both seats are drawn from one population (`shared=True`), so what is learned in one helps in the other.",
+        "FULL=1 with an earlier build reached 97.4 ± 1.0 % against random play and 52.8 ± 3.1 % against the tactician "
+        "after 14 minutes (seed 0).",
+        "PSRO uses the networks, batches and entropy of GEMS. Its step size was not tuned; its responses start from "
+        "scratch.",
     ),
-    # the bars are for as long as it takes to reach them: 15 minutes of one seed
+    # the required scores need longer runs: 15 minutes of one seed
     full={
         "iterations": 800,
         "seeds": (0,),

@@ -1,9 +1,9 @@
-"""Deceptive Messages: does the Receiver learn to pull the best arm whatever it is told?"""
+"""Deceptive Messages: does the Receiver learn to pull the best arm whatever the message?"""
 
 from experiments.harness.spec import Arm, Check, Experiment
 
 STEPS = 142_000  # env steps of an iteration of the preset `tuned`
-LEARNING = {"opponents": 64}  # small batches: of 512 as in `tuned`, fresh responses stop at a NashConv of 0.02
+LEARNING = {"opponents": 64}  # small batches: with 512 as in `tuned`, responses from scratch stop at a NashConv of 0.02
 ZERO_SUM = {"reward_mode": "zero_sum"}
 
 EXPERIMENT = Experiment(
@@ -33,11 +33,11 @@ EXPERIMENT = Experiment(
         Check("value_receiver", at_least=0.79, arms=("tuned",), at_the_end=True),
     ),
     notes=(
-        "`tuned` was chosen by hand among 20 settings, on other random numbers than these seeds draw.",
+        "`tuned` was chosen by hand among 20 settings, with other random numbers than those of these seeds.",
         f"The PSRO family learns tables of logits by PPO and takes {STEPS:,} env steps an iteration, as `tuned` does. "
-        "Double Oracle's linear program and A-PSRO are for zero-sum games: in theirs the "
-        "Sender loses what the Receiver earns, so that -0.8 is the least it can earn and 0 means nothing.",
-        "With a random best arm the Sender earns 0 in every equilibrium, and the Receiver from 0.5333 to 0.8.",
+        "Double Oracle's linear program and A-PSRO require zero-sum games. In the zero-sum form the Sender loses what "
+        "the Receiver earns, so its minimum is -0.8 and a value of 0 has no special meaning.",
+        "With a random best arm the Sender earns 0 in every equilibrium, and the Receiver between 0.5333 and 0.8.",
     ),
     quick={"seeds": (0, 1)},
 )

@@ -1,4 +1,4 @@
-"""Go on 9x9 points: GEMS from scratch against whoever plays at random."""
+"""Go on 9x9 points: GEMS from scratch against random play."""
 
 from experiments.harness.spec import Arm, Check, Experiment
 
@@ -17,7 +17,7 @@ EXPERIMENT = Experiment(
     over_time=True,
     pictures=("embeddings", "boards"),
     report=(1, 15, 30, 60, 90, 200),
-    unit="share of games",
+    unit="fraction of games",
     checks=(Check("win_random", at_least=0.95, arms=("gems",), at_the_end=True),),
     quick={"iterations": 30},
 )

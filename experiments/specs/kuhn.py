@@ -1,6 +1,6 @@
-"""Kuhn poker: GEMS with the paper's settings and tuned ones, beside PSRO and Double Oracle.
+"""Kuhn poker: GEMS with the paper's settings and tuned ones, PSRO and Double Oracle.
 
-`make kuhn` is a first look of two seeds; `make kuhn FULL=1` has five, and GEMS that generates the weights of an MLP.
+`make kuhn` runs two seeds; `make kuhn FULL=1` runs five, and GEMS that generates the weights of an MLP.
 """
 
 from experiments.harness.spec import Arm, Check, Experiment
@@ -29,12 +29,12 @@ EXPERIMENT = Experiment(
     ),
     checks=(Check("budget_violation", at_most=1e-5),),
     notes=(
-        "`paper` is a best of three: the generator's width is not printed, and 64 (0.182), 32 (0.142), 16 (kept) were "
-        "tried on these same seeds while other code changed too; it has not been checked on other seeds.",
-        "Rounding alone redraws the seeds of `tuned`: with 100 meta updates per iteration instead of 200, two builds "
+        "`paper` is the best of three: the paper does not print the generator's width; 64 (0.182), 32 (0.142) and 16 "
+        "(chosen) were tried on these same seeds, while other code changed too. It was not checked on other seeds.",
+        "Rounding alone changes the results of `tuned`: with 100 meta updates per iteration instead of 200, two builds "
         "of the same code gave 0.0113 ± 0.0049 and 0.0224 ± 0.0263.",
-        "`psro` learns its responses by PPO from about 77 thousand episodes per iteration, and measures payoffs by "
-        "1,000 episodes each; `double oracle, exact` walks the tree and plays no episode at all.",
+        "`psro` learns its responses by PPO from about 77 thousand episodes per iteration and measures payoffs with "
+        "1,000 episodes each. `double oracle, exact` uses the game tree and plays no episodes.",
     ),
     quick={"iterations": 8},
     full={"arms": (*FIRST[:2], Arm("tuned-mlp", preset="tuned-mlp"), *FIRST[2:]), "seeds": (0, 1, 2, 3, 4)},

@@ -1,9 +1,9 @@
 """Kuhn poker at equal environment steps: GEMS, the paper's eight baselines with learned responses, and self-play.
 
-Self-play is plain, or pulled towards a magnet (MMD, NashPG).
+Self-play is plain or regularized towards a magnet (MMD, NashPG).
 
-Two budgets: what an iteration of the preset `paper` takes, and ten times that. Every method pays for what it plays,
-be it for learning or for measuring payoffs.
+There are two budgets: the environment steps of an iteration of the preset `paper`, and ten times that. All steps
+count, for learning and for measuring payoffs.
 """
 
 from collections.abc import Mapping
@@ -14,8 +14,8 @@ from experiments.harness.spec import Arm, Experiment
 STEPS = 25_750  # env steps of an iteration; the preset `paper` takes about 25,000, the mean over 40
 BUDGETS = {"1x": STEPS, "10x": 10 * STEPS}
 
-# The preset `paper`, at the larger budget with more training; and the choices of `tuned`, which by itself plays 27
-# times as much, with less of everything but training. ABR steps are such that a run takes what it is allowed.
+# The preset `paper`, with more training at the larger budget; and the choices of `tuned`, which itself plays 27 times
+# as much, with less of everything but training. The number of ABR steps is such that a run uses its budget.
 GEMS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
     "1x": {
         "paper": {},
@@ -31,8 +31,8 @@ GEMS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
         },
     },
 }  # fmt: skip
-# Every learner of the baselines: tables of logits, as the generator of these presets makes them, by PPO. Payoffs are
-# measured by so few episodes that most of a budget is left for learning.
+# Learners of all baselines: tables of logits, as the generator of these presets makes them, by PPO. Payoffs are
+# measured with few episodes, so that most of a budget is left for learning.
 LEARNING: Mapping[str, Any] = {"opponents": 64}
 ENTRY = {"1x": 32, "10x": 320}
 METHODS: Mapping[str, Mapping[str, Any]] = {
@@ -48,13 +48,13 @@ METHODS: Mapping[str, Mapping[str, Any]] = {
 
 
 def arms(budget: str) -> tuple[Arm, ...]:
-    """All of one budget, GEMS first."""
+    """Lists the arms of one budget, GEMS first."""
     gems = [Arm(f"gems {name} {budget}", preset=name, overrides=overrides) for name, overrides in GEMS[budget].items()]
     stored = [
         Arm(
             f"{name} {budget}",
             method=name,
-            # all pairs of NeuPL's slots are measured in every iteration, where the others have new ones only
+            # NeuPL measures all pairs of slots in every iteration, the other methods only new ones
             overrides={**LEARNING, "entry_episodes": ENTRY[budget] // (1 + (name == "neupl")), **own},
             budget=BUDGETS[budget],
         )
@@ -68,19 +68,19 @@ def arms(budget: str) -> tuple[Arm, ...]:
 
 
 SECONDS = (
-    "Seconds are of all seeds: one after the other for the methods that store policies, in one program for the others. "
+    "Seconds are those of all seeds: in sequence for the methods that store policies, in one program for the others. "
     "The column `s` includes compilation for all methods, `seconds` in the JSON excludes it for all."
 )
-# How settings were chosen, for how many trials.
+# How settings were chosen, with how many trials.
 TRIALS = (
-    "Settings and trials. GEMS, PSRO and its variants: by hand on this game, seeds of this experiment among them,"
-    " before the others. `self_play`, `mmd`, `nash_pg`: 76 settings on this game, seeds 1000 to 1002. `apsro`, "
+    "Settings and trials. GEMS, PSRO and its variants: by hand on this game, also with seeds of this experiment,"
+    " before the other methods. `self_play`, `mmd`, `nash_pg`: 76 settings on this game, seeds 1000 to 1002. `apsro`, "
     "`epsro`, `sp_psro`: about 170 pairs of a setting and a game (rock-paper-scissors, biased, random, this one),"
-    " seeds 1000 to 1011; seeds 0 to 9 were looked at twice before the last choice, and seeds 10 to 19, looked at"
+    " seeds 1000 to 1011; seeds 0 to 9 were examined twice before the final choice, and seeds 10 to 19, examined"
     " once, confirm it for `epsro` (0.025). `neupl` about 62, `fxp` about 20, `simplex_neupl` 3 settings, on "
-    "matrix games, seeds 1000 to 1003; one choice for `simplex_neupl` was reverted after its results on seeds 0 "
+    "matrix games, seeds 1000 to 1003. One choice for `simplex_neupl` was reverted after its results on seeds 0 "
     "to 4 had been seen. `os_mccfr`, `es_mccfr`: 12 settings on this game, seeds 1000 to 1004; the published "
-    "defaults stayed."
+    "defaults were retained."
 )
 ARMS = {budget: arms(budget) for budget in BUDGETS}
 DIMENSIONS = (2, 4, 8)  # d_z; 8 is the preset's
@@ -103,13 +103,14 @@ EXPERIMENT = Experiment(
     unit="chips per game",
     references=(("uniform play", 11 / 24), ("the paper's figure for GEMS, iteration 40", 0.09)),
     notes=(
-        "All baselines learn tables of logits by PPO with the same settings; `neupl` alone has one network for all.",
+        "All baselines learn tables of logits by PPO with the same settings; only `neupl` has one network for all "
+        "policies.",
         TRIALS,
-        "`gems paper` at ten times the budget has more ABR steps and is otherwise the same. GEMS keeps to a budget by "
-        "its settings, the others by counting; what each took is in the table.",
+        "`gems paper` at ten times the budget has more ABR steps and is otherwise the same. GEMS meets a budget "
+        "through its settings, the other methods by counting steps; the table has the actual numbers.",
         SECONDS,
     ),
-    # the small budget alone, and one GEMS: what compiles takes nearly all of the time
+    # the small budget alone and one GEMS, because compilation takes nearly all of the time
     quick={
         "iterations": 3,
         "seeds": (0,),

@@ -1,7 +1,7 @@
-"""The wider family on Kuhn poker at an equal budget, beside GEMS, the paper's eight baselines and forms of self-play.
+"""The wider family on Kuhn poker at an equal budget, with GEMS, the paper's eight baselines and forms of self-play.
 
-The budget is what an iteration of the preset `paper` takes. Every method pays for what it plays, be it for learning,
-for measuring payoffs or for distillation.
+The budget is the number of environment steps of an iteration of the preset `paper`. All steps count: for learning, for
+measuring payoffs and for distillation.
 """
 
 import dataclasses
@@ -13,7 +13,7 @@ from experiments.specs.kuhn_compare import ARMS, BUDGETS, ENTRY, LEARNING, SECON
 from experiments.specs.kuhn_compare import EXPERIMENT as KUHN_COMPARE
 
 BUDGET = "1x"
-# Methods of the family by label, with settings of their own; those of `psro` are its options.
+# Methods of the family by label, with their own settings; the variants of `psro` are its options.
 FAMILY: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "sp_psro": ("sp_psro", {}),
     "fusion_psro": ("fusion_psro", {}),
@@ -34,7 +34,7 @@ SAMPLED = {
     for method in ("os_mccfr", "es_mccfr")
     for baseline in ("none", "learned")
 }
-ON_THE_TREE = ("xdo", "pdo", "edo-like")  # their restricted games are solved there, at no cost in steps
+ON_THE_TREE = ("xdo", "pdo", "edo-like")  # their restricted games are solved on the tree, without environment steps
 EIGHT = tuple(dataclasses.replace(arm, label=arm.label.removesuffix(f" {BUDGET}")) for arm in ARMS[BUDGET])
 WIDER = tuple(
     Arm(
@@ -62,12 +62,12 @@ EXPERIMENT = dataclasses.replace(
         ("restricted games on the tree", ON_THE_TREE),
     ),
     notes=(
-        "`xdo`, `pdo` and `edo-like` learn their responses like the others, but solve the restricted game on the tree, "
-        "which costs no steps: on games that cannot be walked they would have to learn that too.",
+        "`xdo`, `pdo` and `edo-like` learn their responses like the other methods, but solve the restricted game on "
+        "the tree, without environment steps. On games that are not enumerable they would have to learn that, too.",
         '`psro, transfer`, `psro, one opponent` and `psro, diverse` are options of PSRO: `start="transfer"`, '
         '`start="newest"` with `target="newest"`, and `diversity=True`.',
         "All baselines learn tables of logits by PPO with the settings of `make kuhn-compare`. `docs/methods.md` lists "
-        "what is a reconstruction.",
+        "which parts are reconstructions.",
         TRIALS,
         SECONDS,
     ),

@@ -1,4 +1,4 @@
-"""What Simple Tag and Simple Spread have in common: GEMS against PSRO at equal environment steps."""
+"""Common parts of the specs of Simple Tag and Simple Spread: GEMS against PSRO at equal environment steps."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -6,8 +6,9 @@ from typing import Any
 
 from experiments.harness.spec import Arm, Experiment
 
-# Networks are those of the preset `tuned`, batches smaller: a response that starts afresh needs many steps more than it
-# needs exact ones. A payoff is measured by as many episodes as GEMS plays for an anchor in one meta update.
+# Networks are those of the preset `tuned`. Batches are smaller, because a response from scratch needs many gradient
+# steps more than accurate ones. A payoff is measured with as many episodes as GEMS plays for an anchor in one meta
+# update.
 LEARNING: Mapping[str, Any] = {
     "policy": "mlp", "critic_hidden": (64, 64), "opponents": 8, "episodes": 2, "epochs": 2, "minibatches": 4,
     "normalise_advantages": True, "learning_rate": 2e-3, "critic_learning_rate": 2e-3,
@@ -18,9 +19,13 @@ LEARNING: Mapping[str, Any] = {
 def against_psro(
     budget: int, policy_hidden: tuple[int, ...], gems: Mapping[str, Any] | None = None, **fields: Any
 ) -> Experiment:
-    """100 iterations and 5 seeds of GEMS, and of PSRO with the same `budget` of env steps an iteration.
+    """Makes an experiment of 100 iterations and 5 seeds of GEMS and PSRO at equal environment steps.
 
-    gems: changes to the preset `tuned`, which the budget is that of.
+    Args:
+      budget: environment steps per iteration.
+      policy_hidden: hidden widths of the policies.
+      gems: changes to the preset `tuned`.
+      **fields: further fields of the experiment.
     """
     learning = {**LEARNING, "policy_hidden": policy_hidden}
     arms = (
@@ -39,11 +44,11 @@ def against_psro(
         report=(1, 20, 50, 100),
         pictures=("ghosts",),
         notes=(
-            f"Every method plays {budget:,} steps an iteration or less. `psro` starts every response afresh, as "
+            f"Every method plays at most {budget:,} steps an iteration. `psro` starts every response from scratch, as "
             "classical PSRO does; `psro, warm` starts it from the newest policy, which is a stronger baseline.",
-            "Networks of both PSROs are those of GEMS; their batches and step sizes are the better of four that were "
-            "tried for three iterations of Simple Spread. `random` plays any action.",
-            "`seconds` are of all seeds at once for GEMS, and of all seeds one after the other for PSRO.",
+            "Both PSROs use the networks of GEMS. Their batches and step sizes are the best of four that were tried "
+            "for three iterations of Simple Spread. `random` plays uniformly random actions.",
+            "`seconds` are those of all seeds: in parallel for GEMS, in sequence for PSRO.",
         ),
         quick={"seeds": (0,), "arms": quick},
         **fields,

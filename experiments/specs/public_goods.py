@@ -1,4 +1,4 @@
-"""The Public Goods Game: cooperation must go where the dominant action is, to 0 in the dilemma to 1 in the control."""
+"""The Public Goods Game: cooperation must converge to the dominant action, 0 in the dilemma and 1 in the control."""
 
 from experiments.harness.spec import Arm, Check, Experiment
 
@@ -24,8 +24,8 @@ EXPERIMENT = Experiment(
         Check("coop", at_least=0.95, arms=("control tuned",), at_the_end=True),
     ),
     notes=(
-        "Dilemma: r = 3, c = 1. Control: r = 6, c = 1. High welfare in the dilemma is distance from equilibrium.",
-        "`tuned` was chosen by hand among 8 settings, on other random numbers than these seeds draw.",
+        "Dilemma: r = 3, c = 1. Control: r = 6, c = 1. High welfare in the dilemma means distance from equilibrium.",
+        "`tuned` was chosen by hand among 8 settings, with other random numbers than those of these seeds.",
     ),
     quick={"seeds": (0, 1)},
 )

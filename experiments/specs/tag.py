@@ -1,9 +1,9 @@
-"""Simple Tag of MPE: three pursuers against a faster evader, GEMS against PSRO, each side against random play, too."""
+"""Simple Tag of MPE: three pursuers against a faster evader, GEMS and PSRO, and each side against random play."""
 
 from experiments.harness.spec import Arm, Check
 from experiments.specs.particles import against_psro
 
-# The evader learns late: its bar is for the preset's own episodes, which are twice as many (`full`).
+# The evader learns late: its check is for the episodes of the preset itself, which are twice as many (`full`).
 PURSUERS = Check("pursuers_vs_random", at_least=35.0, arms=("gems",), at_the_end=True)
 EXPERIMENT = against_psro(
     budget=170_000,

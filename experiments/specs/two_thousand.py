@@ -1,4 +1,4 @@
-"""Two thousand policies from one generator per player: Kuhn poker, 1,000 iterations, no anchor gives way."""
+"""Two thousand policies from one generator per player: Kuhn poker, 1,000 iterations, no anchor is replaced."""
 
 from experiments.harness.spec import Arm, Check, Experiment
 
@@ -16,7 +16,7 @@ EXPERIMENT = Experiment(
     report=(1, 10, 100, 1000),
     convention="exploitability = NashConv / 2, in chips per game",
     unit="chips per game",
-    notes=("The paper counts 2,002 anchors of chess after as many iterations, which two cores would take days for.",),
+    notes=("The paper counts 2,002 anchors of chess after as many iterations, which would take days on two cores.",),
     checks=(Check("active_anchors", at_least=2002, at_the_end=True),),
     quick={
         "iterations": 100,

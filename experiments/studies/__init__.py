@@ -1,1 +1,1 @@
-"""Questions about the method that no run of a game answers, each measured by one function."""
+"""Studies of single parts of the method, each one function."""

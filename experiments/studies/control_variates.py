@@ -1,10 +1,10 @@
-"""How much of the variance of returns do control variates leave, and what does a critic have to see for it?
+"""How much of the variance of returns do control variates leave, and what must a critic observe?
 
-Four anchors per player meet each other in all pairs: in poker uniform play, two random tables and an equilibrium, on
-boards random networks from nearly uniform to nearly pure. A critic learns in rounds, each from 64 new episodes of every
-pair, played with the critic so far. What is measured, on other episodes, is the variance within pairs of the corrected
-return as a fraction of the plain one's. Its inverse is how many times fewer episodes give the same error. All
-estimators are unbiased, so nothing else distinguishes them.
+Four anchors per player play each other in all pairs. In poker these are uniform play, two random tables and an
+equilibrium, on boards random networks from nearly uniform to nearly pure. A critic learns in rounds, each from 64 new
+episodes of every pair, played with the current critic. The study measures, on other episodes, the variance within pairs
+of the corrected return as a fraction of that of the plain return. Its inverse is the factor of episodes saved at equal
+error. All estimators are unbiased, so nothing else distinguishes them.
 
 The correction branches every move: `count_branches` calls of `game.step` per played step, on the rules as a model.
 These are not played, and environment steps do not count them.
@@ -34,7 +34,7 @@ from gems_jax.policies.population import StackedPolicies
 from gems_jax.rollout.episode import play_episode
 from gems_jax.rollout.groups import play_joint
 from gems_jax.types import Array, Game, PyTree
-from gems_jax.viz.plotting import legend, panels_of, styles_of
+from gems_jax.viz.plotting import add_legend, choose_styles, make_panels
 from gems_jax.viz.tables import TextTable
 
 POKER = ("kuhn_poker", "leduc_holdem")
@@ -49,7 +49,7 @@ NO_CRITIC, CRITIC, INFORMED, STRATIFIED = "no critic", "critic", "critic, told t
 
 
 def anchors_of(name: str, game: Game) -> StackedPolicies:
-    """Four policies of each player, [2, 4, ...]."""
+    """Makes four policies of each player, [2, 4, ...]."""
     if name in POKER:
         tree, network = build_tree(game), infoset_policy(game)
         sharpness = jnp.asarray([0.0, 1.0, 2.0]).reshape(1, 3, 1, 1)
@@ -65,7 +65,7 @@ def anchors_of(name: str, game: Game) -> StackedPolicies:
 
 
 class Programs(NamedTuple):
-    """The compiled parts of one game."""
+    """Compiled programs of one game."""
 
     init: Callable[[], CriticState]
     record: Callable[..., RecordedEpisode]  # (params, key, told) -> leaves [pairs, EPISODES, ...]
@@ -113,7 +113,7 @@ class Measured:
 
 
 def compare(parts: Programs, params: PyTree, told: Array) -> Measured:
-    """Variances within pairs of the first seat's corrected and plain returns, on the same episodes for all critics."""
+    """Compares variances within pairs of the first seat's corrected and plain returns, on common episodes."""
     keys = jax.random.split(jax.random.key(2), MEASURED // EPISODES)
     played = [parts.record(params, key, told) for key in keys]
     corrected, plain = (
@@ -131,7 +131,7 @@ def compare(parts: Programs, params: PyTree, told: Array) -> Measured:
 
 
 def compare_groups(plain: Array, stratified: Array) -> Measured:
-    """The same of means of stratified groups, times GROUP; plain and stratified: returns [pairs, episodes]."""
+    """Compares variances of means of stratified groups, times GROUP, with plain ones; returns are [pairs, episodes]."""
     means = np.asarray(stratified, np.float64).reshape(len(PAIRS), -1, GROUP).mean(axis=2)
     each = np.asarray(plain, np.float64).var(axis=1, ddof=1)
     fractions = GROUP * means.var(axis=1, ddof=1) / each.mean()
@@ -140,7 +140,7 @@ def compare_groups(plain: Array, stratified: Array) -> Measured:
 
 
 def study_game(name: str, rounds: int) -> list[dict[str, Any]]:
-    """Rows of all estimators of one game, and of critics after 1, 2, 4, ... rounds."""
+    """Measures all estimators of one game, and critics after 1, 2, 4, ... rounds."""
     game = make_game(name)
     parts = compile_game(game, anchors_of(name, game))
     keys = jax.random.split(jax.random.key(4), (rounds, 2))
@@ -168,7 +168,7 @@ def study_game(name: str, rounds: int) -> list[dict[str, Any]]:
 
 
 def control_variate_study(quick: bool = False) -> Findings:
-    """All estimators on all games."""
+    """Measures all estimators on all games."""
     rounds = QUICK_ROUNDS if quick else ROUNDS
     numbers = [row for name in GAMES for row in study_game(name, rounds)]
     biased = max(abs(row["bias"]) for row in numbers)
@@ -204,9 +204,9 @@ def _table(numbers: list[dict[str, Any]], rounds: int) -> TextTable:
 
 
 def _figure(numbers: list[dict[str, Any]]) -> Any:
-    figure, (axes,) = panels_of(1, len(GAMES), width=11.0, height=3.4, sharey=True)
+    figure, (axes,) = make_panels(1, len(GAMES), width=11.0, height=3.4, sharey=True)
     for axis, game in zip(axes, GAMES, strict=True):
-        for style, estimator in zip(styles_of((CRITIC, INFORMED)), (CRITIC, INFORMED), strict=True):
+        for style, estimator in zip(choose_styles((CRITIC, INFORMED)), (CRITIC, INFORMED), strict=True):
             rows = [row for row in numbers if (row["game"], row["estimator"]) == (game, estimator)]
             axis.plot(
                 [row["training_episodes"] for row in rows], [row["fraction"] for row in rows], label=estimator,
@@ -221,7 +221,7 @@ def _figure(numbers: list[dict[str, Any]]) -> Any:
         axis.set_yscale("log")
         axis.grid(True, color="0.9", linewidth=0.6)
     axes[0].set_ylabel("variance, as a fraction of plain")
-    legend(figure, axes[0], None, 3)
+    add_legend(figure, axes[0], None, 3)
     return figure
 
 
@@ -231,7 +231,7 @@ EXPERIMENT = Study(
     measure=control_variate_study,
     convention="variance within pairs of anchors of the corrected return over that of the plain one",
     notes=(
-        "Every estimator is unbiased whatever its critic has learned; a critic only changes the variance.",
+        "Every estimator is unbiased for any critic; a critic changes only the variance.",
         "Branches are calls of game.step on the rules as a model. They are not played, and environment steps do not "
         "count them.",
     ),

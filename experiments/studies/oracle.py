@@ -1,8 +1,8 @@
 """The oracle's indices on Shifting Meta, a bandit whose best arm changes (appendix S of the paper), and on its control.
 
-Regret is told against both benchmarks: against the arm that is best in the round, which never falls, and against the
-arm that was best before the shift, which may (the paper's figure falls). Adaptation is the share of runs that pick the
-right arm, over at most the last 50 rounds since the shift.
+Regret is reported against two benchmarks: the currently best arm, against which it never decreases, and the best arm
+before the shift, against which it may decrease (as in the paper's figure). Adaptation is the fraction of runs that pick
+the right arm, over at most the last 50 rounds since the shift.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ import numpy as np
 from experiments.harness.study import Findings, Study
 from experiments.measures.bandit import BanditHistory, play_bandit
 from experiments.measures.shifting_meta import ShiftingMeta
-from gems_jax.meta.bandit import Pulls, delta_at, index_scores
+from gems_jax.meta.bandit import Pulls, confidence_parameter, index_scores
 from gems_jax.types import Array
-from gems_jax.viz.plotting import legend, panels_of, styles_of
+from gems_jax.viz.plotting import add_legend, choose_styles, make_panels
 from gems_jax.viz.tables import TextTable
 
 HORIZON, RUNS, BATCHES, WINDOW = 2000, 50, 5, 50
@@ -35,13 +35,13 @@ NEVER = 10**9
 
 
 class Expected(NamedTuple):
-    """What others measured with other random numbers, 5 batches of 50 runs: a table to be found again."""
+    """Reference values of an independent implementation, 5 batches of 50 runs."""
 
     regret: tuple[float, float]  # after 1000 and 2000 rounds
     first_phase: tuple[float, float]  # the same against the first phase's best
     adapt50: tuple[int, int]  # lowest and highest of the batches
     adapt90: tuple[int, int]
-    last: float  # share of right picks in the last 50 rounds
+    last: float  # fraction of right picks in the last 50 rounds
 
 
 EXPECTED = {
@@ -64,13 +64,13 @@ PULLS = {
 
 
 def index_at(name: str, key: Array, stats: Pulls, t: Array) -> Array:
-    """The index with the paper's delta = t^-2."""
-    return index_scores(name, key, stats, t=t, delta=delta_at("decaying", 0.5, t))
+    """Computes the index with the paper's delta = t^-2."""
+    return index_scores(name, key, stats, t=t, delta=confidence_parameter("decaying", 0.5, t))
 
 
 @partial(jax.jit, static_argnames=("name", "means", "horizon"))
 def constant_rewards(name: str, means: tuple[float, ...], horizon: int) -> BanditHistory:
-    """Arms that always pay their mean: no random numbers at all."""
+    """Plays arms that always pay their mean, without random numbers."""
     rewards = jax.numpy.asarray(means)
     return play_bandit(
         jax.random.key(0),
@@ -87,12 +87,12 @@ class Played(NamedTuple):
 
     current: np.ndarray  # regret against the arm that is best in the round
     first_phase: np.ndarray  # against the arm that was best at first
-    right: np.ndarray  # share of the runs that picked the best arm of the round, of at most 50 rounds
+    right: np.ndarray  # fraction of the runs that picked the best arm of the round, over at most 50 rounds
     deviation: np.ndarray  # [T], of a single run's regret
 
-    def adapted(self, shift: int, share: float) -> list[int]:
-        """Rounds after the shift until that share is reached, for every batch."""
-        reached = self.right[:, shift:] >= share
+    def adaptation_times(self, shift: int, fraction: float) -> list[int]:
+        """Counts rounds after the shift until that fraction of picks is right, for every batch."""
+        reached = self.right[:, shift:] >= fraction
         return [int(np.argmax(row)) + 1 if row.any() else NEVER for row in reached]
 
 
@@ -106,7 +106,7 @@ def _runs(keys: Array, bandit: ShiftingMeta, name: str) -> tuple[Array, Array, A
 
 
 def play(bandit: ShiftingMeta, name: str, batches: int = BATCHES, runs: int = RUNS, seed: int = 0) -> Played:
-    """One index on the bandit, `batches` times `runs` runs."""
+    """Plays one index on the bandit, `batches` times `runs` runs."""
     keys = jax.random.split(jax.random.key(seed), (batches, runs))
     arms, current, first_phase = (np.asarray(part) for part in _runs(keys, bandit, name))
     best = np.asarray(bandit.best(np.arange(1, HORIZON + 1)))
@@ -116,7 +116,7 @@ def play(bandit: ShiftingMeta, name: str, batches: int = BATCHES, runs: int = RU
 
 
 def _trailing(right: np.ndarray, shift: int) -> np.ndarray:
-    """Means over at most the last 50 rounds of the same phase."""
+    """Averages over at most the last 50 rounds of the same phase."""
     total = np.cumsum(np.pad(right, ((0, 0), (1, 0))), axis=1)
     end = np.arange(1, right.shape[1] + 1)
     start = np.maximum(end - WINDOW, np.where(end > shift, shift, 0))
@@ -124,7 +124,7 @@ def _trailing(right: np.ndarray, shift: int) -> np.ndarray:
 
 
 def oracle_study(quick: bool = False) -> Findings:
-    """Six indices on the bandit and on its bounded control, and the pull counts without noise."""
+    """Compares six indices on the bandit and its bounded control, and checks pull counts without noise."""
     batches = 1 if quick else BATCHES
     bandits = {"Shifting Meta": ShiftingMeta(), "control in [0, 1]": ShiftingMeta.bounded()}
     found = {title: {name: play(bandit, name, batches) for name in NAMES} for title, bandit in bandits.items()}
@@ -136,7 +136,7 @@ def oracle_study(quick: bool = False) -> Findings:
 
 def _record(title: str, bandit: ShiftingMeta, name: str, played: Played) -> dict[str, Any]:
     half, full = bandit.shift - 1, HORIZON - 1
-    adapted = {share: sorted(played.adapted(bandit.shift, share / 100)) for share in (50, 90)}
+    adapted = {share: sorted(played.adaptation_times(bandit.shift, share / 100)) for share in (50, 90)}
     return {
         "bandit": title,
         "index": name,
@@ -173,8 +173,9 @@ def _table(numbers: list[dict[str, Any]], batches: int) -> TextTable:
         if row["index"] == last:
             sections.append(len(body) - 1)
     caption = (
-        f"means of {batches} x {RUNS} runs; vs first best: regret @2000 against the arm that was best at first; "
-        "right: rounds after the shift until that share of at most the last 50 picks is right, lowest to highest batch"
+        f"means of {batches} x {RUNS} runs; vs first best: regret @2000 against the initially best arm; "
+        "right: rounds after the shift until that fraction of at most the last 50 picks is right, lowest to highest "
+        "batch"
     )
     return TextTable(header, tuple(body), tuple(sections), caption)
 
@@ -194,9 +195,9 @@ def _pull_counts() -> tuple[str, bool]:
 
 
 def _as_expected(bandit: ShiftingMeta, found: Mapping[str, Played], quick: bool) -> list[tuple[str, bool]]:
-    """The table that others measured by 250 runs: means within 4 standard errors, spans of batches that overlap.
+    """Compares with the reference values: means within 4 standard errors, overlapping ranges of batches.
 
-    Of two times five batches alike the spans lie apart once in 126; that of a single batch says nothing.
+    The ranges of two times five identically distributed batches are disjoint once in 126; a single batch has none.
     """
     checks = []
     for name, expected in EXPECTED.items():
@@ -208,19 +209,19 @@ def _as_expected(bandit: ShiftingMeta, found: Mapping[str, Played], quick: bool)
                 if abs(got - number) > error * played.deviation[t - 1] + 0.5:
                     bad.append(f"regret ({column}) {got:.1f} at {t}, known {number}")
         for share, (low, high) in ((0.5, expected.adapt50), (0.9, expected.adapt90)):
-            times = played.adapted(bandit.shift, share)
+            times = played.adaptation_times(bandit.shift, share)
             if not quick and (min(times) > high or max(times) < low):
                 bad.append(f"{share:.0%} right after {list(map(_or_never, times))} rounds, known {low} to {high}")
         at_end = float(played.right[:, -1].mean())
         if abs(at_end - expected.last) > error * np.sqrt(expected.last * (1 - expected.last)) + 0.015:
-            bad.append(f"share of right picks at the end {at_end:.2f}, known {expected.last}")
+            bad.append(f"fraction of right picks at the end {at_end:.2f}, known {expected.last}")
         checks.append((f"{NAMES[name]} is as known from elsewhere{': no, ' * bool(bad)}{'; '.join(bad)}", not bad))
     return checks
 
 
 def _control(bandit: ShiftingMeta, found: Mapping[str, Played]) -> tuple[str, bool]:
     """With rewards in [0, 1], as the indices assume, the claim against UCB1 does not hold."""
-    quick, careful = (max(found[name].adapted(bandit.shift, 0.9)) for name in ("ucb1", "eb_ucb"))
+    quick, careful = (max(found[name].adaptation_times(bandit.shift, 0.9)) for name in ("ucb1", "eb_ucb"))
     cheap, dear = (float(found[name].current[:, bandit.shift - 1].mean()) for name in ("ucb1", "eb_ucb"))
     text = (
         f"in the control UCB1 adapts within {quick} rounds where EB-UCB takes {careful}, at {cheap:.1f} of first-phase "
@@ -233,16 +234,16 @@ def _control(bandit: ShiftingMeta, found: Mapping[str, Played]) -> tuple[str, bo
 
 
 def _figure(bandits: Mapping[str, ShiftingMeta], found: Mapping[str, Mapping[str, Played]]) -> Any:
-    figure, axes = panels_of(3, len(bandits), width=11.0, height=9.0)
+    figure, axes = make_panels(3, len(bandits), width=11.0, height=9.0)
     rows = (
         ("current", "cumulative regret against\nthe arm that is best now"),
         ("first_phase", "cumulative regret against\nthe first phase's best arm"),
-        ("right", "share of right picks,\nlast 50 rounds of the phase"),
+        ("right", "fraction of right picks,\nlast 50 rounds of the phase"),
     )
     t = np.arange(1, HORIZON + 1)
     for column, (title, bandit) in enumerate(bandits.items()):
         for (field, label), axis in zip(rows, axes[:, column], strict=True):
-            for style, name in zip(styles_of(NAMES), NAMES, strict=True):
+            for style, name in zip(choose_styles(NAMES), NAMES, strict=True):
                 values = getattr(found[title][name], field)
                 axis.plot(
                     t, values.mean(axis=0), color=style.color, linestyle=style.line, marker=style.marker, markersize=4,
@@ -257,7 +258,7 @@ def _figure(bandits: Mapping[str, ShiftingMeta], found: Mapping[str, Mapping[str
         axes[-1, column].set_xlabel("round; the best arm changes at the dotted line")
     batches = len(next(iter(next(iter(found.values())).values())).right)
     bands = f"means of {RUNS * batches} runs" + f"; bands: {batches} batches of {RUNS}" * (batches > 1)
-    legend(figure, axes[0, 0], bands, 6)
+    add_legend(figure, axes[0, 0], bands, 6)
     return figure
 
 
@@ -267,12 +268,13 @@ EXPERIMENT = Study(
     measure=oracle_study,
     convention="regret in means, so that the noise of the rewards does not count",
     notes=(
-        "The paper gives the story (3 arms, a shift at round 1000, the new best arm noisier) and no numbers. The means "
-        "were chosen to tell that story, so agreement with it is by construction and no evidence for its conclusion.",
-        "Against the arm that is best now a regret never falls; the paper's falling curves need the first phase's best "
-        "arm as a benchmark.",
-        "EB-UCB buys its quick switch by far the largest regret of the first phase, and Greedy is best there.",
-        "The control has the same story in [0, 1], which the indices assume: there UCB1 adapts as quickly as EB-UCB at "
-        "half of its first-phase regret.",
+        "The paper describes the bandit (3 arms, a shift at round 1000, the new best arm noisier) without numbers. The "
+        "means were chosen to match the description, so agreement is by construction and not evidence for its "
+        "conclusion.",
+        "Regret against the currently best arm never decreases. The paper's decreasing curves need the best arm of the "
+        "first phase as a benchmark.",
+        "EB-UCB switches quickly at the price of by far the largest regret in the first phase, where Greedy is best.",
+        "The control has the same shift with rewards in [0, 1], as the indices assume. There UCB1 adapts as quickly as "
+        "EB-UCB with half of its first-phase regret.",
     ),
 )

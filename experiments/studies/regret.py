@@ -1,4 +1,4 @@
-"""Regret beside its bound (eq:omwu-var-bound) on random matrix games, with exact values and with measured ones."""
+"""Regret and its bound (eq:omwu-var-bound) on random matrix games, with exact and with measured values."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gems_jax.games.matrix import matrix_game
 from gems_jax.meta.schedules import Schedule, step_size
 from gems_jax.policies.population import StackedPolicies
 from gems_jax.types import Array, PolicyOutput, PyTree
-from gems_jax.viz.plotting import legend, panels_of, styles_of
+from gems_jax.viz.plotting import add_legend, choose_styles, make_panels
 from gems_jax.viz.tables import TextTable
 
 GAMES, STEPS, SLOTS = 50, 1000, 4
@@ -29,7 +29,7 @@ KINDS = ("two players, zero-sum", "two players, general-sum", "three players")
 
 
 def random_games(key: Array, kind: str, count: int, slots: int = SLOTS) -> Array:
-    """Payoffs [count, players, slots, ...], independent and uniform on [0, 1]. key: consumed."""
+    """Draws payoffs [count, players, slots, ...], independent and uniform on [0, 1]. The key is consumed."""
     if kind == "two players, zero-sum":
         first = jax.random.uniform(key, (count, slots, slots))
         return jnp.stack([first, 1.0 - first], axis=1)
@@ -38,13 +38,13 @@ def random_games(key: Array, kind: str, count: int, slots: int = SLOTS) -> Array
 
 
 def _pure(phi: PyTree, observation: Array, legal: Array) -> PolicyOutput:
-    """Policies that are nothing but logits."""
+    """Plays logits."""
     del observation, legal
     return PolicyOutput(logits=phi)
 
 
 def pure_policies(players: int, slots: int) -> StackedPolicies:
-    """[players, slots, slots]: anchor i of every player plays action i."""
+    """Makes policies [players, slots, slots]: anchor i of every player plays action i."""
     return StackedPolicies(jnp.tile(40.0 * jnp.eye(slots)[None], (players, 1, 1)), _pure)
 
 
@@ -57,7 +57,7 @@ def measured_values(
     opponents: int = OPPONENTS,
     episodes: int = EPISODES,
 ) -> Array:
-    """v-hat [players, K] as GEMS measures it: every action is an anchor, and each meets a few opponents."""
+    """Estimates v-hat [players, K] as GEMS does: every action is an anchor and plays against a few opponents."""
     del values
     players, slots = sigma.shape
     game = matrix_game(payoffs, return_bounds=(0.0, 1.0), zero_sum=False)
@@ -73,7 +73,7 @@ def measured_values(
 def regret_of_games(
     key: Array, payoffs: Array, schedule: Schedule, eta: Array, steps: int, *, noisy: bool, optimistic: bool = True
 ) -> Regret:
-    """[games, players] each, of payoffs [games, players, K, ...]. key: consumed."""
+    """Measures regrets [games, players] each, of payoffs [games, players, K, ...]. The key is consumed."""
     step_sizes = jnp.broadcast_to(step_size(schedule, eta, ALPHA, jnp.arange(1, steps + 1)), (steps,))
     active = jnp.ones((payoffs.shape[1], payoffs.shape[2]), bool)
 
@@ -92,7 +92,7 @@ class Setting(NamedTuple):
 
 
 def settings(quick: bool) -> list[Setting]:
-    """Constant steps with exact and with measured values, the other schedules with exact ones."""
+    """Lists constant steps with exact and with measured values, and the other schedules with exact ones."""
     etas = ETAS[:1] if quick else ETAS
     return [
         Setting(kind, schedule, eta, noisy)
@@ -104,7 +104,7 @@ def settings(quick: bool) -> list[Setting]:
 
 
 def regret_study(quick: bool = False) -> Findings:
-    """All settings on the same games of each kind."""
+    """Measures all settings on the same games of each kind."""
     steps = STEPS // 5 if quick else STEPS
     games = {kind: random_games(jax.random.key(number), kind, GAMES) for number, kind in enumerate(KINDS)}
     found = {}
@@ -152,20 +152,20 @@ def _table(numbers: list[dict[str, Any]], steps: int) -> TextTable:
         sections.append(len(body) - 1)
     caption = (
         f"{GAMES} random games of each kind, {SLOTS} actions, {steps} steps; means over games and players; ratios: "
-        f"regret by bound, the largest; measured: {OPPONENTS} opponents, {EPISODES} episodes each"
+        f"regret over bound, the largest; measured: {OPPONENTS} opponents, {EPISODES} episodes each"
     )
     return TextTable(header, tuple(body), tuple(sections), caption)
 
 
 def _figure(found: Mapping[Setting, Regret]) -> Any:
-    """Regret against the bound, a point for every game and player: external, and as printed."""
-    figure, axes = panels_of(2, len(KINDS), width=11.5, height=7.6, sharey=True)
+    """Draws regret against the bound, a point per game and player: external, and as printed."""
+    figure, axes = make_panels(2, len(KINDS), width=11.5, height=7.6, sharey=True)
     groups = [("const", False), ("const", True), ("sqrt", False), ("harmonic", False)]
     words = {"const": "constant step", "sqrt": "1 / sqrt(t)", "harmonic": "harmonic"}
     for column, kind in enumerate(KINDS):
         for row, (name, label) in enumerate((("external", "external regret"), ("printed", "maximum inside the sum"))):
             axis = axes[row, column]
-            for style, (schedule, noisy) in zip(styles_of(groups), groups, strict=True):
+            for style, (schedule, noisy) in zip(choose_styles(groups), groups, strict=True):
                 chosen = [r for s, r in found.items() if (s.kind, s.schedule, s.noisy) == (kind, schedule, noisy)]
                 x = np.concatenate([regret.bound.ravel() for regret in chosen])
                 y = np.concatenate([getattr(regret, name).ravel() for regret in chosen])
@@ -183,7 +183,7 @@ def _figure(found: Mapping[Setting, Regret]) -> Any:
                 axis.set_ylabel(f"{label}\n(what is below 1e-5 is drawn there)")
         axes[0, column].set_title(kind, fontsize=10)
         axes[-1, column].set_xlabel("right side of the bound")
-    legend(figure, axes[0, 0], "above the dashed line the bound is broken; every game, player and step size", 4)
+    add_legend(figure, axes[0, 0], "above the dashed line the bound is broken; every game, player and step size", 4)
     return figure
 
 
@@ -193,11 +193,11 @@ EXPERIMENT = Study(
     measure=regret_study,
     convention="payoffs in [0, 1]; regret per step",
     notes=(
-        "The bound (eq:omwu-var-bound) is true for external regret, with the maximum outside of the sum, at a constant "
+        "The bound (eq:omwu-var-bound) holds for external regret, with the maximum outside of the sum, at a constant "
         "step. As printed, with the maximum inside, it fails in most games.",
-        "It needs v-hat_0 = 0 as printed: where the first step has no hint, external regret exceeds it, by up to a "
+        "It requires v-hat_0 = 0 as printed. If the first step has no hint, external regret exceeds it, by up to a "
         "third at large steps.",
-        "The other schedules break it even for external regret at large steps: a multiplicative update whose step "
-        "shrinks never forgives what was learned with the large steps.",
+        "With the other schedules it fails even for external regret at large steps: a multiplicative update with "
+        "decreasing steps never undoes what the large steps have learned.",
     ),
 )

@@ -1,4 +1,4 @@
-"""`python -m gems_jax` is the command `gems`."""
+"""Runs the command line: `python -m gems_jax` is the command `gems`."""
 
 from gems_jax.cli.main import main
 

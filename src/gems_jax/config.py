@@ -1,9 +1,9 @@
-"""GemsConfig: every choice of the method, in one frozen struct.
+"""Settings of GEMS, in groups by phase, and the field types that settings of all methods use.
 
-Sizes and names are static, real-valued knobs are leaves: a new step size compiles nothing, and a sweep over it is a
-`vmap`. The numbers of the defaults are the paper's Kuhn table (tab:gems_default_params); what the paper does not print
-is marked so. Where the paper allows several readings the default is ours; `gems/paper_presets.py` has the literal ones.
-Values are checked by `validate`, not on construction, because the fields of a traced config are tracers.
+Integers and choices are static fields. Real numbers are leaves, so a new step size does not recompile, and a sweep over
+it is a `vmap`. Defaults are the numbers of the paper's Kuhn table (tab:gems_default_params). Fields that the paper does
+not print are marked. Where the paper allows several readings, the default is ours; `gems/paper_presets.py` has the
+literal ones. `validate` checks the values, not the constructor, because the fields of a traced config are tracers.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from typing import Any, Literal, Self
 
 from gems_jax.types import Struct, did_you_mean
 
-Range = tuple[Callable[[float], bool], str]  # (is it in range, how a person says so)
-# Fields that no longer exist, with the value that they had by default: files with that value are still read.
+Range = tuple[Callable[[float], bool], str]  # (predicate, its description in messages)
+# Removed fields with their former defaults: files that hold these values still load.
 REMOVED: dict[str, Any] = {
     "new_mass": "uniform",
     "mass_floor": 0.01,
@@ -26,51 +26,51 @@ REMOVED: dict[str, Any] = {
     "generator": "hypernetwork",
     "meta_restart": False,
 }
-PerPlayer = float | tuple[float, ...]  # one number for all players, or one for each population
+PerPlayer = float | tuple[float, ...]  # one number for all populations, or one for each
 
 NON_NEGATIVE: Range = (lambda x: 0 <= x < math.inf, "a finite number, at least 0")
 ABOVE_ZERO: Range = (lambda x: 0 < x < math.inf, "a finite number above 0")
 AT_LEAST_ONE: Range = (lambda x: 1 <= x < math.inf, "a finite number, at least 1")
-SHARE: Range = (lambda x: 0 <= x <= 1, "between 0 and 1")
-OPEN_SHARE: Range = (lambda x: 0 < x < 1, "above 0 and below 1")
+FRACTION: Range = (lambda x: 0 <= x <= 1, "between 0 and 1")
+OPEN_FRACTION: Range = (lambda x: 0 < x < 1, "above 0 and below 1")
 BELOW_ONE: Range = (lambda x: 0 <= x < 1, "at least 0 and below 1")
-THIRD: Range = (lambda x: 0 <= x < 1 / 3, "at least 0 and below 1/3")
+BELOW_THIRD: Range = (lambda x: 0 <= x < 1 / 3, "at least 0 and below 1/3")
 CONFIDENCE: Range = (lambda x: 0 < x <= 1, "above 0 and at most 1")
 CAP: Range = (lambda x: x > 0, "above 0 (infinity for none)")
 
 
 def size(default: int, at_least: int = 1) -> Any:
-    """A static whole number."""
-    check = (lambda x: type(x) is int and x >= at_least, f"a whole number, at least {at_least}")
+    """Declares a static integer field of at least `at_least`."""
+    check = (lambda x: type(x) is int and x >= at_least, f"an integer, at least {at_least}")
     return dataclasses.field(default=default, metadata={"static": True, "check": check})
 
 
 def choice(default: Any) -> Any:
-    """A static switch or one of the names of the field's Literal."""
+    """Declares a static field: a bool, or one of the names of the field's Literal."""
     return dataclasses.field(default=default, metadata={"static": True})
 
 
 def widths(default: tuple[int, ...]) -> Any:
-    """Static layer widths."""
+    """Declares a static field for layer widths."""
     check = (
         lambda x: isinstance(x, tuple) and all(type(w) is int and w > 0 for w in x),
-        "a tuple of positive whole numbers",
+        "a tuple of positive integers",
     )
     return dataclasses.field(default=default, metadata={"static": True, "check": check})
 
 
 def real(default: float, within: Range) -> Any:
-    """A real-valued knob: a leaf, which may be traced or vmapped."""
+    """Declares a real-valued field: a leaf, which may be traced or vmapped."""
     return dataclasses.field(default=default, metadata={"check": within})
 
 
 def is_real(hint: Any) -> bool:
-    """Whether a field with this type hint is a real-valued leaf, which may be traced."""
+    """Checks whether a field with this type hint is a real-valued leaf, which may be traced."""
     return hint is float or hint == PerPlayer
 
 
 def validate_fields(config: Any) -> None:
-    """Raise ValueError for the first field out of range; leaves that are arrays (a sweep) or tracers pass."""
+    """Raises ValueError for the first field out of range. Array leaves (a sweep) and tracers pass."""
     hints = typing.get_type_hints(type(config))
     for field in dataclasses.fields(config):
         value, hint = getattr(config, field.name), hints[field.name]
@@ -108,10 +108,20 @@ def _is_in_range(value: Any, check: Callable[[Any], bool]) -> bool:
 
 
 class Settings(Struct):
-    """What the configs of all methods can do."""
+    """Base class of the settings of all methods."""
 
     def replace(self, **changes: Any) -> Self:
-        """A copy with some fields changed; unknown names raise ValueError."""
+        """Returns a copy with some fields changed.
+
+        Args:
+          **changes: new values by field name. They are not validated.
+
+        Returns:
+          Settings of the same class.
+
+        Raises:
+          ValueError: if there is no such field; the message suggests close names.
+        """
         known = [field.name for field in dataclasses.fields(self)]
         for name in changes:
             if name not in known:
@@ -120,37 +130,44 @@ class Settings(Struct):
         return super().replace(**changes)
 
     def validate(self) -> Self:
-        """Raise ValueError for a field out of range."""
+        """Checks every field.
+
+        Returns:
+          The settings themselves.
+
+        Raises:
+          ValueError: for a field out of range.
+        """
         validate_fields(self)
         return self
 
 
 class PopulationConfig(Settings):
-    """Anchors of each population, and how an iteration's episodes are divided between the phases."""
+    """Anchor slots of each population, and the split of an iteration's episodes between the phases."""
 
     iterations: int = size(40)
     """Outer iterations T that an experiment runs by default."""
     initial_anchors: int = size(1)
     """k_0, anchors per population at the start, drawn from N(0, I)."""
     capacity: int = size(32)
-    """Anchor slots per population; when full, `replacement` makes room."""
+    """Anchor slots K per population; when all are active, `replacement` chooses the slot of a new anchor."""
     replacement: Literal["least_mass", "worst_ev"] = choice("least_mass")
-    """Which anchor gives way at capacity: the lightest, or the one with the worst value."""
+    """Anchor that is replaced at capacity: the one of least mass, or the one of the worst value."""
     new_value: Literal["oracle_mean", "zero"] = choice("oracle_mean")
-    """Previous value of a new anchor in the optimistic update: what the oracle measured, or 0 as printed."""
+    """Previous value of a new anchor in the optimistic update: the oracle's estimate, or 0 as printed."""
     adaptive: bool = choice(False)
-    """Move episodes each iteration to the phase whose error dominates, within what the settings play anyway."""
-    adaptive_rate: float = real(0.5, SHARE)
-    """How far the shares of the phases move in an iteration."""
-    adaptive_floor: float = real(0.1, THIRD)
-    """Share of the episodes that each phase keeps at least."""
+    """Move episodes in each iteration to the phase whose error dominates. The total number does not change."""
+    adaptive_rate: float = real(0.5, FRACTION)
+    """Step size of the phases' fractions of the episodes, per iteration."""
+    adaptive_floor: float = real(0.1, BELOW_THIRD)
+    """Minimum fraction of the episodes of each phase."""
 
 
 class LearnerConfig(Settings):
     """Networks and policy gradient of one learner, shared by GEMS and the PSRO family."""
 
     policy: Literal["auto", "tabular", "mlp", "film", "conv", "board"] = choice("auto")
-    """The policy: logits per information set (small games), an MLP, or a shared torso with a generated head. auto:
+    """Policy class: logits per information set (small games), an MLP, or a shared torso with a generated head. auto:
     tabular for enumerable games, otherwise mlp."""
     policy_hidden: tuple[int, ...] = widths(())
     """Hidden widths of the policies mlp, film and conv; () is linear."""
@@ -159,23 +176,27 @@ class LearnerConfig(Settings):
     critic_hidden: tuple[int, ...] = widths((32,))
     """Hidden widths of the critic (not printed in the paper)."""
     critic_channels: int = size(0, at_least=0)
-    """Features to which the critic first reduces each square of a board; 0 takes the observation as it is."""
+    """Features that a 1x1 convolution of the critic computes per square of a board; 0 for none."""
     surrogate: Literal["ppo", "a2c"] = choice("ppo")
     """Policy-gradient rule."""
+    advantage: Literal["gae", "q", "doubly_robust"] = choice("gae")
+    """Advantages (formulas in `learning/gae.py`). gae: generalized advantage estimation with a critic V. q: A(o, a) =
+    Q(o, a) - sum_b pi(b|o) Q(o, b) with a critic Q of every action, biased as far as Q is inexact; worse on Kuhn poker.
+    doubly_robust: these of all actions, corrected by the return at the action taken. Discrete actions only."""
     normalise_advantages: bool = choice(False)
     """Scale every batch of advantages to mean 0 and deviation 1."""
     learning_rate: float = real(2e-4, NON_NEGATIVE)
     """Step size of the generator's Adam."""
     critic_learning_rate: float = real(1e-3, NON_NEGATIVE)
-    """Step size of the critic's Adam (not printed in the paper). Values are in units of the game's return bounds: where
-    returns differ by small parts of those, a critic needs small steps to tell them apart."""
+    """Step size of the critic's Adam (not printed in the paper). Values are in units of the game's return bounds. If
+    returns differ by small fractions of these, the critic needs small steps to resolve them."""
     gradient_clip: float = real(0.5, CAP)
-    """Global gradient norm."""
-    discount: float = real(1.0, SHARE)
+    """Maximum global gradient norm."""
+    discount: float = real(1.0, FRACTION)
     """gamma, between a player's own decisions."""
-    gae_lambda: float = real(0.95, SHARE)
+    gae_lambda: float = real(0.95, FRACTION)
     """Decay of the advantage estimator (not printed in the paper)."""
-    ppo_clip: float = real(0.2, OPEN_SHARE)
+    ppo_clip: float = real(0.2, OPEN_FRACTION)
     """Clip of PPO's ratio (not printed in the paper)."""
     value_weight: float = real(0.5, NON_NEGATIVE)
     """Weight of the critic's loss (not printed in the paper)."""
@@ -183,7 +204,7 @@ class LearnerConfig(Settings):
     """Weight of the entropy bonus (not printed in the paper)."""
 
     def validate(self) -> Self:
-        """Raise ValueError for a field out of range or for fields that do not go together."""
+        """Raises ValueError for a field out of range or for incompatible fields."""
         super().validate()
         if self.policy in ("film", "conv") and not self.policy_hidden:
             raise ValueError(
@@ -193,21 +214,21 @@ class LearnerConfig(Settings):
 
 
 class RegularizationConfig(Settings):
-    """What keeps policies that learn against each other from cycling, shared by GEMS and self-play.
+    """Regularization against cycles of policies that learn against each other, shared by GEMS and self-play.
 
     Coefficients are annealed as x / sqrt(1 + decay t). t counts iterations of GEMS, and updates of self-play.
     """
 
     magnet: Literal["none", "uniform", "moving", "copied"] = choice("none")
-    """Policy that the loss pulls towards: none; uniform play; one that moves by `magnet_rate` in every update; a copy
-    of the policy itself, renewed every `magnet_period` updates."""
+    """Policy that the loss pulls towards: none; uniform play; a moving average with rate `magnet_rate`; a copy of the
+    policy itself, renewed every `magnet_period` updates."""
     magnet_period: int = size(100)
-    """Updates between two copies of the magnet copied."""
+    """Updates between two copies of the policy (magnet="copied")."""
     momentum: float = real(0.9, BELOW_ONE)
-    """b1 of Adam. Momentum lags behind opponents that learn too and widens the cycles of self-play."""
+    """b1 of Adam. Momentum lags behind opponents that also learn, and widens the cycles of self-play."""
     magnet_weight: float = real(0.0, NON_NEGATIVE)
     """alpha, weight of KL(policy || magnet) in the loss, whose returns are scaled to [0, 1]."""
-    magnet_rate: float = real(0.01, SHARE)
+    magnet_rate: float = real(0.01, FRACTION)
     """Step of the moving magnet towards the policy."""
     magnet_decay: float = real(0.0, NON_NEGATIVE)
     """Annealing of alpha."""
@@ -221,67 +242,70 @@ class GeneratorConfig(Settings):
     generator_widths: tuple[int, ...] = widths((16,))
     """Hidden widths of the generator (not printed in the paper)."""
     constant_norm: bool = choice(False)
-    """The generator sees [cos(pi z / 2), sin(pi z / 2)] in place of z: inputs of one norm for all codes."""
+    """Replace the generator's input z by [cos(pi z / 2), sin(pi z / 2)], whose norm is equal for all codes."""
     precision: Literal["float32", "bfloat16"] = choice("float32")
-    """What hidden layers of policies (but tables) and critics compute in; parameters and outputs stay float32. Half of
-    the bytes on accelerators; a CPU gains nothing."""
+    """dtype of hidden layers of policies (except tables) and critics; parameters and outputs stay float32. bfloat16
+    halves the bytes on accelerators and gains nothing on a CPU."""
     latent_dim: int = size(8)
     """d_z, the dimension of a latent code."""
     temperature: float = real(1.0, ABOVE_ZERO)
     """tau, divides the generated logits."""
     generator_scale: float = real(1.0, NON_NEGATIVE)
-    """How far codes differ at the start: deviation of W f(z) (not printed in the paper). 0: not at all."""
+    """Initial standard deviation of W f(z), by which policies of different codes differ (not printed in the paper)."""
 
 
 class EstimateConfig(Settings):
     """Phase 1: Monte-Carlo estimates of the meta-game."""
 
     opponents: Literal["per_anchor", "shared", "stratified"] = choice("per_anchor")
-    """Opponents drawn for each anchor, once for all (Algorithm 1), or systematically (unbiased, less noise)."""
+    """Opponents drawn for each anchor, once for all anchors (Algorithm 1), or by systematic sampling (unbiased, less
+    variance)."""
     num_opponents: int = size(8)
     """n, opponents per anchor."""
     episodes: int = size(2)
     """m, episodes per match-up."""
     mixture_samples: int = size(128, at_least=0)
-    """B, samples behind the mixture's value (see `mixture`); 0 uses sigma . v-hat and plays none."""
+    """B, samples of the mixture's value (see `mixture`); 0 uses sigma . v-hat and plays no episodes."""
     mixture: Literal["joint", "bootstrap"] = choice("joint")
     """Meaning of B: joint profiles drawn from sigma and played (eq:mc-estimators_revised), or bootstrap resamples of
-    the anchors' own episodes (the Kuhn table's words), which play nothing. Weighted estimators always play."""
+    the anchors' own episodes (as in the Kuhn table), without further episodes. Weighted estimators always play."""
     estimator: Literal["per_anchor", "importance", "self_normalised", "exact", "pairs", "trajectories"] = choice(
         "per_anchor"
     )
-    """Each anchor plays for itself, or all are weighed from the B joint samples (eq:iw_estimator_main), normalised by
-    the sum of their weights or not. exact: from the game's tree, for ablations and for finding faults; no preset.
-    pairs and trajectories reuse the returns of earlier iterations and play B joint samples once per iteration: pairs
-    sums returns per pair of anchors (two players), trajectories weights stored episodes by the likelihood of their
-    decisions."""
-    sigma_floor: float = real(0.0, SHARE)
+    """Episodes of each anchor, or importance weights on the B joint samples (eq:iw_estimator_main), self-normalized or
+    not. exact: values from the game tree, for ablations and debugging; no preset uses it. pairs and trajectories reuse
+    the returns of earlier iterations and play B joint samples once per iteration: pairs sums returns per pair of
+    anchors (two players), trajectories weights stored episodes by the likelihood of their decisions."""
+    sigma_floor: float = real(0.0, FRACTION)
     """Fraction of the joint samples that is drawn uniformly from all anchors: it bounds their weights."""
+    exploration: float = real(0.0, FRACTION)
+    """Probability of a uniform legal action at each decision of the episodes that estimator='trajectories' stores. The
+    weights correct the bias. Decisions that the anchors rarely reach are estimated, too."""
     control_variate: Literal["none", "critic"] = choice("none")
-    """critic: a critic of full positions corrects the returns of estimator='pairs': no bias, less noise."""
+    """critic: a critic of full game states corrects the returns of estimator='pairs' (unbiased, less variance)."""
     buffer_episodes: int = size(16384)
     """Episodes that estimator='trajectories' stores; the oldest are overwritten."""
-    replay_discount: float = real(1.0, SHARE)
+    replay_discount: float = real(1.0, FRACTION)
     """Weight of a reused return relative to one that is an iteration younger."""
     drift_discount: float = real(10.0, NON_NEGATIVE)
-    """c: returns of a pair count exp(-c KL) of what they did when training moves an anchor by KL (pairs)."""
+    """c: training that moves an anchor by KL multiplies the counts of its pairs by exp(-c KL) (pairs)."""
     prior_count: float = real(8.0, ABOVE_ZERO)
-    """c0: episodes that the additive prior of a pair's payoff counts for (pairs, and trajectories of two players)."""
+    """c0: pseudo-count of the additive prior of a pair's payoff (pairs, and trajectories of two players)."""
     ema_scope: Literal["values", "both"] = choice("values")
-    """Estimates that the moving average smooths: v-hat alone, or v-hat and r-hat (the ablation on Kuhn poker)."""
-    ema: float = real(0.0, SHARE)
+    """Estimates that the moving average smooths: v-hat, or v-hat and r-hat (the ablation on Kuhn poker)."""
+    ema: float = real(0.0, FRACTION)
     """Weight beta of the new estimate in a moving average of the values; 0 disables it."""
 
     @property
     def joint_episodes(self) -> int:
-        """Episodes of the joint samples of one estimate."""
+        """Number of episodes of the joint samples of one estimate."""
         joint = self.estimator in ("importance", "self_normalised") or self.reuses_returns
         played = joint or (self.estimator == "per_anchor" and self.mixture == "joint")
         return self.mixture_samples * self.episodes * played
 
     @property
     def reuses_returns(self) -> bool:
-        """Whether the estimator keeps returns of earlier iterations."""
+        """Whether the estimator stores returns of earlier iterations."""
         return self.estimator in ("pairs", "trajectories")
 
 
@@ -293,16 +317,16 @@ class MetaConfig(Settings):
     schedule: Literal["const", "sqrt", "harmonic"] = choice("const")
     """Step-size schedule (eq:eta-schedules)."""
     meta_steps: int = size(1)
-    """Updates per iteration, each on fresh episodes; their average is what is played. With an estimator that reuses
-    returns they take no episodes."""
+    """Updates per iteration, each on fresh episodes; the iteration plays their average. With an estimator that reuses
+    returns they need no episodes."""
     eta: PerPlayer = real(0.03, NON_NEGATIVE)
-    """Step size eta_0. A number for all players, or one for each population (eq:gen_sum_omwu)."""
+    """Step size eta_0. One number for all populations, or one for each (eq:gen_sum_omwu)."""
     alpha: float = real(0.5, ABOVE_ZERO)
     """Decay of the harmonic schedule."""
     slowdown: float = real(1.0, AT_LEAST_ONE)
     """s: eta / s, learning rate / s, beta_kl * s."""
     logit_cap: float = real(50.0, CAP)
-    """No active anchor falls below exp(-logit_cap) of the heaviest."""
+    """Lower bound exp(-logit_cap) on the mass of an active anchor relative to the heaviest."""
     gradient_cap: float = real(math.inf, CAP)
     """Bound on the bracket of eq:omwu-eta."""
 
@@ -315,9 +339,9 @@ class OracleConfig(Settings):
     delta_rule: Literal["constant", "decaying"] = choice("constant")
     """Confidence of the index: `delta` (Kuhn table), or t^-2 (eq:ucb-jac)."""
     range_term: bool = choice(True)
-    """Keep the third term of eq:ucb-jac (Algorithm 1 drops it)."""
+    """Include the third term of eq:ucb-jac (Algorithm 1 omits it)."""
     oracle_rounds: int = size(1)
-    """1: equal pulls. More: later rounds go to the candidates with the highest scores."""
+    """1: equal pulls. More: later rounds pull only the candidates with the highest scores."""
     oracle_period: int = size(1)
     """Iterations between oracle calls."""
     anchors_per_call: int = size(1)
@@ -327,24 +351,25 @@ class OracleConfig(Settings):
     oracle_episodes: int = size(2)
     """Episodes per candidate and opponent."""
     mutations: int = size(32, at_least=0)
-    """Candidates by mutation of the heaviest anchors."""
+    """Candidates that mutate the heaviest anchors."""
     randoms: int = size(32, at_least=0)
     """Candidates drawn from N(0, I)."""
     pool_anchors: bool = choice(False)
-    """Judge the active anchors beside the candidates (the proof of the overall bound needs them in the pool). When an
-    anchor wins, the anchor set stays as it is."""
+    """Add the active anchors to the candidate pool (the proof of the overall bound needs them there). If an anchor
+    wins, the anchor set does not change."""
     top_anchors: int = size(8)
-    """How many of the heaviest anchors are mutated (not printed in the paper)."""
+    """Number of heaviest anchors that are mutated (not printed in the paper)."""
     common_random_numbers: bool = choice(False)
-    """All anchors, and all candidates, face the same opponents, deals and sampling noise: differences get sharper."""
+    """Use the same opponents, deals and sampling noise for all anchors, and for all candidates, which reduces the
+    variance of differences."""
     jacobian: Literal["none", "exact", "gram", "hutchinson"] = choice("gram")
-    """How ||J G(z)||_F^2 is computed; 'none' leaves the penalty out of the program."""
+    """Method that computes ||J G(z)||_F^2; 'none' omits the penalty from the program."""
     mutation_scale: float = real(0.2, NON_NEGATIVE)
-    """Deviation of a mutation."""
+    """Standard deviation of a mutation."""
     delta: float = real(0.5, CONFIDENCE)
-    """delta_0."""
+    """Confidence parameter delta_0."""
     lambda_jacobian: PerPlayer = real(1e-4, NON_NEGATIVE)
-    """Weight of the Jacobian penalty (not printed in the paper). A number for all players, or one for each."""
+    """Weight of the Jacobian penalty (not printed in the paper). One number for all populations, or one for each."""
     lambda_decay: float = real(0.0, NON_NEGATIVE)
     """Annealing: lambda_jacobian / (1 + lambda_decay t)."""
 
@@ -355,11 +380,11 @@ class ResponseConfig(RegularizationConfig):
     abr_steps: int = size(30, at_least=0)
     """Rounds of fresh episodes per iteration, K_ABR."""
     abr_segment: int = size(0, at_least=0)
-    """Steps per round of games that go on from round to round; 0 plays whole episodes in every round."""
+    """Steps per round of games that continue from round to round; 0 plays whole episodes in every round."""
     abr_epochs: int = size(1)
     """Passes over a round's decisions (not printed in the paper)."""
     abr_minibatches: int = size(1)
-    """Gradient steps per pass, each on its share of the decisions in random order (not printed in the paper)."""
+    """Minibatches per pass, an equal random partition of the decisions (not printed in the paper)."""
     abr_anchors: int = size(16)
     """Anchors per batch."""
     abr_opponents: int = size(4)
@@ -367,17 +392,17 @@ class ResponseConfig(RegularizationConfig):
     abr_episodes: int = size(2)
     """Episodes per anchor and opponent (not printed in the paper)."""
     q_new_applies: Literal["anchors", "opponents"] = choice("anchors")
-    """Reading of `q_new`: the fraction of a batch's anchors, whose others follow sigma, or the fraction of opponents
-    ("New-opponent fraction") while a batch's anchors are drawn uniformly from Z_t (Algorithm 1)."""
+    """Reading of `q_new`: the fraction of a batch's anchors, where the others follow sigma, or the fraction of
+    opponents ("New-opponent fraction"), where a batch's anchors are drawn uniformly from Z_t (Algorithm 1)."""
     kl_protects: Literal["active", "others", "batch"] = choice("active")
-    """Anchors the trust region holds: every active one, all but the newest, or only the batch's (as printed)."""
+    """Anchors in the trust region: every active one, all but the newest, or only the batch's (as printed)."""
     kl_opponents: int = size(8)
     """Episodes per protected anchor that collect the states its own play visits (not printed in the paper)."""
     kl_states: int = size(0, at_least=0)
-    """Decisions per protected anchor that the trust region looks at, drawn from those episodes; 0 takes all."""
+    """Decisions per protected anchor in the trust region, sampled from those episodes; 0 takes all."""
     live_opponents: bool = choice(False)
-    """Train all populations in one loop, round by round, so that opponents can be the newest anchors as they are in
-    that round (see `self_play_fraction`). Off: one population after the other, as in Algorithm 1."""
+    """Train all populations in one loop, round by round, so that opponents can be the current newest anchors (see
+    `self_play_fraction`). False: one population after the other, as in Algorithm 1."""
     replay_steps: int = size(0, at_least=0)
     """Gradient steps of the newest anchor on the episodes that estimator='trajectories' stores, after the ABR steps."""
     replay_batch: int = size(4096)
@@ -385,21 +410,21 @@ class ResponseConfig(RegularizationConfig):
     reset_optimizer: bool = choice(False)
     """Start every iteration with a fresh optimizer."""
     output_rate: float = real(1.0, NON_NEGATIVE)
-    """Step size of the generator's output layer relative to the rest. Adam moves phi by this times the number of
-    features f(z): about 1 / their number moves what a code generates as fast as what all codes share."""
+    """Step size of the generator's output layer relative to the other layers. Adam moves phi by this times the number
+    of features f(z). With about 1 / that number, generated and shared parameters move at the same rate."""
     beta_kl: float = real(0.05, NON_NEGATIVE)
     """Weight of the KL trust region."""
-    abr_floor: float = real(0.0, SHARE)
-    """Share of the training's opponents that are drawn from all active anchors alike instead of from sigma."""
-    abr_tremble: float = real(0.0, SHARE)
-    """Probability that an opponent of the training takes any legal action instead of its own: what is learned then
-    covers positions that the population would not bring about, against whoever else plays. Discrete actions only."""
+    abr_floor: float = real(0.0, FRACTION)
+    """Fraction of the training opponents that are drawn uniformly from all active anchors instead of from sigma."""
+    abr_tremble: float = real(0.0, FRACTION)
+    """Probability that a training opponent takes a uniform legal action instead of its own. Training then covers states
+    that the population itself would not reach. Discrete actions only."""
     replay_cap: float = real(20.0, AT_LEAST_ONE)
-    """Largest likelihood ratio of a stored episode that is learned from."""
-    self_play_fraction: float = real(0.0, SHARE)
-    """rho, fraction of the training's opponents that are the newest anchors of the other populations as they are in
-    that round; the others are drawn from the frozen sigma. Needs `live_opponents`. 0: the paper; 1: self-play."""
-    q_new: float = real(0.25, SHARE)
+    """Upper bound on the likelihood ratio of a stored episode in training."""
+    self_play_fraction: float = real(0.0, FRACTION)
+    """rho, fraction of the training opponents that are the current newest anchors of the other populations; the others
+    are drawn from the frozen sigma. Needs `live_opponents`. 0: the paper; 1: self-play."""
+    q_new: float = real(0.25, FRACTION)
     """Fraction of a batch's anchors, or of its opponents (see `q_new_applies`), that are the newest anchor."""
     entropy_decay: float = real(0.0, NON_NEGATIVE)
     """Annealing: entropy_weight / (1 + entropy_decay t)."""
@@ -408,20 +433,44 @@ class ResponseConfig(RegularizationConfig):
 class GemsConfig(
     ResponseConfig, OracleConfig, MetaConfig, EstimateConfig, GeneratorConfig, LearnerConfig, PopulationConfig
 ):
-    """Settings of `gems_step`: the fields of all groups, by flat names.
+    """Settings of GEMS: the fields of all groups, by flat names.
 
-    A function that needs one group takes that group's class, and every `GemsConfig` is one.
+    Integers and choices are static. Real numbers are leaves that may be traced. Defaults are the paper's Kuhn table,
+    whatever the game; `make_solver("gems", game)` and `preset(game, "auto")` take settings that fit the game. A
+    function that needs one group of settings takes the class of that group, and `GemsConfig` inherits from all.
+
+    >>> from gems_jax import GemsConfig
+    >>> config = GemsConfig(capacity=8).replace(eta=0.1).validate()
+    >>> config.capacity, config.eta
+    (8, 0.1)
+    >>> GemsConfig(eta=-1.0).validate()
+    Traceback (most recent call last):
+    ValueError: eta must be a finite number, at least 0: got -1.0
     """
 
     policy: Literal["tabular", "mlp", "film", "conv", "board"] = choice("tabular")
-    """The policy: logits per information set (small games), an MLP, or a shared torso with a generated head."""
+    """Policy class: logits per information set (small games), an MLP, or a shared torso with a generated head."""
 
     def pool_size(self, anchors: int | None = None) -> int:
-        """Candidates that an oracle call judges with `anchors` in each population, by default in every slot."""
+        """Counts the candidates of an oracle call.
+
+        Args:
+          anchors: active anchors per population; by default all slots.
+
+        Returns:
+          Size of the candidate pool.
+        """
         return self.mutations + self.randoms + self.pool_anchors * (self.capacity if anchors is None else anchors)
 
     def validate(self) -> Self:
-        """Raise ValueError for a field out of range or for fields that do not go together."""
+        """Checks every field, and that the fields are compatible.
+
+        Returns:
+          The settings themselves.
+
+        Raises:
+          ValueError: for a field out of range or for incompatible fields.
+        """
         super().validate()
         self._validate_sizes()
         self._validate_estimator()
@@ -432,12 +481,12 @@ class GemsConfig(
 
     @property
     def num_estimates(self) -> int:
-        """How often an iteration plays for its estimates: once, or before every meta update."""
+        """Number of estimates that an iteration plays: one, or one before every meta update."""
         return 1 if self.reuses_returns else self.meta_steps
 
     def _validate_estimator(self) -> None:
         if self.estimator not in ("per_anchor", "exact") and not self.mixture_samples:
-            raise ValueError(f"estimator={self.estimator!r} weighs joint samples: got mixture_samples=0, set some")
+            raise ValueError(f"estimator={self.estimator!r} weights joint samples: got mixture_samples=0, set some")
         if self.meta_rule == "rm_plus" and not self.reuses_returns:
             raise ValueError(
                 f"meta_rule='rm_plus' solves an estimate that reuses returns: got estimator={self.estimator!r}, set "
@@ -452,6 +501,12 @@ class GemsConfig(
             raise ValueError(
                 f"replay_steps learn from the episodes of estimator='trajectories': got estimator={self.estimator!r}"
             )
+        explored = self.estimator == "trajectories" and self.policy == "tabular"
+        if isinstance(self.exploration, float) and self.exploration and not explored:
+            raise ValueError(
+                "exploration is a fraction of the decisions of tables that estimator='trajectories' stores: got "
+                f"estimator={self.estimator!r}, policy={self.policy!r}; set exploration=0"
+            )
         if self.estimator == "trajectories" and self.joint_episodes > self.buffer_episodes:
             raise ValueError(
                 f"buffer_episodes must hold the {self.joint_episodes} episodes of an iteration (mixture_samples * "
@@ -459,7 +514,7 @@ class GemsConfig(
             )
 
     def _validate_sizes(self) -> None:
-        pool = self.mutations + self.randoms or math.inf  # without candidates the oracle adds nothing
+        pool = self.mutations + self.randoms or math.inf  # an empty pool adds no anchors
         for value, limit, message in (
             (self.initial_anchors, self.capacity, "initial_anchors must fit the capacity: got {} anchors for {} slots"),
             (self.anchors_per_call, pool, "anchors_per_call must be at most the pool's {1} candidates: got {0}"),

@@ -1,4 +1,4 @@
-"""Every method as a `Solver`: (init, step, profile, jittable)."""
+"""The methods by name, each as a `Solver`."""
 
 from __future__ import annotations
 
@@ -12,9 +12,11 @@ from gems_jax.accelerator.prng import fused_key
 from gems_jax.config import GemsConfig
 from gems_jax.extensive.cfr import TabularConfig, cfr_solver, xfp_solver
 from gems_jax.extensive.mccfr import McCfrConfig, OutcomeSamplingConfig, mccfr_solver
+from gems_jax.games.requirements import check_fit, check_name
 from gems_jax.gems.env_steps import fit_budget
 from gems_jax.gems.step import gems_profile, gems_step, init_gems
-from gems_jax.host.stages import on_host, staged
+from gems_jax.host.stages import on_host, stage
+from gems_jax.presets import default_config
 from gems_jax.psro.anytime import APSRO, EPSRO, anytime_solver
 from gems_jax.psro.base import fit_settings
 from gems_jax.psro.fxp import FxpConfig, fxp_solver
@@ -26,25 +28,26 @@ from gems_jax.psro.self_play import MMD, NASH_PG, SELF_PLAY, RandomConfig, rando
 from gems_jax.psro.settings import Budgeted
 from gems_jax.psro.sp_psro import SP_PSRO, sp_psro_solver
 from gems_jax.psro.xdo import EDO, PDO, XDO, xdo_solver
-from gems_jax.types import Array, Game, PyTree, Solver, did_you_mean
+from gems_jax.types import Array, Game, PyTree, Solver
 
 
 def _gems(game: Game, config: GemsConfig) -> Solver:
     init = functools.partial(init_gems, game=game, config=config)
 
     def step(state: PyTree, key: Array) -> tuple[PyTree, Any]:
-        return gems_step(state, fused_key(key), game, config)  # runs on a CPU draw from the PRNG that fuses
+        return gems_step(state, fused_key(key), game, config)  # on a CPU, draws of this PRNG fuse with their consumers
 
     return Solver(
         init=jax.jit(init) if on_host(game) else init,
-        step=staged(step) if on_host(game) else step,
+        step=stage(step) if on_host(game) else step,
         profile=lambda state, which="iterate": gems_profile(state, game, config, which),
         jittable=not on_host(game),
         columns=("episodes", "env_steps", "gradient_steps", "parameter_bytes", "payoff_bytes", "meta_bytes"),
     )
 
 
-# The settings that a method has by default; it takes no others than those of the same class.
+# Default settings of each method. A method accepts settings of the same class only. Those of GEMS are the paper's Kuhn
+# table; without settings, `make_solver` takes those that fit the game.
 DEFAULTS: dict[str, Any] = {
     "gems": GemsConfig(),
     "psro": PsroConfig(),
@@ -76,17 +79,24 @@ DEFAULTS: dict[str, Any] = {
 }
 
 
-def _method(name: str, make: Callable[[Game, Any], Solver]) -> Callable[[Game, Any], Solver]:
-    """`make` with a config that is checked first; None for the default one."""
+def _settings_for(name: str, game: Game) -> Any:
+    """Default settings of a method for a game: for GEMS those of the game, for others the same for all games."""
+    return default_config(game) if name == "gems" else DEFAULTS[name]
 
-    def checked(game: Game, config: Any = None) -> Solver:
+
+def _method(name: str, make: Callable[[Game, Any], Solver]) -> Callable[[Game, Any], Solver]:
+    """Wraps `make` so that it validates its config first; None stands for the method's default for the game."""
+
+    def validate_and_make(game: Game, config: Any = None) -> Solver:
         kind = type(DEFAULTS[name])
         if config is not None and not isinstance(config, kind):
             where = "gems_jax.preset" if name == "gems" else f"gems_jax.solvers.DEFAULTS[{name!r}]"
             raise ValueError(f"the method {name} takes a {kind.__name__}: got {type(config).__name__}; see {where}")
-        return make(game, (DEFAULTS[name] if config is None else config).validate())
+        settings = (_settings_for(name, game) if config is None else config).validate()
+        check_fit(name, game, settings)
+        return make(game, settings)
 
-    return checked
+    return validate_and_make
 
 
 _MAKE: dict[str, Callable[[Game, Any], Solver]] = {
@@ -118,39 +128,40 @@ _MAKE: dict[str, Callable[[Game, Any], Solver]] = {
     "es_mccfr": functools.partial(mccfr_solver, external=True),
     "random": random_solver,
 }
+# name -> make(game, config or None) -> Solver
 METHODS: dict[str, Callable[[Game, Any], Solver]] = {name: _method(name, make) for name, make in _MAKE.items()}
 
 
-# The profile that a method is judged by, where it is not the last mixture: the average is the published output of
-# Monte-Carlo CFR, and what self-play has a guarantee for.
-PUT_FORWARD: dict[str, str] = dict.fromkeys(("self_play", "mmd", "nash_pg", "os_mccfr", "es_mccfr"), "average")
+# Profiles that methods are ranked by, if not the last iterate. The average is the published output of Monte-Carlo CFR,
+# and the profile that the guarantees of self-play are about.
+REPORTED_PROFILE: dict[str, str] = dict.fromkeys(("self_play", "mmd", "nash_pg", "os_mccfr", "es_mccfr"), "average")
 
 
-def put_forward(name: str) -> str:
-    """The profile by which tables rank the method `name`: "iterate" or "average"."""
-    return PUT_FORWARD.get(name, "iterate")
+def reported_profile(name: str) -> str:
+    """Returns the profile that tables rank the method `name` by: "iterate" or "average"."""
+    return REPORTED_PROFILE.get(name, "iterate")
 
 
-def with_budget(name: str, game: Game, config: Any, env_steps: int, iterations: int | None = None) -> Any:
-    """Fits the settings of a method to a number of environment steps per iteration, the mean over a run.
+def apply_budget(name: str, game: Game, config: Any, env_steps: int, iterations: int | None = None) -> Any:
+    """Fits the settings of a method to a budget of environment steps per iteration, averaged over a run.
 
-    GEMS divides the steps between its four phases (`gems/env_steps.py`). Methods with a field `env_steps` count what
-    they play, with learned responses, and take as many rounds of learning as the budget leaves; where measuring payoffs
-    or a single round would take too much of it, there are fewer episodes (`fit_settings` in `psro/base.py`).
+    GEMS divides the steps between its four phases (`gems/env_steps.py`). Methods with a field `env_steps` learn their
+    responses and train for as many rounds as the budget allows. If estimating payoffs or a single round would exceed
+    their part of the budget, the number of episodes is reduced (`fit_settings` in `psro/base.py`).
 
     Args:
       name: a method of `METHODS`.
-      game: the game that is played.
+      game: the game to solve.
       config: settings of the method.
       env_steps: environment steps per iteration.
-      iterations: of the run; by default the config's.
+      iterations: length of the run; by default the config's.
 
     Returns:
       Settings of the same class.
 
     Raises:
-      ValueError: for methods that do not learn from episodes, and for budgets that are too small; the message has the
-        least one.
+      ValueError: if the method does not learn from episodes, or the budget is too small. The message has the smallest
+        budget that is possible.
     """
     if env_steps < 1:
         raise ValueError(f"a budget must be a positive number of env steps per iteration: got {env_steps}")
@@ -165,23 +176,32 @@ def with_budget(name: str, game: Game, config: Any, env_steps: int, iterations: 
 
 
 def make_solver(name: str, game: Game, config: Any = None, budget: int = 0) -> Solver:
-    """Makes the solver of the method `name` on `game`.
+    """Makes a solver of a game.
+
+    >>> import jax
+    >>> from gems_jax import exploitability, make_game, make_solver
+    >>> game = make_game("rock_paper_scissors")
+    >>> solver = make_solver("cfr_plus", game)
+    >>> state, metrics = solver.step(solver.init(jax.random.key(0)), jax.random.key(1))
+    >>> float(exploitability(game, solver.profile(state)))
+    0.0
 
     Args:
-      name: a method of `METHODS`.
-      game: the game that is played.
-      config: settings; None for the method's default ones.
-      budget: environment steps per iteration that the settings are fitted to by `with_budget`; 0 leaves them as they
-        are.
+      name: a method of `METHODS`, such as "gems" or "psro".
+      game: the game to solve, implemented in JAX or in Python.
+      config: settings; None for the method's defaults. For GEMS these fit the game: its best known preset, otherwise
+        "auto" (see `preset`).
+      budget: environment steps per iteration; the settings are fitted to it (`apply_budget`). 0 leaves them unchanged.
 
     Returns:
-      The solver.
+      A `Solver`. Its `step` may be compiled if `jittable`.
 
     Raises:
-      ValueError: for unknown names, settings of another method, and budgets that do not apply or are too small.
+      ValueError: if the name is unknown, the settings are of another method, or the budget does not apply or is too
+        small.
     """
     if name not in METHODS:
-        raise ValueError(f"unknown method {name!r}; {did_you_mean(name, METHODS)}known: {', '.join(sorted(METHODS))}")
+        check_name(name)
     if budget:
-        config = with_budget(name, game, DEFAULTS[name] if config is None else config, budget)
+        config = apply_budget(name, game, _settings_for(name, game) if config is None else config, budget)
     return METHODS[name](game, config)

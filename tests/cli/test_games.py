@@ -29,7 +29,7 @@ def test_all_names_and_kinds_of_names_are_listed() -> None:
     assert "needs pgx: 2." in listed["pgx:<id>"] and "needs jaxmarl: 0." in listed["jaxmarl:<id>"]
     assert "needs pettingzoo: 1." in listed["pz:<id>"] and "needs open_spiel: 2." in listed["openspiel:<id>"]
     for own in ("hanabi", "simple_tag", "deceptive_messages", "matrix"):
-        assert "needs nothing else" in listed[own]
+        assert "no extra library" in listed[own]
     assert "options: n, r, c, shared" in listed["public_goods"]
 
 

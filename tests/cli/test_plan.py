@@ -4,7 +4,7 @@ import pytest
 
 from cli import call
 from gems_jax import GemsConfig
-from gems_jax.profiling.planner import Rates, fit, iteration_seconds, scaled
+from gems_jax.profiling.planner import Rates, fit_to_seconds, iteration_seconds, scale_work
 
 CONFIG = GemsConfig(
     capacity=4, num_opponents=8, episodes=2, mixture_samples=32, meta_steps=5, mutations=16, randoms=16,
@@ -21,10 +21,10 @@ def test_seconds_of_an_iteration_by_hand():
 
 
 def test_work_is_scaled_in_every_phase():
-    four = scaled(CONFIG, 4.0)
+    four = scale_work(CONFIG, 4.0)
     assert (four.num_opponents, four.mixture_samples, four.abr_steps) == (32, 128, 40)
     assert (four.mutations, four.randoms, four.oracle_opponents) == (32, 32, 16)  # four times the candidates' episodes
-    least = scaled(CONFIG.replace(mixture_samples=0, oracle_rounds=2, anchors_per_call=3), 1e-6)
+    least = scale_work(CONFIG.replace(mixture_samples=0, oracle_rounds=2, anchors_per_call=3), 1e-6)
     assert (least.num_opponents, least.mixture_samples, least.abr_steps) == (1, 0, 1)
     assert least.oracle_opponents == 2 and least.mutations + least.randoms == 3
     least.validate()
@@ -32,7 +32,7 @@ def test_work_is_scaled_in_every_phase():
 
 @pytest.mark.parametrize("seconds", [1.0, 1.5, 6.0, 60.0])
 def test_planned_settings_fit_and_leave_little_over(seconds):
-    planned = fit(RATES, CONFIG, seconds)
+    planned = fit_to_seconds(RATES, CONFIG, seconds)
     assert 0.85 * seconds < iteration_seconds(RATES, CONFIG, planned) <= seconds
 
 

@@ -18,7 +18,7 @@ from gems_jax.extensive.values import build_tree, expected_returns
 from gems_jax.games.matrix import matrix_game
 from gems_jax.policies.population import StackedPolicies
 from gems_jax.rollout.groups import play_groups, play_joint
-from gems_jax.rollout.views import view
+from gems_jax.rollout.views import make_view
 from gems_jax.types import Policy, num_players
 from toy_games import Dice, constant, team_game
 
@@ -220,7 +220,7 @@ def test_views_ask_the_critic_in_the_game_s_own_order(name):
     game, _, critic, _ = setting(name)
     params = wrong(critic.init(jax.random.key(0)).params)
     last = num_players(game) - 1
-    seen = view(game, last)
+    seen = make_view(game, last)
     policies = tuple(Policy(row, steady) for row in jax.random.normal(jax.random.key(2), (last + 1, 2)))
 
     @jax.jit

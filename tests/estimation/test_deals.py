@@ -11,7 +11,7 @@ from gems_jax.extensive.infosets import infoset_policy, tables_of
 from gems_jax.extensive.values import build_tree, expected_returns
 from gems_jax.policies.population import StackedPolicies
 from gems_jax.rollout.groups import play_groups, play_joint
-from gems_jax.rollout.views import view
+from gems_jax.rollout.views import make_view
 from toy_games import Dice
 
 KUHN, LEDUC = make_game("kuhn_poker"), make_game("leduc_holdem")
@@ -19,12 +19,12 @@ KUHN, LEDUC = make_game("kuhn_poker"), make_game("leduc_holdem")
 
 def test_deals_of_a_view_are_those_of_the_game_with_seats_permuted():
     own, chance = list_deals(KUHN)
-    seen, other = list_deals(view(KUHN, 1))
+    seen, other = list_deals(make_view(KUHN, 1))
     np.testing.assert_array_equal(seen.observation, own.observation[:, ::-1])
     np.testing.assert_array_equal(chance, other)
     key = jax.random.key(0)
     for deal in range(6):
-        start = fix_deal(view(KUHN, 1), jnp.int32(deal)).init(key)
+        start = fix_deal(make_view(KUHN, 1), jnp.int32(deal)).init(key)
         np.testing.assert_array_equal(start.observation, own.observation[deal, ::-1])
         np.testing.assert_array_equal(fix_deal(KUHN, jnp.int32(deal)).init(key).observation, own.observation[deal])
 
@@ -46,7 +46,7 @@ def test_every_deal_comes_up_as_often_as_its_probability_says(game, within):
 def test_games_without_deals_are_refused():
     assert list_deals(Dice()) is None
     assert list_deals(make_game("pgx:backgammon", max_steps=4)) is None
-    with pytest.raises(ValueError, match="does not list them"):
+    with pytest.raises(ValueError, match="expected a game that lists its deals"):
         stratify_deals(jax.random.key(0), Dice(), (2,), (3,))
 
 
@@ -63,7 +63,7 @@ def test_stratified_deals_are_unbiased_with_less_variance():
         pairs = jnp.zeros((800, 2), jnp.int32)
         plain = play_joint(play_episode, jax.random.clone(key_play), KUHN, stacked, pairs, 12)
         stratified = play_joint(start_from_deal(play_episode), key_play, KUHN, stacked, pairs, 12, (deals,))
-        seen = view(KUHN, 1)
+        seen = make_view(KUHN, 1)
         rotated = StackedPolicies(stacked.params[::-1], network)
         others = jnp.zeros((1, 800, 2), jnp.int32)
         own = StackedPolicies(rotated.params[0], network)
@@ -82,7 +82,7 @@ def test_stratified_deals_are_unbiased_with_less_variance():
 
 def test_the_deal_of_a_position_is_found_while_the_public_card_is_hidden():
     states, _ = list_deals(LEDUC)
-    find = index_deals(view(LEDUC, 1))
+    find = index_deals(make_view(LEDUC, 1))
     assert find == index_deals(LEDUC) and hash(find) == hash(index_deals(LEDUC)) and find != index_deals(KUHN)
     assert find.count == 24
     step = jax.jit(jax.vmap(lambda state: LEDUC.step(state, jnp.zeros(2, jnp.int32), jax.random.key(0))))

@@ -88,7 +88,7 @@ def test_a_table_holds_means_and_forgets():
     state, loss = critic.train(state, jax.random.key(0), targets(3.0), retained=0.5)
     np.testing.assert_allclose(loss, [9.0], rtol=1e-6)
     np.testing.assert_allclose(values(states)[:, 0], [2.0, 3.0, 0.0, 5.0, 0.0, 0.0], rtol=1e-6)
-    with pytest.raises(ValueError, match="need information sets"):
+    with pytest.raises(ValueError, match="expected targets with information sets"):
         critic.train(state, jax.random.key(0), targets(0.0).replace(infoset=None))
 
 

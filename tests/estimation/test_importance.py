@@ -110,7 +110,7 @@ def test_self_normalised_is_steadier_and_nearly_unbiased():
     game, logits, sigma = random_game(3), logits_of(3), np.array([[0.2, 0.3, 0.5, 0.0]] * 3)
     values, *_ = exact(game, logits, sigma)
     plain, steady = (
-        repeated(game, logits, sigma, repeats=1000, samples=256, self_normalised=kind) for kind in (False, True)
+        repeated(game, logits, sigma, repeats=1000, samples=256, self_normalized=kind) for kind in (False, True)
     )
     active = sigma > 0
     bias = np.abs(steady.values.mean(axis=0) - values)[active]
@@ -123,7 +123,7 @@ def test_self_normalised_is_steadier_and_nearly_unbiased():
 def test_an_anchor_that_never_came_up_counts_as_the_mixture():
     game = random_game(2)
     sigma = np.array([[1.0 - 1e-6, 1e-6, 0.0, 0.0], [1.0, 0.0, 0.0, 0.0]])
-    got = repeated(game, logits_of(2), sigma, repeats=3, self_normalised=True)
+    got = repeated(game, logits_of(2), sigma, repeats=3, self_normalized=True)
     np.testing.assert_allclose(got.values[:, 0, 1], got.mixture_value[:, 0], rtol=1e-5)
     np.testing.assert_array_equal(got.variances[:, 0, 1], 0.0)
 

@@ -21,7 +21,7 @@ from gems_jax.estimation.monte_carlo import (
 from gems_jax.games.matrix import matrix_game
 from gems_jax.meta.bandit import empirical_bernstein_width
 from gems_jax.policies.population import StackedPolicies
-from gems_jax.rollout.views import view
+from gems_jax.rollout.views import make_view
 from gems_jax.types import num_populations
 from meta_games import exact
 from toy_games import STOP, TAKE, WAIT, Purse, constant, pure, team_game
@@ -164,7 +164,7 @@ def coin_returns(keys, sampling):
     def run(keys):
         def one(key):
             own = StackedPolicies(pure(2, 0), constant)
-            return policy_returns(key, (view(game, 0),), own, opponents, log_sigma, sampling)[0][0]
+            return policy_returns(key, (make_view(game, 0),), own, opponents, log_sigma, sampling)[0][0]
 
         return jax.vmap(one)(keys)
 
@@ -296,10 +296,12 @@ def test_opponents_are_drawn_from_their_own_populations():
 
 def test_unknown_sampling_lists_the_known():
     game = GAMES["zero_sum"]
-    with pytest.raises(ValueError, match="unknown opponent sampling 'best'; known: per_anchor, shared, stratified"):
+    with pytest.raises(
+        ValueError, match="opponent sampling, expected one of per_anchor, shared, stratified, got 'best'"
+    ):
         policy_returns(
             jax.random.key(0),
-            (view(game, 0),),
+            (make_view(game, 0),),
             StackedPolicies(pure(2, 0), constant),
             StackedPolicies(jnp.stack([pure(2, 0)] * 2), constant),
             jnp.zeros((2, 1)),

@@ -183,5 +183,5 @@ def test_pure_anchors_have_the_payoffs_of_the_game():
 
 def test_three_players_are_refused():
     game = matrix_game(np.zeros((3, 2, 2, 2)), return_bounds=(-1.0, 1.0))
-    with pytest.raises(ValueError, match="two players.*has 3; use estimator='trajectories'"):
+    with pytest.raises(ValueError, match="2 players.*with 3. Use estimator='trajectories'"):
         empty_table(game, 4)

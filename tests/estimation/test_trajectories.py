@@ -297,3 +297,15 @@ def test_values_and_errors_by_hand():
     joint = np.array([1.0 * 2.0 * 3.0, 0.5 * 1.0 * 1.0])  # pair (0, 1)
     np.testing.assert_allclose(pairs.payoffs[0, 0, 1], (joint @ [0.2, 0.8]) / joint.sum(), rtol=1e-4)
     np.testing.assert_allclose(pairs.payoffs[1, 0, 1], (joint @ [0.8, 0.2]) / joint.sum(), rtol=1e-4)
+
+
+def test_one_player_tells_the_other_where_returns_have_a_constant_sum():
+    """Payoffs and errors of player 1 from those of player 0 are those from player 1's own returns."""
+    keys = jax.random.split(jax.random.key(5), 3)
+    ratios = jnp.exp(jax.random.normal(keys[0], (2, 40, 3)))
+    first = jax.random.uniform(keys[1], (40,))
+    weights = jax.random.uniform(keys[2], (40,))
+    found, short = (JointGame(ratios, jnp.stack([first, 1.5 - first]), weights, (0, 1), c) for c in (None, 1.5))
+    full, halved = found.to_pairs(8.0), short.to_pairs(8.0)
+    np.testing.assert_allclose(halved.payoffs, full.payoffs, rtol=1e-5)
+    np.testing.assert_allclose(halved.squares, full.squares, rtol=1e-3)

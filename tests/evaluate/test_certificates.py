@@ -4,17 +4,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gems_jax.evaluate.certificates import Bounds, exact, interval, lower_bound, mean_bounds
+from gems_jax.evaluate.certificates import Bounds, certify_exact, certify_interval, certify_lower_bound, mean_bounds
 from gems_jax.evaluate.sampled_budget import distance
 
 
 def test_a_number_says_of_what_kind_it_is():
-    assert str(exact(0.25)) == "0.250000 (exact)"
-    assert str(lower_bound(0.125, 0.95, "exploiter of 3 rounds")) == (
+    assert str(certify_exact(0.25)) == "0.250000 (exact)"
+    assert str(certify_lower_bound(0.125, 0.95, "exploiter of 3 rounds")) == (
         "at least 0.1250 (lower bound at 95 %; exploiter of 3 rounds)"
     )
-    assert str(interval(0.1, 0.3, 0.999, "20 episodes")) == "0.1000 to 0.3000 (99.9 % interval; 20 episodes)"
-    assert exact(1.0).low == exact(1.0).high and lower_bound(0.5, 0.9, "").high == np.inf
+    assert str(certify_interval(0.1, 0.3, 0.999, "20 episodes")) == "0.1000 to 0.3000 (99.9 % interval; 20 episodes)"
+    assert certify_exact(1.0).low == certify_exact(1.0).high and certify_lower_bound(0.5, 0.9, "").high == np.inf
 
 
 def test_the_width_by_hand():
@@ -31,15 +31,15 @@ def test_the_width_by_hand():
 
 def test_arithmetic_of_bounds():
     left, right = Bounds(*jnp.array([[0.1, 0.4], [0.2, 0.5], [0.3, 0.6]])), Bounds(*jnp.array([[0.2], [0.25], [0.3]]))
-    found = left.most(jnp.array([True, True]))
+    found = left.max_over(jnp.array([True, True]))
     np.testing.assert_allclose(jax.tree.leaves(found), [0.4, 0.5, 0.6], rtol=1e-6)
-    np.testing.assert_allclose(jax.tree.leaves(left.most(jnp.array([True, False]))), [0.1, 0.2, 0.3], rtol=1e-6)
-    beyond = found.beyond(right.most(jnp.array([True])))
+    np.testing.assert_allclose(jax.tree.leaves(left.max_over(jnp.array([True, False]))), [0.1, 0.2, 0.3], rtol=1e-6)
+    beyond = found.excess_over(right.max_over(jnp.array([True])))
     np.testing.assert_allclose(jax.tree.leaves(beyond), [0.1, 0.25, 0.4], rtol=1e-5)
     # what may be negative is cut off: 0.1..0.3 beyond 0.2..0.3
-    low = left.most(jnp.array([True, False])).beyond(right.most(jnp.array([True])))
+    low = left.max_over(jnp.array([True, False])).excess_over(right.max_over(jnp.array([True])))
     np.testing.assert_allclose(jax.tree.leaves(low), [0.0, 0.0, 0.1], atol=1e-6)
-    np.testing.assert_allclose(jax.tree.leaves(low.scaled(4.0)), [0.0, 0.0, 0.4], atol=1e-6)
+    np.testing.assert_allclose(jax.tree.leaves(low.scale(4.0)), [0.0, 0.0, 0.4], atol=1e-6)
     away = distance(jnp.array([0.0, 0.55]), left)
     np.testing.assert_allclose(away.low, [0.1, 0.0], atol=1e-6)
     np.testing.assert_allclose(away.high, [0.3, 0.15], atol=1e-6)

@@ -43,5 +43,5 @@ def test_the_tree_comes_first_then_the_game_s_own_evaluation():
 
 def test_a_run_says_where_its_exact_evaluation_is():
     notes = [make_monitor(game, make_solver("random", game)).note for game in (Evaluated(2), Unlisted(2))]
-    assert "`gems eval RUN` asks the game's own" in notes[0]
-    assert "too many deals" in notes[1] and "gems eval RUN` asks" not in notes[1]
+    assert "`gems eval RUN` uses the game's own" in notes[0]
+    assert "too many deals" in notes[1] and "gems eval RUN` uses" not in notes[1]

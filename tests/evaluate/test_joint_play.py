@@ -10,7 +10,7 @@ from gems_jax.evaluate.joint_play import (
     add_joint,
     add_play,
     anchor_regrets,
-    can_hold,
+    joint_fits,
     play_of_joint,
     regrets,
     restricted_gains,
@@ -28,7 +28,7 @@ HEADS, TAILS = jnp.array([1.0, 0.0]), jnp.array([0.0, 1.0])
 
 
 def played(tree, tables, *sigmas):
-    play = MeanPlay.none(tree)
+    play = MeanPlay.zeros(tree)
     for sigma in sigmas:
         play = add_play(tree, play, tables, sigma)
     return play
@@ -122,5 +122,5 @@ def test_the_past_of_a_replaced_anchor_is_left_out():
 
 
 def test_joint_distributions_are_kept_where_they_are_small():
-    assert can_hold(PENNIES, 41) and can_hold(build_tree(make_game("public_goods")), 12)
-    assert not can_hold(build_tree(make_game("public_goods")), 32)
+    assert joint_fits(PENNIES, 41) and joint_fits(build_tree(make_game("public_goods")), 12)
+    assert not joint_fits(build_tree(make_game("public_goods")), 32)

@@ -13,7 +13,7 @@ from gems_jax.extensive.values import exploitability, nash_conv
 from gems_jax.games import make_game
 from gems_jax.gems.meta_game import update_meta_strategy
 from gems_jax.gems.state import init_gems
-from gems_jax.policies.population import materialise
+from gems_jax.policies.population import materialize
 from gems_jax.solvers import make_solver
 from gems_jax.types import Array, PolicyOutput, Profile, Solver, Struct, static_field
 
@@ -198,7 +198,7 @@ def test_regret_on_an_estimate_is_the_solver_s_and_its_error_that_of_the_episode
         settings = config.replace(meta_steps=meta_steps, mixture_samples=samples)
         solver = make_solver("gems", game, settings)
         state = init_gems(jax.random.key(0), game, settings)
-        policies = materialise(solver.profile(state).population, settings.capacity)
+        policies = materialize(solver.profile(state).population, settings.capacity)
         solve = jax.jit(lambda key: update_meta_strategy(key, state, policies, game, settings).metrics)
         empty = {"pool": jnp.zeros((2, 0, settings.latent_dim)), "chosen": jnp.array([-1, -1])}
         init, measure = exact_monitor(game, solver)

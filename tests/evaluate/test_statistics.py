@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 
 from gems_jax.evaluate.statistics import (
+    describe_mean,
+    format_mean,
     interquartile_mean,
     mean_band,
     mean_interval,
@@ -23,9 +25,20 @@ def test_mean_interval_by_hand() -> None:
     np.testing.assert_allclose(mean_interval([1, 2, 3, 4, 5], level=0.9).half_width, 2.131847 * np.sqrt(0.5), rtol=1e-6)
 
 
-def test_one_seed_has_no_interval() -> None:
-    interval = mean_interval([0.25])
-    assert interval.mean == 0.25 and np.isnan(interval.low) and np.isnan(interval.high)
+@pytest.mark.parametrize("values", [[0.25], [0.2, 0.3]])
+def test_fewer_than_three_seeds_have_no_interval(values: list[float]) -> None:
+    """With two seeds Student's factor is 12.7: their values are shown instead of an interval."""
+    for interval in (mean_interval(values), stratified_bootstrap(values)):
+        assert interval.mean == pytest.approx(0.25) and np.isnan(interval.low) and np.isnan(interval.high)
+    assert np.isnan(np.stack(mean_band(np.asarray(values)[:, None]))[1:]).all()
+
+
+def test_a_number_over_seeds_as_text() -> None:
+    """1, 2, 3: standard error sqrt(1/3), Student's t for two degrees of freedom 4.302653, so 2 ± 2.484."""
+    assert format_mean([0.25]) == "0.25" and describe_mean(1) == "one seed"
+    assert format_mean([0.2, 0.34567]) == "0.2, 0.3457" and describe_mean(2) == "both values of 2 seeds"
+    assert format_mean([1.0, 2.0, 3.0]) == "2 ± 2.5" and "3 seeds, mean ± half" in describe_mean(3)
+    assert format_mean([1.0, 2.0, 3.0], ".2f", ".3f") == "2.00 ± 2.484"
 
 
 def test_band_is_the_interval_of_every_column() -> None:
@@ -86,7 +99,7 @@ def test_bootstrap_interval_holds_the_iqm() -> None:
         (lambda: mean_interval([]), "non-empty array \\[seeds\\], got shape \\(0,\\)"),
         (lambda: mean_interval([[1.0, 2.0]]), "got shape \\(1, 2\\)"),
         (lambda: mean_interval([1.0, 2.0], level=95), "level must be between 0 and 1, got 95"),
-        (lambda: interquartile_mean([]), "no values"),
+        (lambda: interquartile_mean([]), "at least one value, got none"),
         (lambda: stratified_bootstrap([1.0, 2.0], replicates=0), "replicates must be at least 1"),
     ],
 )

@@ -154,7 +154,7 @@ def test_steadier(half: float, expected: Verdict) -> None:
 def test_best_among(idle: float, expected: Verdict) -> None:
     rows = [row("1i* idle", "gap", idle, 0.05), row("1a", "gap", 0.3, 0.05), row("1b", "gap", 0.6, 0.05)]
     found = verdict(BestAmong(of("*"), of("??[*] *"), "an idle row"), *rows)
-    assert found.verdict is expected and f"place {1 + (idle > 0.3)} of 3" in found.ours
+    assert found.verdict is expected and f"rank {1 + (idle > 0.3)} of 3" in found.ours
 
 
 def test_either_and_all() -> None:

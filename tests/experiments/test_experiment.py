@@ -15,12 +15,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from experiments import results
+from experiments import report, results
 from experiments import run as entry
 from experiments.harness import experiment
 from experiments.harness.experiment import run_experiment
 from experiments.harness.spec import Arm, Check, Experiment
 from experiments.harness.summary import ArmResult
+from experiments.reporting import describing
 from gems_jax import solvers
 from gems_jax.evaluate.statistics import mean_interval
 from gems_jax.runner.console import Console
@@ -163,14 +164,15 @@ def test_quick_changes_spec_and_arms(tmp_path: Path) -> None:
 
 
 class StoppingConsole(Console):
-    """Sends SIGTERM after the fourth chunk: an arm has three."""
+    """Sends SIGTERM at the second iteration of the second arm."""
 
-    chunks = 0
+    arms, iteration = 0, 0
 
     def update(self, progress) -> None:
         super().update(progress)
-        self.chunks += 1
-        if self.chunks == 4:
+        self.arms += progress.iteration <= self.iteration or not self.iteration
+        self.iteration = progress.iteration
+        if self.arms == 2 and self.iteration == 2:
             os.kill(os.getpid(), signal.SIGTERM)
 
 
@@ -184,8 +186,8 @@ def test_interrupted_experiment_goes_on(tmp_path: Path, finished) -> None:
     before = (folder / "loud" / "s0" / "metrics.csv").read_bytes()
 
     result, printed = run_quietly(run_dir=folder)
-    assert result.finished and "resumed from the checkpoint of iteration 6" in printed
-    assert "resumed from the checkpoint of iteration 2" in printed
+    assert result.finished and "resumed from iteration 6" in printed
+    assert "resumed from iteration 2" in printed
     assert (folder / "loud" / "s0" / "metrics.csv").read_bytes() == before
     for arm, whole in zip(result.arms, finished[0].arms, strict=True):
         np.testing.assert_array_equal(arm.rows["exploitability"], whole.rows["exploitability"])
@@ -291,45 +293,69 @@ def test_bad_specs_are_refused_before_anything_starts(tmp_path: Path, changes, m
     assert not list(tmp_path.iterdir())
 
 
-# --- docs/results.md
+# --- docs/results
 
 
-def test_results_section_is_replaced(tmp_path: Path, finished) -> None:
+def test_results_are_published(tmp_path: Path, finished) -> None:
     folder = finished[0].folder
     path = results.write_results(folder, tmp_path, notes=("Mind the gap.",))
     first = path.read_text()
-    assert "- Mind the gap.\n" in first
+    assert path == tmp_path / "results" / "toys.md" and "- Mind the gap.\n" in first
     assert (tmp_path / "figures" / "toys_exploitability.png").is_file()
-    for words in ("## Toys", "| exploitability | 1 |", "(figures/toys_exploitability.png)", "Commit:", "Hardware:"):
+    for words in ("# Toys", "| exploitability | 1 |", "(../figures/toys_exploitability.png)", "Commit:", "Hardware:"):
         assert words in first
-    path.write_text(f"# Mine\n\nbefore\n\n{first}\nafter\n")
+    path.write_text("edited by hand")
     results.write_results(folder, tmp_path, notes=("Mind the gap.",))
-    again = path.read_text()
-    assert again == f"# Mine\n\nbefore\n\n{first}\nafter\n"
+    assert path.read_text() == first
     copy = tmp_path / "copy"
     shutil.copytree(folder, copy)
     record = json.loads((copy / "summary.json").read_text())
     (copy / "summary.json").write_text(json.dumps({**record, "name": "others", "title": "Others"}))
-    results.write_results(copy, tmp_path)
-    assert path.read_text().startswith(again.rstrip()) and "## Others" in path.read_text()
+    other = results.write_results(copy, tmp_path)
+    assert path.read_text() == first and other.read_text().startswith("# Others\n")
+    index = report.write_ledger(tmp_path).read_text()
+    assert "| [Toys](results/toys.md) |" in index and "| [Others](results/others.md) |" in index
+
+
+def test_pages_are_made_from_the_published_records(tmp_path: Path, finished) -> None:
+    """Nothing but docs/results/<name>.json is read: neither the folder of the run nor the spec."""
+    path = results.write_results(finished[0].folder, tmp_path, notes=("Mind the gap.",))
+    first = path.read_text()
+    path.unlink()
+    assert results.write_pages(tmp_path) == [path] and path.read_text() == first
+
+
+@pytest.mark.parametrize("name", results.published())
+def test_published_pages_are_what_their_records_make(name: str) -> None:
+    record = results.published()[name]
+    page = (results.DOCS / "results" / f"{name}.md").read_text(encoding="utf-8")
+    assert page == results.experiment_page(record), "run python -m experiments.results"
+    assert all((results.DOCS / "figures" / figure).is_file() for figure in record["figures"])
+
+
+def test_every_page_has_a_record() -> None:
+    pages = {path.stem for path in (results.DOCS / "results").glob("*.md")}
+    assert pages == {*results.published(), "claims"}
 
 
 def test_reasons_at_the_last_iteration() -> None:
     row = {"arm": "a", "column": "budget_oracle", "iteration": 40, "mean": 0.25}
     numbers = [row, {**row, "iteration": 1, "mean": 9.0}, {**row, "arm": "b", "column": "abr_gap", "mean": 0.5}]
-    lines = results.reasons({"numbers": numbers, "arms": {"a": {}, "b": {}}})
-    assert lines[0] == "| why: mean over seeds at iteration 40 | a | b |"
+    table = describing.reasons({"numbers": numbers, "arms": {"a": {}, "b": {}}})
+    assert table is not None
+    lines = results.reasons_lines(dataclasses.asdict(table))
+    assert lines[0] == "| diagnostics: mean over seeds at iteration 40 | a | b |"
     assert lines[2:4] == ["| budget oracle | 0.25 |  |", "| abr gap |  | 0.5 |"]
-    assert results.reasons({"numbers": [{**row, "column": "seconds"}], "arms": {"a": {}}}) == []
+    assert describing.reasons({"numbers": [{**row, "column": "seconds"}], "arms": {"a": {}}}) is None
+    assert results.reasons_lines(None) == []
 
 
 def test_results_refuse_what_they_cannot_write(tmp_path: Path, finished) -> None:
     with pytest.raises(RunError, match="no finished experiment"):
         results.write_results(tmp_path, tmp_path)
-    with pytest.raises(RunError, match="markers"):
-        results.replace_section("<!-- begin toys -->\n", "toys", "text")
     copy = tmp_path / "copy"
     shutil.copytree(finished[0].folder, copy)
     (copy / "figures" / "exploitability.png").write_bytes(b"0" * 300_000)
     with pytest.raises(RunError, match="300000 bytes"):
         results.write_results(copy, tmp_path)
+    assert not (tmp_path / "results").exists()

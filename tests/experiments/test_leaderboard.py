@@ -155,7 +155,7 @@ def test_the_page_has_the_numbers_of_the_json(tmp_path):
                 record, number = records.get(Cell(RPS, method, budget)), re.findall(r"[\d.]+", next(shown))[:1]
                 last = record and np.asarray(record["curves"][column])[:, -1]
                 assert number == ([] if last is None else [f"{interquartile_mean(last):.3g}"]), (method, budget, column)
-    assert "left: 45 cells" in "\n".join(describe_plan(list(list_cells(game=RPS)), root))
+    assert "left: 47 cells" in "\n".join(describe_plan(list(list_cells(game=RPS)), root))
 
 
 def test_a_page_without_cells_says_so(tmp_path):

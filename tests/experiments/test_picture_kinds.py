@@ -22,7 +22,7 @@ from experiments.pictures.embeddings import Cloud, Embedded, embed, quantities
 from experiments.pictures.ghosts import watched
 from gems_jax.viz.board_words import FILES
 from gems_jax.viz.particles import Track
-from gems_jax.viz.plotting import panels_of
+from gems_jax.viz.plotting import make_panels
 
 SMALL = cli.SMALL.replace(policy="mlp", policy_hidden=(8,))
 
@@ -144,7 +144,7 @@ def test_a_chess_board():
             inner=SimpleNamespace(state=SimpleNamespace(env_id="chess", _x=SimpleNamespace(board=board, color=color)))
         )
 
-    _, ((whites, blacks),) = panels_of(1, 2, 4.0, 2.0)
+    _, ((whites, blacks),) = make_panels(1, 2, 4.0, 2.0)
     draw_board(whites, position(INIT_BOARD, 0), [(4, 6), (4, 4)])
     draw_board(blacks, position(-np.asarray(INIT_BOARD).reshape(8, 8)[:, ::-1].ravel(), 1))  # the same, black to move
     for axis in (whites, blacks):
@@ -156,13 +156,15 @@ def test_a_chess_board():
 
 
 def test_outcomes_of_sides(tmp_path, four):
-    """Rows of four iterations, of which the first and the third were measured: the others repeat them."""
+    """Rows of four iterations, of which the first and the third were measured: the others are empty."""
     plan, folder = four
     rows = {"first_wins": (0.5, 0.75), "self_draws": (0.3, 0.05), "second_wins": (0.2, 0.2), "decisive": (0.7, 0.95)}
     with open(folder / "GEMS" / "metrics.csv", "w", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(["iteration", "first_wins_interval", *rows])
-        writer.writerows([i, (0.1, 0.2)[i > 2], *(pair[i > 2] for pair in rows.values())] for i in (1, 2, 3, 4))
+        for i in (1, 2, 3, 4):
+            measured = ((0.1, 0.2)[i > 2], *(pair[i > 2] for pair in rows.values()))
+            writer.writerow([i, *(measured if i % 2 else [""] * len(measured))])
     drawn = PICTURES["outcomes_of_sides"](plan, folder)
     assert drawn.numbers["GEMS"] == {
         "iteration 1": {name: pair[0] for name, pair in rows.items()},
@@ -171,7 +173,7 @@ def test_outcomes_of_sides(tmp_path, four):
     stack, decisive = drawn.files["outcomes_of_sides.png"].axes
     heights = [[bar.get_height() for bar in bars] for bars in stack.containers]
     np.testing.assert_allclose(heights, [[50, 75], [30, 5], [20, 20]])
-    assert decisive.get_ylabel() == "decisive share of self-play"
+    assert decisive.get_ylabel() == "decisive fraction of self-play"
 
 
 def test_nothing_to_draw(tag, tmp_path):

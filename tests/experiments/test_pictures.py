@@ -10,7 +10,7 @@ from experiments.harness.experiment import run_experiment
 from experiments.harness.spec import Arm, Experiment, make_plan
 from experiments.pictures import PICTURES, Drawn
 from gems_jax.runner.console import Console
-from gems_jax.viz.plotting import panels_of
+from gems_jax.viz.plotting import make_panels
 
 
 def test_unknown_pictures_are_told_before_anything_runs() -> None:
@@ -21,7 +21,7 @@ def test_unknown_pictures_are_told_before_anything_runs() -> None:
 
 def test_what_is_drawn_is_written_and_what_fails_is_told(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
     def good(plan, folder):
-        return Drawn({"still.png": panels_of(1, 1, 1.0, 1.0)[0], "moving.gif": b"GIF89a"}, {"gap": 0.5})
+        return Drawn({"still.png": make_panels(1, 1, 1.0, 1.0)[0], "moving.gif": b"GIF89a"}, {"gap": 0.5})
 
     def bad(plan, folder):
         raise RuntimeError("no paint")

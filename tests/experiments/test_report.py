@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from experiments import report, results
+from experiments import report
 from experiments import run as entry
 from experiments.reporting import html
 from experiments.reporting.claims import Claim
@@ -240,20 +240,21 @@ def test_the_ledger_as_markdown_is_one_table_with_escaped_bars(root: Path) -> No
     assert "loud 0.25 ± 0.1" in lines[2] and "**not held**" in lines[2]
 
 
-def test_a_written_ledger_stands_first_and_is_replaced(
+def test_a_written_ledger_is_replaced_and_counted_in_the_index(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is judged by docs/results alone: what is below runs/ and not stated has no part in it."""
     docs = tmp_path / "docs"
     docs.mkdir()
     monkeypatch.setattr(report, "CLAIMS", CLAIMS)
-    (docs / "results.md").write_text("# Results\n\n<!-- begin kuhn -->\nx\n<!-- end kuhn -->\n")
-    once = report.write_ledger(docs).read_text()
-    assert once.index("begin claims") < once.index("begin kuhn") and "2 claims: 2 not measured." in once
-    assert report.write_ledger(docs).read_text() == once
+    index, claims = report.write_ledger(docs), docs / "results" / "claims.md"
+    once = index.read_text(), claims.read_text()
+    assert "2 claims: 2 not measured." in once[1] and "[The paper's claims](results/claims.md): 2 claims" in once[0]
+    report.write_ledger(docs)
+    assert (index.read_text(), claims.read_text()) == once
     write_stated(docs / "results", stated_numbers(summary(), ["gap"]))
-    assert "2 claims: 1 not held, 1 not measured." in report.write_ledger(docs).read_text()
-    assert results.replace_section("# Results\n", "claims", "x", first=True).endswith("<!-- end claims -->\n")
+    assert "2 claims, 1 not held, 1 not measured." in report.write_ledger(docs).read_text()
+    assert "2 claims: 1 not held, 1 not measured." in claims.read_text()
 
 
 def test_a_page_that_cannot_be_written_costs_nothing(

@@ -1,4 +1,4 @@
-"""The README's samples are what the commands print, but for times, speeds, memory and folders."""
+"""The samples of docs/command_line.md are what the commands print, but for times, speeds, memory and folders."""
 
 import io
 import re
@@ -9,12 +9,13 @@ import pytest
 
 from cli import call
 from experiments import samples
-from experiments.samples import README, SAMPLES, find_sample, mask, replace_sample, run_in, show
+from experiments.samples import PAGE as DOCUMENT
+from experiments.samples import SAMPLES, find_sample, mask, replace_sample, run_in, show
 from gems_jax.runner.errors import RunError
 
 
 def sample(name: str) -> str:
-    return find_sample(README.read_text(), name)[1]
+    return find_sample(DOCUMENT.read_text(), name)[1]
 
 
 def assert_alike(printed: str, shown: str, rtol: float) -> None:
@@ -36,7 +37,7 @@ def test_alike_is_strict_about_words_and_lenient_about_digits() -> None:
 
 
 @pytest.mark.parametrize("name", SAMPLES)
-def test_the_readme_shows_these_commands(name: str) -> None:
+def test_the_page_shows_these_commands(name: str) -> None:
     """Braces stand for one word each."""
     shown = [line[2:] for line in sample(name).splitlines() if line.startswith("$ ")]
     wanted = [re.sub(r"\\{\w+\\}", r"\\S+?", re.escape(step.command)) for step in SAMPLES[name]]
@@ -57,7 +58,7 @@ def test_policies_that_ship(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.mark.slow
-def test_training_prints_what_the_readme_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_training_prints_what_the_page_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ten iterations amplify the rounding of another processor: numbers are the same up to a fifth."""
     monkeypatch.delenv("XLA_FLAGS", raising=False)  # users do not have the suite's
     assert_alike(show("train", run_in(tmp_path)), sample("train"), rtol=0.2)
@@ -108,5 +109,5 @@ def test_mistakes_are_told_before_anything_runs(capsys: pytest.CaptureFixture, m
 
 
 def test_a_command_that_fails_is_told(tmp_path: Path) -> None:
-    with pytest.raises(RunError, match="gems nothing left with code 2: gems: unknown command"):
+    with pytest.raises(RunError, match="gems nothing failed with exit code 2: gems: unknown command"):
         run_in(tmp_path)(["nothing"], "")

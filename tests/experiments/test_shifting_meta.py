@@ -58,7 +58,7 @@ def studied(bandit, name):
     """Regrets at the shift and at the end, the latter against the first phase's best, rounds until 90 % are right."""
     played = play(bandit, name, batches=1)
     regrets, first_phase = played.current[0, [999, 1999]], played.first_phase[0, 1999]
-    (adapted,) = played.adapted(bandit.shift, 0.9)
+    (adapted,) = played.adaptation_times(bandit.shift, 0.9)
     return regrets, first_phase, adapted
 
 

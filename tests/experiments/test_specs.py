@@ -8,7 +8,7 @@ from experiments import run as entry
 from experiments.harness import experiment
 from experiments.harness.spec import changed, make_plan
 from gems_jax import solvers
-from gems_jax.gems.budget import episodes_with
+from gems_jax.gems.budget import episodes_per_phase
 
 
 def test_unknown_experiment_is_one_line(capsys: pytest.CaptureFixture) -> None:
@@ -116,9 +116,11 @@ def test_psro_is_given_what_gems_takes(name: str) -> None:
     spec = entry.load(name)
     plan = make_plan(spec)
     game, gems = plan.games["gems"], plan.arms[0][1]
-    played = episodes_with(game, gems, gems.capacity)
+    played = episodes_per_phase(game, gems, gems.capacity)
     lengths = {"tag": 25.0, "spread": 25.0, "connect4": 22.0, "hanabi": 62.0}[name]  # of trained play
-    steps = played.besides_training(gems) * lengths + gems.abr_steps * played.abr_step * (gems.abr_segment or lengths)
+    steps = played.sum_without_training(gems) * lengths + gems.abr_steps * played.abr_step * (
+        gems.abr_segment or lengths
+    )
     budgets = {config.env_steps for arm, config, _ in plan.arms if arm.method == "psro"}
     assert len(budgets) == 1 and abs(budgets.pop() / steps - 1) < 0.05
 

@@ -6,18 +6,18 @@ import json
 import pytest
 
 from experiments.harness.study import Findings, Study, run_study
-from experiments.results import section
+from experiments.results import write_results
 from experiments.run import known, load
 from gems_jax.runner.console import Console
 from gems_jax.runner.errors import RunExistsError
-from gems_jax.viz.plotting import panels_of
+from gems_jax.viz.plotting import make_panels
 from gems_jax.viz.tables import TextTable
 
 STUDIES = [name for name in known() if isinstance(load(name), Study)]
 
 
 def tiny(quick):
-    figure, axes = panels_of(1, 1, width=3.0, height=2.0)
+    figure, axes = make_panels(1, 1, width=3.0, height=2.0)
     axes[0, 0].plot([1, 2], [3, 4])
     table = TextTable(("", "a"), (("row", "1"),), (0,), "a caption")
     checks = [("one and one is two", True), ("quick is slow", not quick)]
@@ -37,8 +37,10 @@ def test_a_study_leaves_what_an_experiment_leaves(tmp_path, quick):
     assert (folder / "figures" / "line.png").stat().st_size > 500
     assert (folder / "summary.csv").read_text() == "name,a\nrow,1.0\n"
     summary = json.loads((folder / "summary.json").read_text())
-    text = section(summary, ["figures/line.png"], study.notes)
-    assert "## A tiny study" in text and "- a note" in text and "| row | 1 |" in text and "`make tiny`" in text
+    assert summary["name"] == "tiny"
+    text = write_results(folder, tmp_path / "docs", notes=study.notes).read_text()
+    assert "# A tiny study\n" in text and "- a note" in text and "| row | 1 |" in text and "`make tiny`" in text
+    assert "(../figures/tiny_line.png)" in text and (tmp_path / "docs" / "figures" / "tiny_line.png").is_file()
     with pytest.raises(RunExistsError, match="is not empty"):
         run_study(study, **options)
 

@@ -44,7 +44,7 @@ def test_equal_numbers_and_other_draws_agree() -> None:
 )
 def test_other_numbers_differ(wrong: dict[str, list[float]]) -> None:
     (line,) = differing(wrong)
-    assert line.startswith("deceptive, tuned: ") and "stated" in line and "may differ by" in line
+    assert line.startswith("deceptive, tuned: ") and "published" in line and "allowed difference" in line
 
 
 def test_a_right_program_fails_seldom_and_a_wrong_one_mostly() -> None:
@@ -75,14 +75,14 @@ def test_rows_of_a_study() -> None:
 
     error = 10.0 * math.sqrt(1 / 50 + 1 / 250)
     assert compared(100 + 2 * error) == [] and len(compared(100 + 4 * error)) == 1
-    with pytest.raises(ValueError, match="states nothing of ucb1"):
+    with pytest.raises(ValueError, match="has no row ucb1"):
         compare_rows(
             stated, Source("oracle", {"numbers": [{**row, "index": "ucb1"}]}), ["index"], [("regret", "sd")], 0
         )
 
 
 def test_what_is_not_stated_is_told() -> None:
-    with pytest.raises(ValueError, match="states no nash_conv of paper"):
+    with pytest.raises(ValueError, match="has no nash_conv of paper"):
         compare_arms(source(STATED), source(STATED), ["paper"], ["nash_conv"])
 
 
@@ -106,7 +106,7 @@ def test_the_command_runs_the_part_and_exits_by_what_it_finds(
     found["value_receiver"] = [0.56] * 5
     assert verify.main(["deceptive"], tmp_path) == 1
     told = capsys.readouterr()
-    assert "receiver's value at 6: stated 0.8, found 0.56" in told.err and "differs" in told.out
+    assert "receiver's value at 6: published 0.8, measured 0.56" in told.err and "differs" in told.out
     assert verify.main(["kuhn"], tmp_path) == 2 and "--write-results" in capsys.readouterr().err
     assert verify.main(["khun"], tmp_path) == 2 and "known: deceptive" in capsys.readouterr().err
 

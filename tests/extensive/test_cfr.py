@@ -8,12 +8,12 @@ import pytest
 from gems_jax import make_game, make_solver, nash_conv
 from gems_jax.evaluate.monitor import exact_monitor
 from gems_jax.extensive.cfr import TabularConfig
-from gems_jax.extensive.counterfactual import behaviour_of_reach, counterfactual_values
+from gems_jax.extensive.counterfactual import behavior_from_reach, counterfactual_values
 from gems_jax.extensive.values import (
     anchor_values,
     build_tree,
     expected_returns,
-    mixture_to_behaviour,
+    mixture_to_behavior,
     nash_conv_of_tables,
     reach,
     uniform_table,
@@ -38,7 +38,7 @@ TABLES = {
 
 def average_table(tree, state):
     average = state.average[0] if state.average.ndim == 3 else state.average
-    return behaviour_of_reach(tree, average)
+    return behavior_from_reach(tree, average)
 
 
 def curve(game, method, iterations):
@@ -86,7 +86,7 @@ def test_xfp_averages_best_responses_at_the_root():
         state, _ = solver.step(state, jax.random.key(1))
         policies.append(state.policy)
     tables = jnp.stack(policies)
-    mixed = mixture_to_behaviour(tree, tables, jnp.full(5, 0.2))
+    mixed = mixture_to_behavior(tree, tables, jnp.full(5, 0.2))
     np.testing.assert_allclose(average_table(tree, state), mixed, atol=1e-6)
     values, _ = curve(KUHN, "xfp", 1000)
     np.testing.assert_allclose(values[[0, 4]], [0.625, 0.263889], atol=1e-6)
@@ -170,7 +170,7 @@ def test_what_is_refused():
         make_solver("cfr", make_game("pgx:connect_four"))
     with pytest.raises(ValueError, match="takes a TabularConfig: got dict; see gems_jax.solvers.DEFAULTS"):
         make_solver("cfr", KUHN, {})
-    with pytest.raises(ValueError, match="walks must be a whole number, at least 1: got 0"):
+    with pytest.raises(ValueError, match="walks must be an integer, at least 1: got 0"):
         make_solver("xfp", KUHN, TabularConfig(walks=0))
     with pytest.raises(ValueError, match="no field 'walk'; did you mean 'walks'"):
         TabularConfig().replace(walk=2)

@@ -81,7 +81,7 @@ def test_seats_that_look_alike():
     found, seats = np.asarray(tables_of(game, policies)), np.asarray(build_tree(game).seat)
     for player in range(2):
         np.testing.assert_allclose(found[player, :, seats == player], tables[player, :, seats == player], atol=1e-6)
-    with pytest.raises(NotEnumerableError, match="share population 0 look the same"):
+    with pytest.raises(NotEnumerableError, match="share population 0 have the same observation"):
         tabular_policies(Faceless((0, 0)), tables[:1])
 
 

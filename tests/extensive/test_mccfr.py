@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from gems_jax import make_game, make_solver, nash_conv
-from gems_jax.extensive.counterfactual import behaviour_of_reach, regret_matching
+from gems_jax.extensive.counterfactual import behavior_from_reach, regret_matching
 from gems_jax.extensive.histories import build_histories
 from gems_jax.extensive.mccfr import McCfrConfig, OutcomeSamplingConfig, add_compensated
 from gems_jax.extensive.values import build_tree, nash_conv_of_tables
-from gems_jax.solvers import DEFAULTS, with_budget
+from gems_jax.solvers import DEFAULTS, apply_budget
 from gems_jax.types import NotEnumerableError
 
 KUHN, RPS = make_game("kuhn_poker"), make_game("rock_paper_scissors")
@@ -33,7 +33,7 @@ def gaps(game, method, iterations, seeds, **changes):
     def run(seed):
         keys = jax.random.split(jax.random.key(seed), iterations)
         state, metrics = jax.lax.scan(solver.step, solver.init(jax.random.key(0)), keys)
-        table = behaviour_of_reach(tree, state.average[0])
+        table = behavior_from_reach(tree, state.average[0])
         return nash_conv_of_tables(tree, jnp.stack([table] * tree.num_players)), metrics.env_steps
 
     return jax.tree.map(np.asarray, jax.jit(jax.vmap(run))(jnp.asarray(seeds)))
@@ -93,7 +93,7 @@ def test_linear_averaging_by_hand():
         state = solver.init(jax.random.key(0))
         for number in range(2):
             state, _ = solver.step(state, jax.random.key(number))
-        table = behaviour_of_reach(build_tree(game), state.average[0])
+        table = behavior_from_reach(build_tree(game), state.average[0])
         np.testing.assert_allclose(table[:, 0], [first / 2] * 2, rtol=1e-5)
 
 
@@ -123,7 +123,7 @@ def test_profiles_and_counts(method):
     if method == "os_mccfr":
         assert int(metrics.episodes) == 60 and 120 <= int(metrics.env_steps) <= 180
     tree = build_tree(KUHN)
-    tables = regret_matching(tree, after.regrets), behaviour_of_reach(tree, after.average[0])
+    tables = regret_matching(tree, after.regrets), behavior_from_reach(tree, after.average[0])
     for which, table in zip(("iterate", "average"), tables, strict=True):
         expected = nash_conv_of_tables(tree, jnp.stack([table, table]))
         np.testing.assert_allclose(nash_conv(KUHN, solver.profile(after, which)), expected, atol=1e-6)
@@ -140,7 +140,7 @@ def test_sums_do_not_stall():
 
 def test_budgets_and_refusals():
     for method in METHODS:
-        assert with_budget(method, KUHN, DEFAULTS[method], 100).env_steps == 100
+        assert apply_budget(method, KUHN, DEFAULTS[method], 100).env_steps == 100
     with pytest.raises(NotEnumerableError):
         make_solver("os_mccfr", make_game("pgx:connect_four"))
     with pytest.raises(NotEnumerableError, match="one player per seat"):

@@ -11,12 +11,12 @@ from gems_jax import make_game
 from gems_jax.extensive.restricted import (
     best_reply_value,
     inner_gap,
-    no_regret,
     opponent_sums,
     plan_table,
+    solve_by_no_regret,
     solve_restricted,
 )
-from gems_jax.extensive.sequence_form import by_infoset
+from gems_jax.extensive.sequence_form import group_by_infoset
 from gems_jax.extensive.values import best_response_values, build_tree, expected_returns, reach, uniform_table
 from gems_jax.meta import zero_sum_equilibrium
 
@@ -54,7 +54,7 @@ def test_sums_give_the_opponent_s_return(population):
     np.testing.assert_allclose(sums @ plan, earned, atol=1e-6)
     best = best_response_values(KUHN, jnp.stack([mine, mine])[:, None], jnp.ones((2, 1)))[1 - population]
     np.testing.assert_allclose(best_reply_value(KUHN, sums), best, atol=1e-6)
-    assert not np.asarray(by_infoset(KUHN, sums))[np.asarray(KUHN.seat) == population].any()
+    assert not np.asarray(group_by_infoset(KUHN, sums))[np.asarray(KUHN.seat) == population].any()
 
 
 def test_one_population_for_both_takes_either_seat():
@@ -76,7 +76,7 @@ def test_rock_paper_scissors_by_hand():
     )
     sigma, plan = solve_restricted(RPS, sums[:2])
     np.testing.assert_allclose(sigma, [1 / 3, 2 / 3], atol=1e-8)
-    np.testing.assert_allclose(np.asarray(by_infoset(RPS, plan))[theirs], [[0, 2 / 3, 1 / 3]], atol=1e-8)
+    np.testing.assert_allclose(np.asarray(group_by_infoset(RPS, plan))[theirs], [[0, 2 / 3, 1 / 3]], atol=1e-8)
 
 
 @pytest.mark.parametrize("population", [0, 1])
@@ -98,7 +98,7 @@ def test_no_regret_approaches_it(rule, bar):
     tables = random_tables(KUHN, 5)
     sums = sums_of(KUHN, tables, 0)
     active = jnp.array([True, True, False, True, True])
-    solve = jax.jit(no_regret, static_argnames=("rule", "num_steps"))
+    solve = jax.jit(solve_by_no_regret, static_argnames=("rule", "num_steps"))
     sigma, plan = solve(KUHN, sums.at[2].set(jnp.nan), active, rule=rule, num_steps=1000)
     exact, _ = solve_restricted(KUHN, np.asarray(sums)[np.asarray(active)])
     best = best_reply_value(KUHN, jnp.asarray(exact, jnp.float32) @ sums[active])
@@ -107,7 +107,7 @@ def test_no_regret_approaches_it(rule, bar):
     assert 0 <= float(inner_gap(KUHN, sums, active, sigma, plan)) <= bar
     assert float(sigma[2]) == 0.0
     table = plan_table(KUHN, plan)
-    np.testing.assert_allclose(by_infoset(KUHN, reach(KUHN, table)), by_infoset(KUHN, plan), atol=1e-5)
+    np.testing.assert_allclose(group_by_infoset(KUHN, reach(KUHN, table)), group_by_infoset(KUHN, plan), atol=1e-5)
 
 
 @pytest.mark.parametrize("rule", ["mwu", "rm_plus"])
@@ -115,9 +115,9 @@ def test_weights_move_towards_whoever_beats_the_learner(rule):
     """Rock or paper against anybody: the first reply, paper, loses nothing to paper and beats rock."""
     tables = jnp.broadcast_to(jnp.eye(3)[:2, None], (2, 2, 3))
     sums = sums_of(RPS, tables, 0)
-    start, _ = no_regret(RPS, sums, jnp.ones(2, bool), rule, 1)
+    start, _ = solve_by_no_regret(RPS, sums, jnp.ones(2, bool), rule, 1)
     np.testing.assert_allclose(start, [0.5, 0.5])
-    sigma, _ = no_regret(RPS, sums, jnp.ones(2, bool), rule, 3)
+    sigma, _ = solve_by_no_regret(RPS, sums, jnp.ones(2, bool), rule, 3)
     assert float(sigma[1]) > float(sigma[0])
     with pytest.raises(ValueError, match="unknown no-regret rule 'hedge'; known: mwu, rm_plus"):
-        no_regret(RPS, sums, jnp.ones(2, bool), "hedge", 1)
+        solve_by_no_regret(RPS, sums, jnp.ones(2, bool), "hedge", 1)

@@ -25,13 +25,13 @@ from gems_jax.extensive.values import (
     build_tree,
     exact_mixture_returns,
     expected_returns,
-    mixture_to_behaviour,
+    mixture_to_behavior,
     player_gains_of_tables,
     population_mean,
     uniform_table,
 )
 from gems_jax.games import make_game
-from gems_jax.types import Array, GameState, NotEnumerableError
+from gems_jax.types import Array, GameState, ImperfectRecallError, NotEnumerableError
 
 _RNG = np.random.default_rng(0)
 FIRST = _RNG.integers(-3, 4, (2, 2, 3, 3)).astype(np.float32)  # rewards [coin, a0, a1] -> [S] of the first round
@@ -273,7 +273,7 @@ def test_three_seat_mixtures_against_a_plain_recursion():
             values[player, i] += np.delete(chance, player).prod() * outcome[player]
     np.testing.assert_allclose(exact_mixture_returns(tree, tables, sigma), returns, atol=1e-6)
     np.testing.assert_allclose(anchor_values(tree, tables, sigma), values, atol=1e-6)
-    behaviours = jax.vmap(mixture_to_behaviour, in_axes=(None, 0, 0))(tree, tables, sigma)
+    behaviours = jax.vmap(mixture_to_behavior, in_axes=(None, 0, 0))(tree, tables, sigma)
     np.testing.assert_allclose(expected_returns(tree, behaviours), returns, atol=1e-6)
 
 
@@ -295,7 +295,7 @@ def test_teams_have_values_but_no_exact_best_response():
     with pytest.raises(NotEnumerableError, match="teams"):
         best_response_policy(tree, tables, sigma, 0)
     with pytest.raises(NotEnumerableError, match="correlates"):
-        mixture_to_behaviour(tree, tables[0], sigma[0])
+        mixture_to_behavior(tree, tables[0], sigma[0])
 
 
 def test_players_of_one_population_are_averaged():
@@ -328,9 +328,9 @@ def test_expected_step_stands_in_for_noise():
 @pytest.mark.parametrize(
     ("flaw", "error", "words"),
     [
-        ("random", NotEnumerableError, "draws at random.*gems eval RUN --exploiter"),
-        ("forgetful", NotEnumerableError, "seat 0 forgets.*past moves into its observation"),
-        ("stuck", ValueError, "max_steps of 1"),
+        ("random", NotEnumerableError, "step is random.*gems eval RUN --exploiter"),
+        ("forgetful", ImperfectRecallError, "imperfect recall: seat 0 forgets.*gems_jax.games.with_history"),
+        ("stuck", ValueError, "at most max_steps = 1 steps, got more"),
         ("mute", ValueError, "without a legal action"),
     ],
 )

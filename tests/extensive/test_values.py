@@ -13,14 +13,14 @@ from scipy.optimize import linprog
 
 from gems_jax.extensive.values import (
     anchor_values,
-    behaviour,
+    behavior_table,
     best_response_policy,
     best_response_values,
     build_tree,
     exact_mixture_returns,
     expected_returns,
     exploitability,
-    mixture_to_behaviour,
+    mixture_to_behavior,
     nash_conv,
     nash_conv_of_tables,
     player_gains,
@@ -162,7 +162,7 @@ def test_mixtures_are_weighted_by_reach(kuhn):
     tables, sigma = jnp.stack([jnp.stack([bet, fold])] * 2), jnp.full((2, 2), 0.5)
     worst = lambda tables, sigma: -best_response_values(kuhn, tables, sigma)[1]  # noqa: E731
     np.testing.assert_allclose(worst(tables, sigma), -2 / 3, atol=TOLERANCE)
-    played = mixture_to_behaviour(kuhn, tables[0], sigma[0])
+    played = mixture_to_behavior(kuhn, tables[0], sigma[0])
     once = jnp.ones((2, 1))
     np.testing.assert_allclose(worst(jnp.stack([played, bet])[:, None], once), -2 / 3, atol=TOLERANCE)
     for (seat, facing, _), row in zip(kuhn_names(kuhn), np.asarray(played), strict=True):
@@ -174,7 +174,7 @@ def test_mixtures_are_weighted_by_reach(kuhn):
 
 def test_behaviour_is_uniform_where_the_mixture_never_gets(kuhn):
     bet = kuhn_table(kuhn, everywhere(1, 1, 1))
-    played = mixture_to_behaviour(kuhn, bet[None], jnp.ones(1))
+    played = mixture_to_behavior(kuhn, bet[None], jnp.ones(1))
     unreached = np.array([(seat, facing) == (0, 1) for seat, facing, _ in kuhn_names(kuhn)])
     np.testing.assert_array_equal(played[unreached], 0.5)
     np.testing.assert_array_equal(played[~unreached], bet[~unreached])
@@ -329,7 +329,9 @@ def test_one_shared_population_plays_both_seats(kuhn):
 
 
 def test_illegal_actions_get_no_probability(leduc):
-    table = behaviour(leduc, lambda params, observation, legal: PolicyOutput(logits=params), jnp.array([1.0, 2.0, 9.0]))
+    table = behavior_table(
+        leduc, lambda params, observation, legal: PolicyOutput(logits=params), jnp.array([1.0, 2.0, 9.0])
+    )
     np.testing.assert_array_equal(table[~leduc.legal], 0)
     np.testing.assert_allclose(table.sum(axis=1), 1, atol=1e-6)
 
@@ -341,9 +343,9 @@ def test_wrong_arguments_are_told(kuhn):
     with pytest.raises(ValueError, match=r"shape \(2, K\), got \(1, 1\)"):
         nash_conv(make_game("kuhn_poker"), profile_of(kuhn, tables, sigma[:1]))
     with pytest.raises(ValueError, match="logits of shape"):
-        behaviour(kuhn, lambda params, observation, legal: PolicyOutput(logits=jnp.zeros(5)), ())
+        behavior_table(kuhn, lambda params, observation, legal: PolicyOutput(logits=jnp.zeros(5)), ())
     with pytest.raises(ValueError, match="no logits"):
-        behaviour(kuhn, lambda params, observation, legal: PolicyOutput(mean=jnp.zeros(2)), ())
+        behavior_table(kuhn, lambda params, observation, legal: PolicyOutput(mean=jnp.zeros(2)), ())
     with pytest.raises(NotEnumerableError, match="gems eval RUN --exploiter"):
         nash_conv(make_game("pgx:connect_four"), profile_of(kuhn, tables, sigma))
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from gems_jax import make_game
-from gems_jax.extensive.walk import Positions, Walk, as_bytes, registered
+from gems_jax.extensive.walk import Positions, Walk, as_bytes, is_pytree
 from gems_jax.types import NotEnumerableError
 
 
@@ -95,7 +95,7 @@ def test_games_are_arguments_of_a_program_when_they_are_pytrees():
     class Plain:
         pass
 
-    assert registered(make_game("kuhn_poker")) and registered(make_game("biased_rps")) and not registered(Plain())
+    assert is_pytree(make_game("kuhn_poker")) and is_pytree(make_game("biased_rps")) and not is_pytree(Plain())
 
 
 def test_rows_as_bytes_tell_numbers_apart():

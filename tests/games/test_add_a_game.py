@@ -112,7 +112,7 @@ def test_the_game_is_30_lines():
 def test_the_game_is_sound(write):
     name = f"{write('own_nim', NIM)}:Nim"
     done = call("games", "--check", name)
-    assert done.code == 0 and f"{name}: sound. 2 seats, 3 actions, observations of 10" in done.out, done
+    assert done.code == 0 and f"{name}: valid. 2 seats, 3 actions, observations of 10" in done.out, done
     assert make_game(name, stones=4).observation_shape == (5,)
 
 
@@ -124,11 +124,11 @@ def test_planted_mistakes_are_named(write, mistake):
     if mistake == "mutable_inner":
         text = text.replace("GameState((heap, turn),", "GameState([heap, turn],")
     name = write(f"own_nim_{mistake}", text)
-    assert_one_line(call("games", "--check", f"{name}:Nim"), 1, "not a sound game yet. nim: ", said)
+    assert_one_line(call("games", "--check", f"{name}:Nim"), 1, f"{name}:Nim is not a valid game: nim: ", said)
 
 
 def test_the_environment_is_sound(write, monkeypatch):
     monkeypatch.setenv("GEMS_WORKERS", "0")
     done = call("games", "--check", f"{write('own_pennies', PENNIES)}:Pennies")
     python_game.close_all()
-    assert done.code == 0 and "sound. 2 seats, 2 actions" in done.out, done
+    assert done.code == 0 and "valid. 2 seats, 2 actions" in done.out, done

@@ -9,7 +9,7 @@ from pgx._src.games import chess, connect_four
 from pgx.experimental.chess import from_fen
 
 from gems_jax.games.boards.chess import ChessRules, legal_action_mask
-from gems_jax.games.boards.connect_four import four_in_line
+from gems_jax.games.boards.connect_four import has_line
 from gems_jax.games.boards.games import board_env
 
 LANES = 16
@@ -69,7 +69,7 @@ def test_every_line_of_four_is_found_and_nothing_else():
     """Each of the 69 lines alone, and boards of random stones by the definition."""
     lines = np.zeros((69, 42), bool)
     np.put_along_axis(lines, np.asarray(connect_four.IDX), True, axis=1)
-    found = jax.jit(jax.vmap(lambda stones: four_in_line(stones.reshape(6, 7))))
+    found = jax.jit(jax.vmap(lambda stones: has_line(stones.reshape(6, 7))))
     assert found(lines).all()
     boards = np.random.default_rng(0).random((2000, 42)) < 0.4
     np.testing.assert_array_equal(found(boards), (boards[:, np.asarray(connect_four.IDX)]).all(axis=2).any(axis=1))

@@ -216,14 +216,14 @@ def test_spelled_out_and_by_default_are_one_game():
     [
         ({"mode": "fxied"}, "mode must be one of fixed, random, got 'fxied'"),
         ({"reward_mode": "zero"}, "reward_mode must be one of general, zero_sum"),
-        ({"arms": 1}, "arms must be a whole number, at least 2, got 1"),
+        ({"arms": 1}, "arms must be an integer of at least 2, got 1"),
         ({"target": 4}, "target must be one of the 4 arms"),
         ({"target": 0}, "target must not be the best arm, got 0"),
         ({"means": (0.8, 0.4, 0.2)}, "one per arm, 4"),
         ({"means": (0.8, 0.4, 0.2, 1.2)}, "from 0 to 1"),
         ({"means": "high"}, "means must be numbers"),
-        ({"means": (0.8, 0.8, 0.4, 0.2)}, "one arm better than all"),
-        ({"mode": "random", "means": (0.4, 0.8, 0.2)}, "the first one better than all"),
+        ({"means": (0.8, 0.8, 0.4, 0.2)}, "a unique maximum"),
+        ({"mode": "random", "means": (0.4, 0.8, 0.2)}, "highest for the first"),
         ({"mode": "random", "means": (0.8, 0.6, 0.4, 0.2)}, "three, of the best arm"),
     ],
 )

@@ -9,7 +9,7 @@ import pytest
 
 from gems_jax.games import make_game
 from gems_jax.games.hanabi.game import Hanabi
-from gems_jax.games.hanabi.table import shuffled
+from gems_jax.games.hanabi.table import shuffle
 
 LANES = 16  # one batch size for everything: compiling is most of the time
 RANKS = 5
@@ -23,7 +23,7 @@ def stepper(game):
 
 @cache
 def dealer(game):
-    return jax.jit(jax.vmap(game.dealt))
+    return jax.jit(jax.vmap(game.start_from_deck))
 
 
 def card(color, rank):
@@ -238,7 +238,7 @@ def test_whole_games_are_those_of_open_spiel(players):
 def test_decks_are_shuffled_fairly():
     """Every card once per deck, and every place takes every card equally often."""
     cards = np.arange(50, dtype=np.int32)
-    decks = np.asarray(jax.jit(jax.vmap(lambda key: shuffled(key, cards)))(jax.random.split(jax.random.key(0), 5000)))
+    decks = np.asarray(jax.jit(jax.vmap(lambda key: shuffle(key, cards)))(jax.random.split(jax.random.key(0), 5000)))
     np.testing.assert_array_equal(np.sort(decks, axis=1), np.tile(cards, (5000, 1)))
     counts = np.stack([np.bincount(decks[:, place], minlength=50) for place in (0, 1, 9, 49)])
     chi = ((counts - 100) ** 2 / 100).sum(axis=1)
@@ -271,9 +271,9 @@ def test_a_small_deck():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"players": 6}, "players must be a whole number from 2 to 5, got 6"),
-        ({"colors": 1, "ranks": 2, "players": 2}, "leave nothing to draw of a deck of 4"),
-        ({"teams": True, "shared": True}, "pass one of them"),
+        ({"players": 6}, "players must be an integer from 2 to 5, got 6"),
+        ({"colors": 1, "ranks": 2, "players": 2}, "leave nothing to draw from a deck of 4"),
+        ({"teams": True, "shared": True}, "expected at most one of them, got both"),
         ({"life_tokens": 0}, "life_tokens must be"),
     ],
 )

@@ -148,13 +148,13 @@ def test_continuous_boxes_are_mapped():
 @pytest.mark.parametrize(
     ("id", "options", "message"),
     [
-        ("MPE_simple_tug_v3", {}, "did you mean 'MPE_simple_tag_v3'"),
-        ("storm", {}, "it has no step_env"),
-        ("coin_game", {}, "it has no step_env"),
+        ("MPE_simple_tug_v3", {}, "did you mean 'jaxmarl:MPE_simple_tag_v3'"),
+        ("storm", {}, "expected step_env"),
+        ("coin_game", {}, "expected step_env"),
         ("LearnedPolicyEnemySMAX", {}, "missing 2 required positional arguments"),
         ("ant_4x2", {}, "requires brax"),
-        ("MPE_simple_crypto_v3", {"max_steps": 25}, "needs low < high, got 0.0 and 0.0"),
-        ("MPE_simple_crypto_v3", {"low": -1.0}, "how long is an episode"),
+        ("MPE_simple_crypto_v3", {"max_steps": 25}, "expected low < high, got 0.0 and 0.0"),
+        ("MPE_simple_crypto_v3", {"low": -1.0}, "no known length: expected max_steps > 0"),
         ("MPE_simple_v3", {"action_type": "Analogue"}, "cannot make 'MPE_simple_v3' with action_type='Analogue'"),
         ("MPE_simple_v3", {"rad": [1.0]}, "the setting rad must be hashable"),
     ],

@@ -60,9 +60,14 @@ def test_options():
 
 
 def test_unknown_names_list_the_known_ones(own_module):
-    with pytest.raises(ValueError, match="did you mean 'kuhn_poker'") as error:
-        make_game("khun_poker")
+    with pytest.raises(ValueError, match="known games: ") as error:
+        make_game("no such game")
     assert all(name in str(error.value) for name in GAMES)
+    for typed, meant in (("khun_poker", "kuhn_poker"), ("kuhn", "kuhn_poker"), ("othello", "pgx:othello")):
+        with pytest.raises(ValueError, match=f"did you mean '{meant}'.*`gems games` lists"):
+            make_game(typed)
+    with pytest.raises(ValueError, match="has no option 'shard'. Did you mean 'shared'. Known options"):
+        make_game("kuhn_poker", shard=True)
     with pytest.raises(ValueError, match="Known games: kuhn_poker"):
         make_game("no_module_of_that_name:Game")
     with pytest.raises(ValueError, match="has no 'YourGame'"):

@@ -125,13 +125,13 @@ def test_constant_payoffs_have_bounds_of_positive_width():
     ("payoffs", "options", "message"),
     [
         (np.zeros((2, 3)), {"shared": True}, "equally many actions"),
-        (np.zeros(3), {}, "are no game"),
-        (np.zeros((3, 2, 2)), {}, "are no game"),
-        (np.zeros((0, 2)), {}, "are no game"),
+        (np.zeros(3), {}, "payoffs do not define a game"),
+        (np.zeros((3, 2, 2)), {}, "payoffs do not define a game"),
+        (np.zeros((0, 2)), {}, "payoffs do not define a game"),
         ([[1.0, np.nan], [0.0, 0.0]], {}, "finite"),
         ([[1.0, 2.0], [0.0]], {}, "equal-shaped"),
-        ([[1.0, 3.0], [0.0, 0.0]], {"return_bounds": (-1.0, 1.0)}, r"do not hold .* \[-3.0, 3.0\]"),
-        (np.ones((2, 2, 2)), {"zero_sum": True}, "do not add up"),
+        ([[1.0, 3.0], [0.0, 0.0]], {"return_bounds": (-1.0, 1.0)}, r"do not contain .* \[-3.0, 3.0\]"),
+        (np.ones((2, 2, 2)), {"zero_sum": True}, "expected payoffs that add up to zero"),
     ],
 )
 def test_bad_payoffs(payoffs, options, message):
@@ -140,9 +140,9 @@ def test_bad_payoffs(payoffs, options, message):
 
 
 def test_traced_payoffs_need_their_bounds():
-    with pytest.raises(ValueError, match="return_bounds cannot be found"):
+    with pytest.raises(ValueError, match="return_bounds cannot be computed"):
         jax.vmap(lambda m: matrix_game(m))(jnp.zeros((2, 2, 2)))
-    with pytest.raises(ValueError, match="zero_sum cannot be found"):
+    with pytest.raises(ValueError, match="zero_sum cannot be computed"):
         jax.vmap(lambda m: matrix_game(m, return_bounds=(0, 1)))(jnp.zeros((2, 2, 2)))
 
 

@@ -214,8 +214,8 @@ def test_bounds_are_typical_and_grow_with_the_episode():
 @pytest.mark.parametrize(
     ("name", "options", "message"),
     [
-        ("simple_tag", {"max_steps": 0}, "max_steps must be a whole number, at least 1, got 0"),
-        ("simple_tag", {"shared": True}, "with teams=True a side is one player"),
+        ("simple_tag", {"max_steps": 0}, "max_steps must be an integer of at least 1, got 0"),
+        ("simple_tag", {"shared": True}, "teams=True makes a side one player"),
         ("simple_spread", {"agents": 1}, "at least 2, got 1"),
     ],
 )

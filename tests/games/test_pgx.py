@@ -359,9 +359,9 @@ def test_the_squares_of_a_chess_board_in_the_order_of_the_moves():
 @pytest.mark.parametrize(
     ("name", "options", "message"),
     [
-        ("pgx:hexx", {}, "did you mean 'hex'"),
+        ("pgx:hexx", {}, "did you mean 'pgx:hex'"),
         ("pgx:2048", {}, "two-player"),
-        ("pgx:backgammon", {}, "needs max_steps > 0"),
+        ("pgx:backgammon", {}, "expected max_steps > 0, got 0"),
         ("pgx:tic_tac_toe", {"observation": "infoset"}, "kuhn_poker and leduc_holdem only"),
         ("kuhn_poker", {"observation": "pixels"}, r"one of \('plain', 'infoset'\), got 'pixels'"),
         ("kuhn_poker", {"max_steps": -1}, "max_steps > 0, got -1"),

@@ -151,11 +151,11 @@ def test_forty_players_need_no_tensor():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"n": 1}, "n must be a whole number of players, at least 2, got 1"),
+        ({"n": 1}, "n must be an integer of at least 2, got 1"),
         ({"r": 0.0}, "r must be above 0"),
         ({"c": -1.0}, "every c at least 0"),
         ({"c": float("nan")}, "every c at least 0"),
-        ({"c": (1.0, 2.0)}, "c one or 5 of them"),
+        ({"c": (1.0, 2.0)}, "c one or 5 numbers"),
         ({"r": "much"}, "r must be a number"),
         ({"c": (1.0, 1.0, 1.0, 1.0, 2.0), "shared": True}, "exchangeable"),
     ],

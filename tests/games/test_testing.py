@@ -149,7 +149,7 @@ BROKEN = {
     "lacks an attribute": (lambda: Incomplete(), "lacks .*num_actions"),
     "no steps": (lambda: Guess(max_steps=0), "max_steps must be an int of at least 1, got 0"),
     "observation_shape": (lambda: Guess(observation_shape=2), "observation_shape must be a tuple"),
-    "players": (lambda: Guess(player_of_seat=(0, 2)), "player_of_seat must be a tuple of 2 numbers"),
+    "players": (lambda: Guess(player_of_seat=(0, 2)), "player_of_seat must be a tuple of 2 integers"),
     "populations": (lambda: Guess(population_of_player=(0,)), "population_of_player must be a tuple of 2"),
     "bounds order": (lambda: Guess(return_bounds=(1.0, -1.0)), "low < high"),
     "not static": (lambda: NotRegistered(), "register_static"),

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gems_jax import gems_step, init_gems, make_game
-from gems_jax.gems.adaptive import allot, next_shares, planned_episodes, selection_loss, start_shares, unit_costs
+from gems_jax.gems.adaptive import allot_counts, next_shares, planned_episodes, selection_loss, start_shares, unit_costs
 from gems_jax.meta.bandit import Pulls
 from gems_trails import TINY
 
@@ -27,13 +27,13 @@ def test_costs_by_hand():
 
 
 def test_what_the_settings_say_comes_out_again():
-    counts = allot(start_shares(GAME, CONFIG, ACTIVE), GAME, CONFIG, ACTIVE)
+    counts = allot_counts(start_shares(GAME, CONFIG, ACTIVE), GAME, CONFIG, ACTIVE)
     assert counts == (8, 1, 6)
 
 
 @pytest.mark.parametrize("shares", [(0.1, 0.1, 0.8), (0.8, 0.1, 0.1), (0.2, 0.6, 0.2), (0.0, 0.0, 1.0)])
 def test_the_total_stays(shares):
-    counts = allot(jnp.asarray(shares), GAME, CONFIG, ACTIVE)
+    counts = allot_counts(jnp.asarray(shares), GAME, CONFIG, ACTIVE)
     spent = np.asarray([int(count) for count in counts]) * np.asarray(unit_costs(GAME, CONFIG, ACTIVE))
     assert 200 - 16 < spent.sum() <= 200 and counts.estimates >= 1
     np.testing.assert_allclose(spent / 200, shares, atol=0.13)  # one update is played in any case
@@ -41,10 +41,10 @@ def test_the_total_stays(shares):
 
 def test_phases_without_rounds_get_none():
     once = CONFIG.replace(oracle_rounds=1)
-    counts = allot(jnp.array([0.3, 0.5, 0.2]), GAME, once, ACTIVE)
+    counts = allot_counts(jnp.array([0.3, 0.5, 0.2]), GAME, once, ACTIVE)
     assert counts.later_rounds == 0 and counts.abr_steps > 6
     untrained = CONFIG.replace(abr_steps=0)
-    assert allot(jnp.array([0.5, 0.1, 0.4]), GAME, untrained, ACTIVE).abr_steps == 0
+    assert allot_counts(jnp.array([0.5, 0.1, 0.4]), GAME, untrained, ACTIVE).abr_steps == 0
 
 
 def test_shares_move_to_the_error_that_dominates():

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from gems_jax.gems.candidates import propose, propose_candidates, run_oracle
+from gems_jax.gems.candidates import propose_candidates, propose_codes, run_oracle
 from gems_jax.meta.bandit import eb_ucb, index_scores
 from gems_trails import TINY
 
@@ -21,7 +21,7 @@ ACTIVE = jnp.array([True, True, True, True, False, False])
 
 def pool_of(**changes):
     options = {"num_mutations": 7, "num_random": 4, "mutation_scale": 0.2, "top_anchors": 2} | changes
-    return propose(jax.random.key(0), ANCHORS, jnp.log(SIGMA), ACTIVE, **options)
+    return propose_codes(jax.random.key(0), ANCHORS, jnp.log(SIGMA), ACTIVE, **options)
 
 
 def test_heaviest_active_anchors_take_turns():
@@ -33,7 +33,7 @@ def test_heaviest_active_anchors_take_turns():
     np.testing.assert_array_equal(pool_of(top_anchors=100, num_random=0)[1], [2, 3, 0, 1, 2, 3, 0])
     options = {"num_mutations": 4, "num_random": 0, "mutation_scale": 0.0, "top_anchors": 6}
     weights, active = jnp.array([0.0, 0.0, 1.0]), jnp.array([False, True, True])
-    _, parent = propose(jax.random.key(0), ANCHORS[:3], jnp.log(weights), active, **options)
+    _, parent = propose_codes(jax.random.key(0), ANCHORS[:3], jnp.log(weights), active, **options)
     np.testing.assert_array_equal(parent, [2, 1, 2, 1])
 
 
@@ -41,7 +41,7 @@ def test_inactive_slots_are_never_parents_whatever_they_hold():
     log_sigma = jnp.where(ACTIVE, jnp.log(SIGMA), jnp.nan)
     anchors = jnp.where(ACTIVE[:, None], ANCHORS, jnp.nan)
     options = {"num_mutations": 8, "num_random": 1, "mutation_scale": 0.2, "top_anchors": 6}
-    pool, parent = propose(jax.random.key(0), anchors, log_sigma, ACTIVE, **options)
+    pool, parent = propose_codes(jax.random.key(0), anchors, log_sigma, ACTIVE, **options)
     assert np.isfinite(pool).all()
     assert set(np.asarray(parent).tolist()) == {-1, 0, 1, 2, 3}
 
@@ -62,7 +62,7 @@ def test_either_part_of_the_pool_may_be_empty(mutations, randoms):
 
 
 def test_propose_under_jit_and_vmap():
-    propose_four = partial(propose, num_mutations=2, num_random=2, mutation_scale=0.3, top_anchors=3)
+    propose_four = partial(propose_codes, num_mutations=2, num_random=2, mutation_scale=0.3, top_anchors=3)
 
     def keys():
         return jax.random.split(jax.random.key(3), 3)

@@ -53,7 +53,7 @@ def test_fitted_numbers_count_to_the_budget(game, name, env_steps, monkeypatch):
         steps = counted(game, config, length, env_steps, monkeypatch)
     except ValueError as error:
         assert env_steps < 10_000 and "too small" in str(error)
-        env_steps = int(str(error).split(" takes ")[1].split(";")[0])
+        env_steps = int(str(error).split("expected at least ")[1].split(" for ")[0])
         steps = counted(game, config, length, env_steps, monkeypatch)
     assert abs(sum(steps) / env_steps - 1) < 0.1
     assert all(each > 0 for each in steps)

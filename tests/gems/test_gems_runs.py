@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from gems_jax import exploitability, gems_step, init_gems, preset
-from gems_jax.extensive.values import build_tree, mixture_to_behaviour, policy_tables
+from gems_jax.extensive.values import build_tree, mixture_to_behavior, policy_tables
 from gems_jax.gems.step import gems_profile
 from gems_jax.meta.omwu import omwu_update
 from gems_trails import RPS, STEPS, TINY, play, program, trail
@@ -146,7 +146,7 @@ def test_gems_solves_biased_rock_paper_scissors():
         assert exploitability(RPS, profile) < 0.05
         tables = policy_tables(tree, profile.population, config.capacity)
         for p in range(2):
-            play = mixture_to_behaviour(tree, tables[p], profile.sigma[p])
+            play = mixture_to_behavior(tree, tables[p], profile.sigma[p])
             np.testing.assert_allclose(play[tree.seat == p][0], [1 / 3, 1 / 2, 1 / 6], atol=0.05)
 
 

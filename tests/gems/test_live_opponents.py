@@ -9,7 +9,7 @@ import pytest
 from gems_jax import gems_step, init_gems, make_game, make_solver
 from gems_jax.gems.abr_task import make_arena
 from gems_jax.gems.state import AnchorSet, gems_profile, population_of
-from gems_jax.policies.population import materialise
+from gems_jax.policies.population import materialize
 from gems_trails import OTHER_GAMES, RPS, TINY
 from logit_equilibria import quantal_response
 
@@ -28,7 +28,7 @@ def policies_after(game, config, iterations):
     solver = make_solver("gems", game, config)
     keys = jax.random.split(jax.random.key(1), iterations)
     state = jax.jit(lambda key: jax.lax.scan(solver.step, solver.init(key), keys)[0])(jax.random.key(0))
-    held = materialise(gems_profile(state, game, config).population, 1)
+    held = materialize(gems_profile(state, game, config).population, 1)
     return np.stack([jax.nn.softmax(held.params[p, 0, p]) for p in range(2)])  # player p sees row p
 
 
@@ -54,12 +54,12 @@ def test_who_is_met():
     state, other = (init_gems(jax.random.key(n), RPS, config) for n in (0, 1))
     sigma = jnp.asarray([[0.8, 0.2, 0.0], [0.5, 0.5, 0.0]])
     held = AnchorSet(state.anchors, state.active, state.anchor_id, state.log_sigma, sigma, state.values)
-    frozen = materialise(population_of(state, RPS, config), 3)
+    frozen = materialize(population_of(state, RPS, config), 3)
     arena = make_arena(state, held, frozen, RPS, config)
-    live = arena.with_live({"generator": other.generator, "critic": other.critic})
+    live = arena.add_live_opponents({"generator": other.generator, "critic": other.critic})
     np.testing.assert_allclose(jnp.exp(live.faced), [[0.6, 0.15, 0.0, 0.25], [0.375, 0.375, 0.0, 0.25]], rtol=1e-5)
     np.testing.assert_array_equal(live.opponents.params[:, :3], frozen.params)
-    newest = materialise(population_of(state.replace(generator=other.generator), RPS, config), 3).params[:, 1]
+    newest = materialize(population_of(state.replace(generator=other.generator), RPS, config), 3).params[:, 1]
     np.testing.assert_allclose(live.opponents.params[:, 3], newest, rtol=1e-5)
     assert abs(newest - frozen.params[:, 1]).max() > 0.01
 

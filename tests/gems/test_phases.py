@@ -15,8 +15,8 @@ from gems_jax.learning import ppo
 from gems_jax.learning.collection import PlaySettings, collect_episodes
 from gems_jax.learning.ppo import TrainMetrics
 from gems_jax.learning.trust_region import make_trust_region
-from gems_jax.policies.population import StackedPolicies, materialise
-from gems_jax.rollout.views import view
+from gems_jax.policies.population import StackedPolicies, materialize
+from gems_jax.rollout.views import make_view
 from gems_trails import RPS, TINY, trail
 
 
@@ -48,7 +48,7 @@ def test_meta_steps_average_the_iterates():
         for rule in ("omwu", "mwu"):
             config = BY_HAND.replace(meta_rule=rule)
             state = pure_population(config, [0, 1], [2, 2])
-            opponents = materialise(population_of(state, RPS, config), 2)
+            opponents = materialize(population_of(state, RPS, config), 2)
             solutions[rule] = update_meta_strategy(jax.random.fold_in(key, len(rule)), state, opponents, RPS, config)
         return solutions
 
@@ -75,7 +75,7 @@ def test_kl_of_a_perturbation_by_hand():
         moved = {**frozen["generator"], "base": frozen["generator"]["base"].at[:, 0].add(shift)}
         opponents = StackedPolicies(jnp.zeros((2, 1, 2, 3)), learner.apply)
         play = PlaySettings(num_opponents=2, episodes=1, discount=1.0, decay=1.0)
-        batch = collect_episodes(key, view(RPS, 0), learner, frozen, codes, opponents, jnp.zeros((2, 1)), play)
+        batch = collect_episodes(key, make_view(RPS, 0), learner, frozen, codes, opponents, jnp.zeros((2, 1)), play)
         region = make_trust_region(learner, frozen, [batch], jnp.ones(2, bool))
         trained = {**frozen, "generator": moved}
         return region.divergence(learner, trained), region.divergence_on(learner, trained, [batch])
@@ -102,7 +102,7 @@ def training_that_looks(monkeypatch, state, config, look):
 
     monkeypatch.setattr(ppo, "train_learner", train)
     held = AnchorSet(state.anchors, state.active, state.anchor_id, state.log_sigma, state.sigma, state.values)
-    opponents = materialise(population_of(state, RPS, config), 2)
+    opponents = materialize(population_of(state, RPS, config), 2)
     return lambda key, config: respond(key, state, held, opponents, RPS, config).metrics.objective
 
 
@@ -154,9 +154,9 @@ def test_profiles_and_temperature():
     profile = gems_profile(state, RPS, plain.config)
     np.testing.assert_array_equal(profile.sigma, state.sigma)
     np.testing.assert_array_equal(gems_profile(state, RPS, plain.config, "average").sigma, state.sigma_average)
-    params = materialise(profile.population, 3).params
+    params = materialize(profile.population, 3).params
     cooler = gems_profile(state, RPS, plain.config.replace(temperature=4.0))
-    np.testing.assert_allclose(materialise(cooler.population, 3).params, params / 4.0, rtol=1e-5)
+    np.testing.assert_allclose(materialize(cooler.population, 3).params, params / 4.0, rtol=1e-5)
     with pytest.raises(ValueError, match="unknown profile 'last'; known: 'iterate', 'average'"):
         gems_profile(state, RPS, plain.config, "last")
 

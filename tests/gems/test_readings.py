@@ -17,7 +17,7 @@ from gems_jax.gems.state import AnchorSet, jacobian_weight
 from gems_jax.gems.step import population_of
 from gems_jax.learning import ppo
 from gems_jax.learning.ppo import TrainMetrics
-from gems_jax.policies.population import materialise
+from gems_jax.policies.population import materialize
 from gems_trails import RPS, TINY
 
 ROCK, PAPER, SCISSORS = range(3)
@@ -36,7 +36,7 @@ def pure_state(config, *codes):
 def solve(config, *codes, key=0):
     state = pure_state(config, *codes)
     return update_meta_strategy(
-        jax.random.key(key), state, materialise(population_of(state, RPS, config), config.capacity), RPS, config
+        jax.random.key(key), state, materialize(population_of(state, RPS, config), config.capacity), RPS, config
     )
 
 
@@ -130,7 +130,7 @@ def oracle_calls():
     config = PURE.replace(capacity=3, mutations=0, randoms=1, pool_anchors=True, index="greedy", lambda_jacobian=(0, 9))
     state = pure_state(config, [ROCK, PAPER], [SCISSORS] * 2)
     frozen = population_of(state, RPS, config)
-    opponents = materialise(frozen, config.capacity)
+    opponents = materialize(frozen, config.capacity)
 
     @jax.jit
     @jax.vmap
@@ -193,7 +193,7 @@ def batch_of(monkeypatch, config, look):
         sigma=jnp.asarray([[1.0, 0.0]] * 2),
         values=state.values,
     )
-    opponents = materialise(population_of(state, RPS, config), config.capacity)
+    opponents = materialize(population_of(state, RPS, config), config.capacity)
     return jax.jit(lambda key, q: respond(key, state, held, opponents, RPS, config.replace(q_new=q)).metrics.objective)
 
 
@@ -279,7 +279,7 @@ def test_paper_presets_train_with_every_reading(name):
 
 
 def test_continuous_actions_do_not_tremble():
-    with pytest.raises(ValueError, match="abr_tremble must be 0 in simple_tag, whose actions are continuous: got 0.5"):
+    with pytest.raises(ValueError, match="abr_tremble must be 0 in simple_tag, whose actions are continuous, got 0.5"):
         init_gems(
             jax.random.key(0),
             make_game("simple_tag", continuous=True),

@@ -14,7 +14,7 @@ from gems_jax.games.matrix import matrix_game
 from gems_jax.gems.abr_task import make_arena
 from gems_jax.gems.replayed_response import train_on_replay
 from gems_jax.gems.state import AnchorSet, population_of
-from gems_jax.policies.population import StackedPolicies, materialise
+from gems_jax.policies.population import StackedPolicies, materialize
 from gems_trails import RPS, TINY, play
 
 PLAIN = make_game("rock_paper_scissors")
@@ -50,7 +50,7 @@ def train(game, config, opponents=None, sigma=None, seed=0):
     state = init_gems(jax.random.key(seed), game, config)
     populations = game.num_seats
     sigma = jnp.asarray([[0.3, 0.7, 0.0]] * populations if sigma is None else sigma)
-    own = materialise(population_of(state, game, config), config.capacity)
+    own = materialize(population_of(state, game, config), config.capacity)
     faced = own if opponents is None else StackedPolicies(jnp.asarray(opponents, jnp.float32), own.apply)
     held = AnchorSet(state.anchors, state.active, state.anchor_id, jnp.log(sigma), sigma, state.values)
     arena = make_arena(state, held, faced, game, config)
@@ -65,7 +65,7 @@ def train(game, config, opponents=None, sigma=None, seed=0):
 
 def probabilities(state, game, config):
     """What every anchor plays, [P, K, A]: row p of the tables of population p is what it sees."""
-    tables = np.asarray(jax.nn.softmax(materialise(population_of(state, game, config), config.capacity).params))
+    tables = np.asarray(jax.nn.softmax(materialize(population_of(state, game, config), config.capacity).params))
     return np.stack([tables[p, :, p] for p in range(game.num_seats)])
 
 

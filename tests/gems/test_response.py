@@ -11,7 +11,7 @@ from gems_jax.gems.step import gems_networks
 from gems_jax.learning.collection import PlaySettings, Source
 from gems_jax.learning.trust_region import make_trust_region
 from gems_jax.policies.population import StackedPolicies
-from gems_jax.rollout.views import view
+from gems_jax.rollout.views import make_view
 from gems_trails import RPS, TINY
 
 CONFIG = TINY.replace(latent_dim=1, generator_widths=(), jacobian="exact", surrogate="a2c", gae_lambda=1.0)
@@ -26,7 +26,7 @@ def setup(config):
     moved = {**frozen["generator"], "base": frozen["generator"]["base"].at[:, 0].add(0.7)}
     learner, codes = make_learner(nets, 1.0), jnp.asarray([[0.0], [1.0]])
     opponents = StackedPolicies(jnp.zeros((2, 1, 2, 3)), learner.apply)
-    source = Source((view(RPS, 0),), learner, opponents, jnp.zeros((2, 1)), PlaySettings(4, 2, 1.0, 1.0))
+    source = Source((make_view(RPS, 0),), learner, opponents, jnp.zeros((2, 1)), PlaySettings(4, 2, 1.0, 1.0))
     task = AbrTask(
         source, nets, codes, jnp.ones(2, bool), newest=jnp.int32(1), log_codes=jnp.log(jnp.full(2, 0.5)),
         time=jnp.int32(1), jacobian_weight=0.25, config=config,

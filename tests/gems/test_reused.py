@@ -9,7 +9,7 @@ from gems_jax import gems_step, init_gems, make_game
 from gems_jax.estimation.estimated_game import JointGame, PairGame
 from gems_jax.games.matrix import matrix_game
 from gems_jax.gems.adaptive import planned_episodes, unit_costs
-from gems_jax.gems.budget import episodes_with
+from gems_jax.gems.budget import episodes_per_phase
 from gems_jax.gems.reused import solve_estimated_game
 from gems_jax.runner import checkpoint
 from gems_jax.types import nbytes
@@ -53,8 +53,8 @@ def test_iterations_train(game, estimator, rule):
     assert stored > 0 and (run.metrics.payoff_bytes == stored).all()
     assert all(nbytes(run.after(step)) == nbytes(run.start) for step in range(4))
     for step in range(4):
-        counted = episodes_with(game, config, min(1 + step, config.capacity))
-        expected = counted.besides_training(config) + config.abr_steps * counted.abr_step
+        counted = episodes_per_phase(game, config, min(1 + step, config.capacity))
+        expected = counted.sum_without_training(config) + config.abr_steps * counted.abr_step
         assert counted.meta_update == 8 and run.metrics.episodes[step] == expected
     if estimator == "trajectories":
         assert (run.after(3).replay.born == [2] * 4 + [3] * 8 + [1] * 4 + [2] * 4).all()
@@ -148,7 +148,7 @@ def test_adaptive_budgets_move_rounds_of_play():
     [
         ({"meta_rule": "rm_plus"}, "meta_rule='rm_plus' solves an estimate that reuses returns"),
         ({"meta_rule": "rm_plus", "estimator": "importance"}, "got estimator='importance'"),
-        ({"estimator": "pairs", "mixture_samples": 0}, "estimator='pairs' weighs joint samples"),
+        ({"estimator": "pairs", "mixture_samples": 0}, "estimator='pairs' weights joint samples"),
         ({"replay_steps": 1}, "replay_steps learn from the episodes of estimator='trajectories'"),
         ({"replay_steps": 1, "estimator": "pairs"}, "got estimator='pairs'"),
         ({"estimator": "trajectories", "buffer_episodes": 7}, "buffer_episodes must hold the 8 episodes"),
@@ -161,7 +161,7 @@ def test_settings_that_do_not_go_together(changes, message):
 
 
 def test_pairs_of_three_players_are_refused():
-    with pytest.raises(ValueError, match="has 3; use estimator='trajectories'"):
+    with pytest.raises(ValueError, match="with 3. Use estimator='trajectories'"):
         init_gems(jax.random.key(0), THREE, SMALL.replace(estimator="pairs"))
 
 

@@ -14,7 +14,7 @@ from gems_jax import init_gems
 from gems_jax.gems.oracle import remove_mass
 from gems_jax.gems.step import population_of
 from gems_jax.meta.bandit import empirical_bernstein_width
-from gems_jax.policies.population import materialise
+from gems_jax.policies.population import materialize
 from gems_trails import CONFIGS, OTHER_GAMES, RPS, STEPS, TINY, play, trail
 
 
@@ -172,10 +172,10 @@ def test_mutations_of_scale_zero_are_their_parents():
 
 def test_codes_differ_by_the_generators_scale():
     config = TINY.replace(initial_anchors=3, generator_scale=0.0)
-    alike = materialise(population_of(init_gems(jax.random.key(0), RPS, config), RPS, config), 3).params
+    alike = materialize(population_of(init_gems(jax.random.key(0), RPS, config), RPS, config), 3).params
     np.testing.assert_array_equal(alike[:, 0], alike[:, 2])
     config = config.replace(generator_scale=1.0)
-    different = materialise(population_of(init_gems(jax.random.key(0), RPS, config), RPS, config), 3).params
+    different = materialize(population_of(init_gems(jax.random.key(0), RPS, config), RPS, config), 3).params
     assert (np.abs(different[:, 0] - different[:, 2]) > 0.01).all()
 
 

@@ -17,15 +17,15 @@ from jax.sharding import Mesh
 from gems_jax.runner import distributed
 
 if "JAX_NUM_PROCESSES" in os.environ:
-    distributed.join()  # before the first import that computes anything
+    distributed.join_cluster()  # before the first import that computes anything
 
 from gems_jax.accelerator.sharding import play_mesh
 from gems_jax.config import GemsConfig
 from gems_jax.estimation.monte_carlo import Sampling, policy_returns
 from gems_jax.games import make_game
 from gems_jax.gems.step import init_gems, population_of
-from gems_jax.policies.population import StackedPolicies, materialise
-from gems_jax.rollout.views import view
+from gems_jax.policies.population import StackedPolicies, materialize
+from gems_jax.rollout.views import make_view
 from gems_jax.runner.driver import run
 from gems_jax.runner.measuring import make_monitor
 from gems_jax.runner.options import RunOptions
@@ -50,10 +50,10 @@ def episodes() -> dict[str, np.ndarray]:
     def play(key: jax.Array) -> jax.Array:
         key_init, key_play = jax.random.split(key)
         state = init_gems(key_init, game, config)
-        policies = materialise(population_of(state, game, config), config.capacity)
+        policies = materialize(population_of(state, game, config), config.capacity)
         own = jax.tree.map(lambda leaf: leaf[0], policies.params)
         mine = StackedPolicies(own, policies.apply)
-        return policy_returns(key_play, (view(game, 0),), mine, policies, state.log_sigma, Sampling(16, 32))[0]
+        return policy_returns(key_play, (make_view(game, 0),), mine, policies, state.log_sigma, Sampling(16, 32))[0]
 
     def on(mesh: Mesh, label: str) -> dict[str, np.ndarray]:
         with jax.set_mesh(mesh):

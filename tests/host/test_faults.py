@@ -22,12 +22,12 @@ COINS = "faulty_envs:Coins"
 SAID = {
     "raise": "raised ValueError: the coin rolled off the table (faulty_envs.py:",
     "hang": "took more than 0.5 s, the time limit",
-    "shape": "odd sees an array of shape [2]; its observation space says [3]",
+    "shape": "observation of odd does not fit: expected shape [3] of its observation space, got [2]",
     "mask": "gave seat 0 an action mask of zeros: no action is legal",
     "nan": "gave observation with NaN or infinity in it",
     "reward": "gave reward with NaN or infinity in it",
     "kill": "the worker process was killed by SIGKILL",
-    "leave": "the worker process left with code 7",
+    "leave": "the worker process exited with code 7",
 }
 
 
@@ -160,8 +160,8 @@ def test_missing_extras_name_the_line_that_installs_them(monkeypatch):
 
 
 def test_unknown_ids_are_told_with_what_is_near():
-    assert_one_line(call("games", "--check", "openspiel:leduc_pokr"), 2, "did you mean 'leduc_poker'")
-    assert_one_line(call("games", "--check", "pz:connect_for_v3"), 2, "did you mean 'connect_four_v3'")
+    assert_one_line(call("games", "--check", "openspiel:leduc_pokr"), 2, "did you mean 'openspiel:leduc_poker'")
+    assert_one_line(call("games", "--check", "pz:connect_for_v3"), 2, "did you mean 'pz:connect_four_v3'")
 
 
 @pytest.mark.parametrize("fault", ["no_seed", "sum"])
@@ -185,10 +185,10 @@ def test_what_does_not_end_is_cut_off():
 
 def test_a_right_one_is_sound():
     done = call("games", "--check", COINS, "--episodes", 4)
-    assert done.code == 0 and "faulty_envs:Coins: sound. 2 seats, 2 actions, observations of 5, at most 4" in done.out
+    assert done.code == 0 and "faulty_envs:Coins: valid. 2 seats, 2 actions, observations of 5, at most 4" in done.out
 
 
 def test_bad_numbers_of_workers(monkeypatch):
     monkeypatch.setenv("GEMS_WORKERS", "-1")
-    with pytest.raises(ValueError, match="GEMS_WORKERS must be a whole number from 0"):
+    with pytest.raises(ValueError, match="GEMS_WORKERS must be an integer from 0"):
         make_game(COINS, at=9).init(jax.random.key(0))

@@ -66,7 +66,7 @@ def test_more_lanes_than_were_mapped(pools):
     ("fault", "message"),
     [
         ("raise", r"coins: step 2 of the episode with seed 0 raised ValueError: the coin rolled off the table"),
-        ("leave", r"coins: step 2 of the episode with seed 0: the worker process left with code 7"),
+        ("leave", r"coins: step 2 of the episode with seed 0: the worker process exited with code 7"),
     ],
 )
 def test_a_fault_closes_the_pool_and_names_the_step(pools, fault, message):
@@ -100,7 +100,7 @@ def test_the_number_of_workers(monkeypatch):
     monkeypatch.setenv("GEMS_WORKERS", "3")
     assert num_workers() == 3
     monkeypatch.setenv("GEMS_WORKERS", "many")
-    with pytest.raises(ValueError, match="GEMS_WORKERS must be .* from 0 to 256: got 'many'"):
+    with pytest.raises(ValueError, match="GEMS_WORKERS must be .* from 0 to 256, got 'many'"):
         num_workers()
     monkeypatch.delenv("GEMS_WORKERS")
     assert num_workers() >= 1

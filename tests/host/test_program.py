@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gems_jax.host.call import NotStagedError, call_host
-from gems_jax.host.program import ById, calls_host, program_of
+from gems_jax.host.program import ById, build_program, calls_host
 
 NUMBER = jax.ShapeDtypeStruct((), jnp.float32)
 
@@ -55,7 +55,7 @@ def straight(f, x):
 def test_stages_agree_with_one_compiled_program(function, x):
     traced = jax.make_jaxpr(lambda v: function(on_host, v))(jnp.float32(x))
     assert calls_host(traced.jaxpr)
-    found = program_of(ById(traced))(jnp.float32(x))
+    found = build_program(ById(traced))(jnp.float32(x))
     expected = jax.tree.leaves(jax.jit(lambda v: function(on_device, v))(jnp.float32(x)))
     assert len(found) == len(expected)
     for ours, theirs in zip(found, expected, strict=True):
@@ -70,7 +70,7 @@ def test_batched_calls_reach_the_host_once_for_all_rows(function):
         return call_host(lambda v: [sizes.append(v.shape) or np.sin(v) + np.float32(1)], [NUMBER], x)[0]
 
     traced = jax.make_jaxpr(jax.vmap(lambda v: function(count, v)))(xs)
-    found = program_of(ById(traced))(xs)
+    found = build_program(ById(traced))(xs)
     expected = jax.tree.leaves(jax.jit(jax.vmap(lambda v: function(on_device, v)))(xs))
     for ours, theirs in zip(found, expected, strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-6)
@@ -79,7 +79,9 @@ def test_batched_calls_reach_the_host_once_for_all_rows(function):
 
 def test_a_program_is_made_once_per_trace_and_knows_what_it_contains():
     traced = jax.make_jaxpr(lambda v: scan(on_host, v))(jnp.float32(1.0))
-    assert program_of(ById(traced)) is program_of(ById(traced)) and ById(traced) != ById(jax.make_jaxpr(jnp.sin)(1.0))
+    assert build_program(ById(traced)) is build_program(ById(traced)) and ById(traced) != ById(
+        jax.make_jaxpr(jnp.sin)(1.0)
+    )
     assert not calls_host(jax.make_jaxpr(lambda v: scan(on_device, v))(jnp.float32(1.0)).jaxpr)
 
 
@@ -93,7 +95,7 @@ def test_keys_may_be_stacked_by_a_loop():
 
     traced = jax.make_jaxpr(lambda k: split(on_host, k))(jax.random.key(0))
     with jax.debug_key_reuse(False):
-        keys, numbers = program_of(ById(traced))(jax.random.key(0))
+        keys, numbers = build_program(ById(traced))(jax.random.key(0))
         theirs = jax.jit(lambda k: split(on_device, k))(jax.random.key(0))
     np.testing.assert_array_equal(jax.random.key_data(keys), jax.random.key_data(theirs[0]))
     np.testing.assert_allclose(numbers, theirs[1], rtol=1e-6)
@@ -106,5 +108,5 @@ def test_what_cannot_be_cut_is_refused():
 
     rule.defjvp(lambda primals, tangents: (rule(*primals), tangents[0]))
     traced = jax.make_jaxpr(rule)(jnp.float32(1.0))
-    with pytest.raises(NotStagedError, match="cannot be played inside custom_jvp_call"):
-        program_of(ById(traced))
+    with pytest.raises(NotStagedError, match="cannot run a Python environment inside custom_jvp_call"):
+        build_program(ById(traced))

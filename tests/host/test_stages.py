@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from gems_jax.host.stages import NotStagedError, call_host, compile_play, on_host, session, staged
+from gems_jax.host.stages import NotStagedError, call_host, compile_play, on_host, session, stage
 
 NUMBER = jax.ShapeDtypeStruct((), jnp.float32)
 
@@ -43,7 +43,7 @@ def program(double, xs, key):
 def test_stages_compute_what_a_compiled_program_does():
     host, xs = Doubling(), jnp.asarray([1.0, 3.0, 30.0])
     plain = jax.jit(lambda xs, key: program(lambda x, y: 2.0 * x + y, xs, key))(xs, jax.random.key(0))
-    on_stages = staged(lambda xs, key: program(lambda x, y: call_host(host, [NUMBER], x, jnp.asarray(y))[0], xs, key))
+    on_stages = stage(lambda xs, key: program(lambda x, y: call_host(host, [NUMBER], x, jnp.asarray(y))[0], xs, key))
     for _ in range(2):  # the second time nothing is traced
         found = on_stages(xs, jax.random.key(0))
         jax.tree.map(np.testing.assert_allclose, found, plain)
@@ -54,7 +54,7 @@ def test_stages_compute_what_a_compiled_program_does():
 def test_stages_are_traced_once_per_shape():
     traces = []
 
-    @staged
+    @stage
     def shifted(x, by=1.0):
         traces.append(1)
         return call_host(Doubling(), [NUMBER], x, by * jnp.ones(()))[0] + 1.0
@@ -64,13 +64,13 @@ def test_stages_are_traced_once_per_shape():
 
 
 def test_a_host_call_cannot_be_compiled():
-    with pytest.raises(NotStagedError, match="runs in Python.*make_solver.*staged"):
+    with pytest.raises(NotStagedError, match="runs in Python.*make_solver.*stages.stage instead"):
         jax.jit(lambda x: call_host(Doubling(), [NUMBER], x, x))(jnp.float32(1.0))
 
 
 def test_what_is_owned_cannot_go_two_ways():
     change = lambda y: call_host(Doubling(), [NUMBER], jnp.float32(1.0), y, owned=0)  # noqa: E731
-    with pytest.raises(NotStagedError, match="has no copies"):
+    with pytest.raises(NotStagedError, match="Python environments cannot be copied"):
         jax.vmap(change)(jnp.ones(3))
 
 
@@ -79,7 +79,7 @@ def test_errors_of_the_host_come_out_as_they_are():
         raise KeyError("my own")
 
     with pytest.raises(KeyError, match="my own"):
-        staged(lambda x: call_host(broken, [NUMBER], x + 1.0))(jnp.float32(0.0))
+        stage(lambda x: call_host(broken, [NUMBER], x + 1.0))(jnp.float32(0.0))
 
 
 def test_compiled_chooses_by_the_game():
@@ -100,6 +100,6 @@ def test_sessions_end_once(monkeypatch):
     ended = []
     monkeypatch.setattr("gems_jax.host.stages._AT_END", [lambda: ended.append(1)])
     with session():
-        staged(lambda x: call_host(Doubling(), [NUMBER], x, x))(jnp.float32(1.0))
+        stage(lambda x: call_host(Doubling(), [NUMBER], x, x))(jnp.float32(1.0))
         assert not ended
     assert ended == [1]

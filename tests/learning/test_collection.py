@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from gems_jax import make_game
-from gems_jax.extensive.values import behaviour, build_tree, expected_returns, uniform_table
+from gems_jax.extensive.values import behavior_table, build_tree, expected_returns, uniform_table
 from gems_jax.learning.batches import Learner
 from gems_jax.learning.collection import PlaySettings, collect_segment, decision_fraction, start_games
 from gems_jax.learning.ppo import (
@@ -156,5 +156,5 @@ def test_an_ordinary_network_learns_from_games_under_way(minibatches):
     trained, _, metrics = run(jax.random.key(0))
     assert metrics.env_steps == 40 * 64 * 12
     tree = build_tree(KUHN)
-    tables = jnp.stack([behaviour(tree, policy, trained["actor"]), uniform_table(tree)])
+    tables = jnp.stack([behavior_table(tree, policy, trained["actor"]), uniform_table(tree)])
     assert expected_returns(tree, tables)[0] > 0.47

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from gems_jax import make_game
-from gems_jax.extensive.values import behaviour, build_tree, expected_returns, uniform_table
+from gems_jax.extensive.values import behavior_table, build_tree, expected_returns, uniform_table
 from gems_jax.learning.batches import Experience, Learner, masked_mean
 from gems_jax.learning.collection import PlaySettings, collect_episodes
 from gems_jax.learning.ppo import (
@@ -18,10 +18,10 @@ from gems_jax.learning.ppo import (
     TrainSettings,
     a2c_surrogate,
     make_optimizer,
-    no_penalty,
     policy_gradient_loss,
     ppo_surrogate,
     train_learner,
+    zero_penalty,
 )
 from gems_jax.policies.critic import Critic
 from gems_jax.policies.mlp import MlpPolicy
@@ -227,7 +227,7 @@ def trained(key, params, opponents, log_sigma, rates, game, learner, steps, opti
 
 def settings(**options):
     """Options of `trained` as a static argument."""
-    defaults = {"epochs": 1, "episodes": 64, "normalize": False, "penalty": no_penalty}
+    defaults = {"epochs": 1, "episodes": 64, "normalize": False, "penalty": zero_penalty}
     return tuple(sorted({**defaults, **options}.items()))
 
 
@@ -302,5 +302,5 @@ def test_an_ordinary_network_learns_to_beat_uniform_play_in_kuhn():
     params, _, metrics = trained(key_train, params, uniform, ONE, rates, game, learner, 60, options)
     assert metrics.episodes == 15_360
     tree = build_tree(game)
-    tables = jnp.stack([behaviour(tree, policy, params["actor"]), uniform_table(tree)])
+    tables = jnp.stack([behavior_table(tree, policy, params["actor"]), uniform_table(tree)])
     assert expected_returns(tree, tables)[0] > 0.49

@@ -9,13 +9,13 @@ import pytest
 
 from gems_jax import make_game
 from gems_jax.extensive.infosets import infoset_policy
-from gems_jax.learning.batches import Experience, Learner, table_of, values_on
+from gems_jax.learning.batches import Experience, Learner, choose_table, evaluate_critic
 from gems_jax.learning.collection import PlaySettings, collect_episodes
 from gems_jax.learning.ppo import (
     SURROGATES,
     LossSettings,
     TrainSettings,
-    fresh_optimizers,
+    init_optimizers,
     policy_gradient_loss,
     train_learner,
 )
@@ -23,7 +23,7 @@ from gems_jax.learning.tabular import TabularStatistics, entropy_of_cells, kl_of
 from gems_jax.policies.critic import Critic
 from gems_jax.policies.population import StackedPolicies
 from gems_jax.policies.tabular import TabularPolicy
-from gems_jax.rollout.views import view
+from gems_jax.rollout.views import make_view
 
 KUHN = make_game("kuhn_poker")
 CODES = jnp.array([[0.0, 0.0], [1.0, -0.5], [1.0, -0.5]])  # the third is the second again, as newest anchors are
@@ -58,12 +58,23 @@ def play_settings(episodes: int) -> PlaySettings:
     return PlaySettings(num_opponents=1, episodes=episodes, discount=1.0, decay=0.9)
 
 
-def played(player: int, episodes: int = 16) -> Experience:
+def of_actions(learner: Learner) -> Learner:
+    """The learner with a critic of action values: V, and 2 V - 1."""
+
+    def action_values(params, code, seen):
+        value = learner.value(params, code, seen)
+        return jnp.stack([value, 2.0 * value - 1.0])
+
+    return learner._replace(value=action_values)
+
+
+def played(player: int, episodes: int = 16, learner: Learner = LEARNER, doubly_robust: bool = False) -> Experience:
     """What three codes of Kuhn poker do in `player`'s place against uniform play."""
+    settings = play_settings(episodes)._replace(doubly_robust=doubly_robust)
     opponents = StackedPolicies(jnp.zeros((2, 1, 12, 2)), infoset_policy(KUHN))
     return jax.jit(
         lambda key: collect_episodes(
-            key, view(KUHN, player), LEARNER, PLAYED, CODES, opponents, jnp.zeros((2, 1)), play_settings(episodes)
+            key, make_view(KUHN, player), learner, PLAYED, CODES, opponents, jnp.zeros((2, 1)), settings
         )
     )(jax.random.key(7))
 
@@ -91,27 +102,32 @@ def test_sums_by_hand():
     sums = summarize(learner, params, batch)
     assert isinstance(sums, TabularStatistics)
     np.testing.assert_allclose(sums.visits, [1, 3])
+    np.testing.assert_allclose(sums.taken, [[0, 0], [1, 0], [0, 3]])
     np.testing.assert_allclose(sums.gain, [[0, 0], [0.5, 0], [0, 5.0]])
     np.testing.assert_allclose(sums.loss, [[0, 0], [0, 0], [0, 1.0]])
-    np.testing.assert_allclose(sums.target, [1, 9])
+    np.testing.assert_allclose(sums.target, [[0, 0], [1, 0], [0, 9]])
     np.testing.assert_allclose(sums.squared, 1 + 4 + 9 + 16)
     np.testing.assert_allclose(jnp.exp(sums.log_prob).sum(axis=0), [1, 1], rtol=1e-6)
     assert jnp.exp(sums.log_prob)[2, 0] == 0  # illegal
 
 
-@pytest.mark.parametrize("player", [0, 1])
-@pytest.mark.parametrize("surrogate", list(SURROGATES))
-def test_losses_and_gradients_are_those_of_the_rows(player, surrogate):
+@pytest.mark.parametrize(
+    ("player", "surrogate", "advantage"),
+    [(0, "ppo", "gae"), (1, "ppo", "gae"), (0, "a2c", "gae"), (1, "a2c", "gae")]
+    + [(1, "ppo", "doubly_robust"), (0, "a2c", "q")],
+)
+def test_losses_and_gradients_are_those_of_the_rows(player, surrogate, advantage):
     """At the policy that played, and at another one where clipping takes hold on both sides."""
-    rows = played(player)
-    sums = summarize(LEARNER, PLAYED, rows)
+    learner = LEARNER if advantage == "gae" else of_actions(LEARNER)
+    rows = played(player, learner=learner, doubly_robust=advantage == "doubly_robust")
+    sums = summarize(learner, PLAYED, rows)
     assert isinstance(sums, TabularStatistics)
     assert sums.visits.sum() == rows.acted.sum() > 16
 
     @jax.jit
     def found(params, batch):
         weights = LossSettings(SURROGATES[surrogate], 0.2, value_weight=0.5, entropy_weight=0.1)
-        loss = partial(policy_gradient_loss, learner=LEARNER, settings=weights)
+        loss = partial(policy_gradient_loss, learner=learner, settings=weights)
         return jax.value_and_grad(loss, has_aux=True)(params, [batch], jax.random.key(0))
 
     for params in (PLAYED, OTHER):
@@ -123,7 +139,7 @@ def test_divergence_of_policies_is_that_of_the_rows():
     rows = played(0)
     sums = summarize(LEARNER, PLAYED, rows)
     of_rows, of_sums = (
-        batch.kl_per_code(batch.behaviour(LEARNER, OTHER), batch.behaviour(LEARNER, PLAYED)) for batch in (rows, sums)
+        batch.kl_per_code(batch.behavior(LEARNER, OTHER), batch.behavior(LEARNER, PLAYED)) for batch in (rows, sums)
     )
     assert of_rows.shape == (3,)
     assert (of_rows > 0.01).all()
@@ -133,7 +149,7 @@ def test_divergence_of_policies_is_that_of_the_rows():
 def test_uniform_play_is_that_of_the_rows():
     rows = played(0)
     of_rows, of_sums = (
-        batch.kl_per_code(found := batch.behaviour(LEARNER, OTHER), batch.uniform_behaviour(LEARNER, found))
+        batch.kl_per_code(found := batch.behavior(LEARNER, OTHER), batch.uniform_behavior(LEARNER, found))
         for batch in (rows, summarize(LEARNER, PLAYED, rows))
     )
     assert (of_rows > 0.01).all()
@@ -151,7 +167,7 @@ def test_divergence_and_entropy_by_hand():
 def test_values_looked_up_are_those_of_the_critic():
     """Advantages come from values in a table; by hand they come from the critic on every row."""
     rows = played(1)
-    value = values_on(LEARNER, PLAYED, rows.code, rows.observation)
+    value = evaluate_critic(LEARNER, PLAYED, rows.code, rows.observation)
     np.testing.assert_allclose(
         np.where(rows.acted, rows.target - rows.advantage, 0), np.where(rows.acted, value, 0), rtol=1e-5, atol=1e-6
     )
@@ -166,7 +182,7 @@ def test_few_rows_stay_rows():
 def test_looks_that_two_rows_share_are_not_counted():
     table = TabularPolicy(np.array([[1.0], [1.0]]), np.array([[1, 0], [1, 1]]))
     assert not table.distinct
-    assert table_of(learner_of(table, 1), 100) is None
+    assert choose_table(learner_of(table, 1), 100) is None
 
 
 def test_training_goes_the_same_way():
@@ -178,7 +194,7 @@ def test_training_goes_the_same_way():
 
         def experience(key, params, carry):
             batch = collect_episodes(
-                key, view(KUHN, 0), LEARNER, params, CODES, opponents, jnp.zeros((2, 1)), play_settings(16)
+                key, make_view(KUHN, 0), LEARNER, params, CODES, opponents, jnp.zeros((2, 1)), play_settings(16)
             )
             return [batch], carry
 
@@ -187,7 +203,7 @@ def test_training_goes_the_same_way():
             lambda key: train_learner(
                 key,
                 PLAYED,
-                fresh_optimizers(PLAYED, 0.5),
+                init_optimizers(PLAYED, 0.5),
                 learner=LEARNER,
                 experience=experience,
                 loss=partial(policy_gradient_loss, learner=LEARNER, settings=weights),

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gems_jax.meta import META_SOLVERS, alpha_rank, alpha_rank_single
-from gems_jax.meta.alpha_rank import fixation, marginals, stationary
+from gems_jax.meta.alpha_rank import fixation_probability, profile_marginals, stationary_distribution
 
 DOMINANCE = np.array([[0.0, -1, -1], [1, 0, -1], [1, 1, 0]])
 
@@ -53,7 +53,7 @@ def test_two_populations():
     np.testing.assert_allclose(alpha_rank(np.stack([corner, -corner])), [[1, 0], [0, 0]], atol=1e-5)
     # the chain of two populations keeps mass on the strategy that loses to all: a property, not a fault
     kept = [0.314815] * 3 + [0.055556]
-    for masses in marginals(alpha_rank(np.stack([loser(), -loser()]))):
+    for masses in profile_marginals(alpha_rank(np.stack([loser(), -loser()]))):
         np.testing.assert_allclose(masses, kept, atol=1e-5)
 
 
@@ -102,7 +102,7 @@ def test_padding_to_twice_the_size_changes_nothing(name):
 
 def test_fixation_probability():
     """A neutral mutant takes over one of m; a certain winner nearly always; and nothing overflows."""
-    rho = fixation(alpha=1.0, population_size=50)
+    rho = fixation_probability(alpha=1.0, population_size=50)
     np.testing.assert_allclose(rho(np.array([0.0, 1e-15])), 1 / 50)
     np.testing.assert_allclose(rho(np.array([1e-6, -1e-6])), 1 / 50, rtol=1e-4)
     z = np.array([0.3, -0.3, 2.0, -2.0])
@@ -113,9 +113,9 @@ def test_fixation_probability():
 def test_bad_arguments():
     with pytest.raises(ValueError, match="alpha or epsilon"):
         alpha_rank_single(DOMINANCE, alpha=1.0, epsilon=0.1)
-    with pytest.raises(ValueError, match="use alpha_rank"):
+    with pytest.raises(ValueError, match="asymmetric one. Use alpha_rank"):
         META_SOLVERS["alpha_rank_single"](jnp.stack([jnp.eye(2), 2 * jnp.eye(2)]), jnp.ones((2, 2), bool))
     with pytest.raises(ValueError, match="shape \\(2, 2, 1\\)"):
         META_SOLVERS["alpha_rank_single"](jnp.zeros((2, 2, 2)), jnp.ones((2, 2), bool).at[1, 0].set(False))
     with pytest.raises(np.linalg.LinAlgError):
-        stationary(np.eye(3))  # nobody ever moves: every distribution is stationary
+        stationary_distribution(np.eye(3))  # nobody ever moves: every distribution is stationary

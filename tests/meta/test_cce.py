@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from gems_jax.meta import META_SOLVERS, cce_gap, duality_gap, regret_matching_joint
-from gems_jax.meta.cce import joint_of, marginals_of
+from gems_jax.meta.cce import joint_marginals, product_distribution
 
 DILEMMA = jnp.array([[[3.0, 0.0], [5.0, 1.0]], [[3.0, 5.0], [0.0, 1.0]]])
 RPS = jnp.array([[0.0, -1, 1], [1, 0, -1], [-1, 1, 0]])
@@ -42,7 +42,7 @@ def test_gap_by_hand():
     chicken = jnp.array([[[0.0, -1.0], [1.0, -9.0]], [[0.0, 1.0], [-1.0, -9.0]]])
     light = jnp.array([[0.0, 0.5], [0.5, 0.0]])
     np.testing.assert_allclose(cce_gap(chicken, light, everyone(chicken)), 0)
-    apart = joint_of(marginals_of(light))
+    apart = product_distribution(joint_marginals(light))
     # independent play crashes one time in four: 1/4 (0 - 1 + 1 - 9) = -9/4, and yielding alone gives -1/2
     np.testing.assert_allclose(cce_gap(chicken, apart, everyone(chicken)), 2 * (9 / 4 - 1 / 2))
 
@@ -53,7 +53,7 @@ def test_gap_of_random_games_of_three():
     joint = jax.jit(regret_matching_joint)(payoffs.at[:, :, 3].set(jnp.nan), active)
     gap = cce_gap(payoffs.at[:, :, 3].set(jnp.nan), joint, active)
     assert 0 <= float(gap) < 1e-2
-    assert float(cce_gap(payoffs, joint_of(jnp.full((3, 4), 0.25)), everyone(payoffs))) > 0.1
+    assert float(cce_gap(payoffs, product_distribution(jnp.full((3, 4), 0.25)), everyone(payoffs))) > 0.1
     np.testing.assert_allclose(joint.sum(), 1, atol=1e-5)
     np.testing.assert_array_equal(joint[:, 3], 0)
     gains = []  # the definition, one deviation at a time

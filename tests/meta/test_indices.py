@@ -10,7 +10,7 @@ import pytest
 from scipy.stats import binom
 
 from gems_jax.meta import bandit as oracle
-from gems_jax.meta.bandit import INDICES, Pulls, delta_at, eb_ucb, empirical_bernstein_width, index_scores
+from gems_jax.meta.bandit import INDICES, Pulls, confidence_parameter, eb_ucb, empirical_bernstein_width, index_scores
 
 # --- indices
 
@@ -31,10 +31,12 @@ def test_other_indices_by_hand():
 
 
 def test_delta_rules():
-    np.testing.assert_allclose([delta_at("decaying", 0.5, t) for t in (1, 2, 10)], [1.0, 0.25, 0.01], rtol=1e-6)
-    np.testing.assert_allclose([delta_at("constant", 0.5, t) for t in (1, 2, 10)], 0.5)
-    with pytest.raises(ValueError, match="slow.*decaying, constant"):
-        delta_at("slow", 0.5, 1)
+    np.testing.assert_allclose(
+        [confidence_parameter("decaying", 0.5, t) for t in (1, 2, 10)], [1.0, 0.25, 0.01], rtol=1e-6
+    )
+    np.testing.assert_allclose([confidence_parameter("constant", 0.5, t) for t in (1, 2, 10)], 0.5)
+    with pytest.raises(ValueError, match="expected one of decaying, constant, got 'slow'"):
+        confidence_parameter("slow", 0.5, 1)
 
 
 def test_thompson_quartiles():
@@ -75,7 +77,7 @@ def test_table_passes_on_its_arguments():
     np.testing.assert_allclose(got("eb_ucb", t=1, delta=0.2, range_term=False), short, rtol=1e-6)
     np.testing.assert_allclose(got("ucb_v", t=7, delta=0.2), oracle.ucb_v(0.75, 0.25, 4, 7)[None], rtol=1e-6)
     np.testing.assert_allclose(got("ucb1", t=7, delta=0.2), oracle.ucb1(0.75, 4, 7)[None], rtol=1e-6)
-    with pytest.raises(ValueError, match="ucb2.*eb_ucb, ucb_v, ucb1, thompson, thompson_nig, greedy"):
+    with pytest.raises(ValueError, match="one of eb_ucb, ucb_v, ucb1, thompson, thompson_nig, greedy, got 'ucb2'"):
         got("ucb2", t=1, delta=0.2)
 
 

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from gems_jax.meta.cce import cce_gap, regret_matching_joint
-from gems_jax.meta.max_gini import max_gini_cce, onto_simplex
+from gems_jax.meta.max_gini import max_gini_cce, project_onto_simplex
 
 RPS = np.array([[0.0, -1, 1], [1, 0, -1], [-1, 1, 0]])
 DILEMMA = np.array([[3.0, 0], [5, 1]])
@@ -44,5 +44,5 @@ def test_random_games(shape):
 
 
 def test_onto_the_simplex():
-    np.testing.assert_allclose(onto_simplex(np.array([0.5, 0.5, 3.0])), [0, 0, 1])
-    np.testing.assert_allclose(onto_simplex(np.array([0.2, 0.3])), [0.45, 0.55])
+    np.testing.assert_allclose(project_onto_simplex(np.array([0.5, 0.5, 3.0])), [0, 0, 1])
+    np.testing.assert_allclose(project_onto_simplex(np.array([0.2, 0.3])), [0.45, 0.55])

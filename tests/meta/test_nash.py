@@ -135,7 +135,7 @@ def test_host_solvers_under_jit_and_vmap():
 
 def test_bad_arguments():
     dilemma = jnp.array([[[3.0, 0.0], [5.0, 1.0]], [[3.0, 5.0], [0.0, 1.0]]])
-    with pytest.raises(ValueError, match="zero-sum games: got 2 players whose payoffs add up to as much as 6"):
+    with pytest.raises(ValueError, match="zero-sum game, got 2 players whose payoffs add up to as much as 6"):
         META_SOLVERS["nash_lp"](dilemma, everyone(dilemma))
     with pytest.raises(ValueError, match="num_steps=0"):
         regret_matching_plus(dilemma, everyone(dilemma), num_steps=0)

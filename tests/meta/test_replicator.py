@@ -7,7 +7,7 @@ import pytest
 from scipy.optimize import minimize
 
 from gems_jax.meta import META_SOLVERS, projected_replicator
-from gems_jax.meta.replicator import project
+from gems_jax.meta.replicator import project_with_floor
 
 BIASED_RPS = jnp.array([[0.0, -1, 3], [1, 0, -2], [-3, 2, 0]])
 EVERYONE = jnp.ones((2, 3), bool)
@@ -24,8 +24,8 @@ EVERYONE = jnp.ones((2, 3), bool)
     ],
 )
 def test_projection_by_hand(weights, floor, expected):
-    np.testing.assert_allclose(project(jnp.array(weights), jnp.ones(3, bool), floor), expected, atol=1e-6)
-    padded = project(jnp.array([jnp.nan, *weights, 7.0]), jnp.array([False, True, True, True, False]), floor)
+    np.testing.assert_allclose(project_with_floor(jnp.array(weights), jnp.ones(3, bool), floor), expected, atol=1e-6)
+    padded = project_with_floor(jnp.array([jnp.nan, *weights, 7.0]), jnp.array([False, True, True, True, False]), floor)
     np.testing.assert_allclose(padded, [0, *expected, 0], atol=1e-6)
 
 
@@ -39,7 +39,7 @@ def test_projection_is_the_nearest_point(seed):
         constraints={"type": "eq", "fun": lambda x: x.sum() - 1},
         options={"ftol": 1e-12},
     )
-    projected = project(jnp.asarray(weights, jnp.float32), jnp.ones(6, bool), 0.05)
+    projected = project_with_floor(jnp.asarray(weights, jnp.float32), jnp.ones(6, bool), 0.05)
     np.testing.assert_allclose(projected, found.x, atol=1e-4)
 
 

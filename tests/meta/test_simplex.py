@@ -8,7 +8,7 @@ import pytest
 from gems_jax.meta import simplex
 from gems_jax.meta.simplex import (
     masked_log_softmax,
-    masked_normalise,
+    masked_normalize,
     masked_uniform,
     sample_slots,
     stratify_slots,
@@ -25,9 +25,9 @@ def test_masked_uniform():
 
 def test_masked_normalise():
     weights = jnp.array([1.0, jnp.nan, 3.0, -2.0])
-    np.testing.assert_allclose(masked_normalise(weights, ACTIVE), [0.25, 0, 0.75, 0])
-    np.testing.assert_allclose(masked_normalise(jnp.array([0.0, 5.0, 0.0, 0.0]), ACTIVE), masked_uniform(ACTIVE))
-    np.testing.assert_array_equal(masked_normalise(weights, NONE), 0.0)
+    np.testing.assert_allclose(masked_normalize(weights, ACTIVE), [0.25, 0, 0.75, 0])
+    np.testing.assert_allclose(masked_normalize(jnp.array([0.0, 5.0, 0.0, 0.0]), ACTIVE), masked_uniform(ACTIVE))
+    np.testing.assert_array_equal(masked_normalize(weights, NONE), 0.0)
 
 
 def test_masked_log_softmax():
@@ -159,4 +159,4 @@ def test_bad_arguments():
     with pytest.raises(ValueError, match="num_draws=0"):
         stratify_slots(jax.random.key(0), LOG_SIGMA, 0)
     with pytest.raises(AssertionError):
-        masked_normalise(jnp.ones(3), ACTIVE)
+        masked_normalize(jnp.ones(3), ACTIVE)

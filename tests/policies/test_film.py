@@ -10,7 +10,7 @@ from gems_jax import GemsConfig, gems_step, init_gems, make_game
 from gems_jax.policies.film import BoardPolicy, ConvPolicy, FilmPolicy
 from gems_jax.policies.generator import Hypernetwork, jacobian_norm
 from gems_jax.policies.networks import extract_patches
-from gems_jax.policies.population import Anchors, StackedPolicies, materialise
+from gems_jax.policies.population import Anchors, StackedPolicies, materialize
 from gems_jax.rollout.episode import play_episode
 from gems_jax.rollout.groups import play_groups
 from gems_jax.types import Policy, Shared, num_slots, slot_axes, stack_policies, take_slot
@@ -123,7 +123,7 @@ def test_stacks_hold_what_is_shared_once():
     third = take_slot(stacked, 3)
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-6), third, generator(theta, codes[0, 3]))
     both = jax.tree.map(lambda leaf: jnp.stack([leaf, leaf]), theta)
-    population = materialise(Anchors(both, codes, jnp.ones(2), generator), 5)
+    population = materialize(Anchors(both, codes, jnp.ones(2), generator), 5)
     assert population.params["torso"].value[0]["kernel"].shape == (2, 4, 6)
     assert population.params["head"]["kernel"].shape == (2, 5, 5, 3)
 
@@ -182,7 +182,7 @@ def test_gems_steps_on_a_board(policy):
 
 
 def test_settings_that_do_not_fit_a_game_are_named():
-    with pytest.raises(ValueError, match=r"policy='board' needs .* a board .* kuhn_poker shows \(13,\)"):
+    with pytest.raises(ValueError, match=r"policy='board' needs .* a board: .*, got \(13,\) in kuhn_poker"):
         init_gems(jax.random.key(0), make_game("kuhn_poker"), GemsConfig(policy="board"))
     with pytest.raises(ValueError, match=r"critic_channels=4 needs .* a board"):
         init_gems(jax.random.key(0), make_game("kuhn_poker"), GemsConfig(critic_channels=4))

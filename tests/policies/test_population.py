@@ -9,7 +9,7 @@ import pytest
 from gems_jax.policies.film import FilmPolicy
 from gems_jax.policies.generator import Hypernetwork
 from gems_jax.policies.mlp import MlpPolicy
-from gems_jax.policies.population import Anchors, StackedPolicies, append_policy, choose_slot, materialise
+from gems_jax.policies.population import Anchors, StackedPolicies, append_policy, choose_slot, materialize
 from gems_jax.rollout.views import take_population
 from gems_jax.types import Population
 
@@ -46,7 +46,7 @@ def test_materialise_generates_every_slot_of_every_population():
     doubled = jax.tree.map(lambda leaf: 2.0 * leaf, THETA)
     both = jax.tree.map(lambda *leaves: jnp.stack(leaves), THETA, doubled)
     anchors = Anchors(both, jnp.stack([CODES, CODES]), jnp.asarray([1.0, 4.0]), LINEAR)
-    stacked = materialise(anchors, 3)
+    stacked = materialize(anchors, 3)
     assert isinstance(stacked, StackedPolicies) and isinstance(stacked, Population) and stacked.apply is POLICY
     np.testing.assert_allclose(stacked.params["head"]["kernel"], np.stack([KERNELS, KERNELS / 2]), atol=1e-6)
     for population in range(2):
@@ -56,7 +56,7 @@ def test_materialise_generates_every_slot_of_every_population():
                 take_population(anchors, population).select(slot),
                 atol=1e-6,
             )
-    assert materialise(anchors, 2).params["head"]["kernel"].shape == (2, 2, 2, 2)
+    assert materialize(anchors, 2).params["head"]["kernel"].shape == (2, 2, 2, 2)
 
 
 def test_stacked_policies_select_rows_inside_vmap():
@@ -84,7 +84,9 @@ def test_the_slot_of_a_newcomer(active, rule, slot):
 
 
 def test_unknown_rules_list_the_known():
-    with pytest.raises(ValueError, match="unknown replacement rule 'oldest'; known: least_mass, worst_ev"):
+    with pytest.raises(
+        ValueError, match="unknown replacement rule, expected one of least_mass, worst_ev, got 'oldest'"
+    ):
         choose_slot(jnp.ones(2, bool), jnp.ones(2), jnp.ones(2), "oldest")
 
 
@@ -94,7 +96,7 @@ def test_an_appended_policy_keeps_what_it_shares_to_itself(policy):
     generator = Hypernetwork(policy, latent_dim=2, widths=())
     held, added = (jax.vmap(generator.init)(jax.random.split(jax.random.key(n), 2)) for n in (0, 1))
     codes = jnp.broadcast_to(CODES[None, :2], (2, 2, 2))
-    stack = materialise(Anchors(held, codes, jnp.ones(2), generator), 2)
+    stack = materialize(Anchors(held, codes, jnp.ones(2), generator), 2)
     newest = jax.vmap(lambda theta: generator(theta, CODES[2]))(added)
     seen, legal = jnp.asarray([0.3, -0.7]), jnp.ones(2, bool)
     grown = append_policy(stack, newest)

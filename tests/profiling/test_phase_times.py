@@ -7,8 +7,8 @@ import pytest
 
 from benchmarks.flops import flops, learning_flops
 from gems_jax import init_gems
-from gems_jax.gems.budget import episodes_with
-from gems_jax.profiling.phase_times import META, PHASES, all_active, measure_phases
+from gems_jax.gems.budget import episodes_per_phase
+from gems_jax.profiling.phase_times import META, PHASES, fill_slots, measure_phases
 from gems_trails import RPS, TINY
 
 
@@ -33,8 +33,8 @@ def test_the_phases_add_up_to_the_step():
     key_init, key_time, key = jax.random.split(jax.random.key(0), 3)
     state = init_gems(key_init, RPS, TINY)
     times = measure_phases(RPS, TINY, state, key_time, repeats=2)
-    counted = episodes_with(RPS, TINY, TINY.initial_anchors)
-    assert sum(times.episodes.values()) == counted.besides_training(TINY) + TINY.abr_steps * counted.abr_step
+    counted = episodes_per_phase(RPS, TINY, TINY.initial_anchors)
+    assert sum(times.episodes.values()) == counted.sum_without_training(TINY) + TINY.abr_steps * counted.abr_step
     assert times.env_steps == times.episodes  # one joint move
     assert set(times.seconds) == set(PHASES)
     assert times.whole.shape == times.seconds[META].shape == (2,)
@@ -46,7 +46,7 @@ def test_the_phases_add_up_to_the_step():
 
 
 def test_a_population_without_empty_slots():
-    state = all_active(init_gems(jax.random.key(0), RPS, TINY), jax.random.key(1))
+    state = fill_slots(init_gems(jax.random.key(0), RPS, TINY), jax.random.key(1))
     assert bool(state.active.all())
     np.testing.assert_allclose(state.sigma.sum(axis=1), 1.0, rtol=1e-6)
     assert len({tuple(np.asarray(code)) for code in state.anchors[0]}) == TINY.capacity

@@ -58,12 +58,12 @@ def test_policies_come_in_order_and_stay_as_they_are():
 def test_no_room():
     store = Store.create(policies(1.0, 2), capacity=2)
     newcomer = jax.tree.map(lambda leaf: leaf[:, 0], policies(2.0, 1))
-    with pytest.raises(ValueError, match="the store is full: .2, 2. policies in 2 slots; widen it first"):
+    with pytest.raises(ValueError, match="store is full: .2, 2. policies in 2 slots. Call `widen` first"):
         store.append(newcomer, np.array([True, True]))
     same, fresh = store.append(newcomer, np.array([False, False]))
     np.testing.assert_array_equal(same.params["a"], store.params["a"])
     assert not fresh.any()
-    with pytest.raises(ValueError, match="capacity 1 cannot begin with 2"):
+    with pytest.raises(ValueError, match="must fit the capacity 1, got 2"):
         Store.create(policies(1.0, 2), capacity=1)
 
 

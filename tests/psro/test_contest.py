@@ -5,7 +5,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from gems_jax.psro.anytime import EPSRO
-from gems_jax.psro.contest import Weights, anneal_learning, annealing, carry_weights, initial_weights, update_weights
+from gems_jax.psro.contest import (
+    Weights,
+    anneal_learning,
+    annealing_factor,
+    carry_weights,
+    initial_weights,
+    update_weights,
+)
 from gems_jax.psro.settings import Learning
 
 ACTIVE = jnp.array([True, True, False])
@@ -87,7 +94,7 @@ def test_a_restricted_game_with_a_known_equilibrium():
 
 
 def test_step_sizes_fall_with_the_square_root_of_the_iteration():
-    np.testing.assert_allclose([annealing(EPSRO, t) for t in (0, 3, 15)], [1.0, 0.5, 0.25])
-    assert annealing(EPSRO.replace(anneal=0.0), 7) == 1.0
+    np.testing.assert_allclose([annealing_factor(EPSRO, t) for t in (0, 3, 15)], [1.0, 0.5, 0.25])
+    assert annealing_factor(EPSRO.replace(anneal=0.0), 7) == 1.0
     changed = anneal_learning(Learning(learning_rate=0.08, critic_learning_rate=0.02), 0.5)
     assert (changed.learning_rate, changed.critic_learning_rate) == (0.04, 0.02)

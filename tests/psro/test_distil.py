@@ -8,7 +8,7 @@ from gems_jax import make_game
 from gems_jax.extensive.infosets import tabular_policies
 from gems_jax.learning.batches import Experience, Learner
 from gems_jax.learning.networks import policy_network
-from gems_jax.learning.ppo import no_metrics
+from gems_jax.learning.ppo import zero_metrics
 from gems_jax.policies.generator import Hypernetwork
 from gems_jax.psro.base import Cost
 from gems_jax.psro.distil import (
@@ -145,6 +145,6 @@ def test_a_plain_student_is_its_parameters():
 
 def test_what_a_distillation_costs():
     """Four passes over a round of every population; all that is played is learned from."""
-    metrics = no_metrics()._replace(episodes=jnp.array([30, 50]), env_steps=jnp.array([100, 200]))
+    metrics = zero_metrics()._replace(episodes=jnp.array([30, 50]), env_steps=jnp.array([100, 200]))
     cost = distil_cost(LEARNING.replace(minibatches=3), metrics, rounds=5)
     assert cost == Cost(episodes=80, env_steps=300, gradient_steps=5 * 4 * 3 * 2, training_steps=300)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gems_jax import make_game, make_solver, nash_conv
-from gems_jax.psro.fxp import FxpConfig, share_opponents
+from gems_jax.psro.fxp import FxpConfig, split_opponents
 
 KUHN = make_game("kuhn_poker")
 
@@ -24,7 +24,7 @@ def curve(game, config, iterations):
 def test_shares():
     """Three mains and two counters: mains in slots 0, 2 and 4."""
     active = jnp.array([[True] * 5 + [False]])
-    main, counter = share_opponents(active, 0.6)
+    main, counter = split_opponents(active, 0.6)
     np.testing.assert_allclose(main, [[0.2, 0.2, 0.2, 0.2, 0.2, 0.0]], atol=1e-6)
     np.testing.assert_allclose(counter, [[1 / 3, 0, 1 / 3, 0, 1 / 3, 0]], atol=1e-6)
 

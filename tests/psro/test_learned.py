@@ -85,9 +85,10 @@ def test_every_method_keeps_the_budget(method, runs):
     np.testing.assert_allclose(float(state.pace.balance), 4 * 1200 - total, atol=1e-3)
 
 
-def test_psro_learns_the_cycle():
+@pytest.mark.parametrize("advantage", ["gae", "q", "doubly_robust"])
+def test_psro_learns_the_cycle(advantage):
     """Against uniform play anything goes; after that paper beats rock and so on: the mixture closes in on 1/3 each."""
-    solver, state, _ = run("psro", RPS, 8, config_of("psro", rounds=40, entry_episodes=200))
+    solver, state, _ = run("psro", RPS, 8, config_of("psro", rounds=40, entry_episodes=200, advantage=advantage))
     assert float(nash_conv(RPS, solver.profile(state))) < 0.25
 
 
@@ -151,7 +152,7 @@ def test_settings_are_settled_by_the_game():
     ("method", "changes", "message"),
     [
         ("psro", {"oracle": "pop"}, "oracle must be one of auto, exact, ppo: got 'pop'; did you mean 'ppo'"),
-        ("p2sro", {"env_steps": -1}, "env_steps must be a whole number, at least 0: got -1"),
+        ("p2sro", {"env_steps": -1}, "env_steps must be an integer, at least 0: got -1"),
         ("epsro", {"floor": 2.0}, "floor must be between 0 and 1: got 2.0"),
         ("self_play", {"policy": "film", "policy_hidden": ()}, "policy='film' modulates hidden layers"),
         ("psro", {"oracle": "ppo", "policy": "board"}, "policy='board' needs discrete actions and a board"),

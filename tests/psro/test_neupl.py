@@ -18,7 +18,14 @@ from gems_jax.psro.conditional import (
     shrink_rows,
     train_rows,
 )
-from gems_jax.psro.neupl import NeuplConfig, OnePopulation, forget, keep_mixtures, merge_populations, train_slots
+from gems_jax.psro.neupl import (
+    NeuplConfig,
+    OnePopulation,
+    discount_measurements,
+    keep_mixtures,
+    merge_populations,
+    train_slots,
+)
 from gems_jax.psro.settings import Learning, learning_of
 
 KUHN, RPS = make_game("kuhn_poker"), make_game("rock_paper_scissors")
@@ -138,7 +145,7 @@ def test_measurements_are_forgotten_with_the_rows():
     """The first slot kept its row, the second half of it, the third nothing: 0.9, 0.45 and 0 with the first."""
     old = jnp.array([[1.0, 0.0, 0.0], [1.0, 0.0, 0.0], [1.0, 0.0, 0.0]])
     new = jnp.array([[1.0, 0.0, 0.0], [0.5, 0.5, 0.0], [0.0, 1.0, 0.0]])
-    kept = forget(jnp.full((3, 3), 2.0), old, new, 0.9)
+    kept = discount_measurements(jnp.full((3, 3), 2.0), old, new, 0.9)
     np.testing.assert_allclose(kept, 1.8 * np.outer([1, 0.5, 0], [1, 0.5, 0]), atol=1e-6)
 
 
@@ -212,5 +219,5 @@ def test_replies_to_any_mixture_of_rock_paper_scissors():
 
 
 def test_tables_answer_no_other_mixture():
-    with pytest.raises(ValueError, match="simplex > 0 trains one network"):
+    with pytest.raises(ValueError, match="simplex > 0 needs one network"):
         make_solver("simplex_neupl", KUHN, NeuplConfig(simplex=0.5))

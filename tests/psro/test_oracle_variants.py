@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from gems_jax.policies.mlp import MlpPolicy
-from gems_jax.psro.oracle_variants import STARTS, fuse_parameters, newest_slot, single_opponent
+from gems_jax.psro.oracle_variants import STARTS, fuse_parameters, newest_slot, single_opponent_oracle
 from gems_jax.psro.responses import Mixture, Oracle, Response
 from gems_jax.types import Array
 
@@ -58,7 +58,7 @@ def test_a_single_opponent():
         met.append(mixture.sigma)
         return Response(None, np.zeros(2), None)
 
-    oracle = single_opponent(Oracle(None, None, None, respond))
+    oracle = single_opponent_oracle(Oracle(None, None, None, respond))
     oracle.respond(jax.random.key(0), mixture_of([[0.5, 0.5, 0], [1, 0, 0]], 2))
     np.testing.assert_array_equal(met[0], [[0, 1, 0], [0, 1, 0]])
     np.testing.assert_array_equal(newest_slot(jnp.array([[True, False]])), [[1, 0]])

@@ -106,5 +106,5 @@ def test_bytes_and_refusals(runs):
     jax.eval_shape(solver.init, jax.random.key(0))
     with pytest.raises(ValueError, match="unknown profile 'best'"):
         solver.profile(solver.init(jax.random.key(0)), "best")
-    with pytest.raises(ValueError, match="workers must be a whole number, at least 1: got 0"):
+    with pytest.raises(ValueError, match="workers must be an integer, at least 1: got 0"):
         make_solver("p2sro", KUHN, P2sroConfig(workers=0))

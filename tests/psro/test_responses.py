@@ -82,7 +82,7 @@ def test_ties_in_rock_paper_scissors():
     rock = both(one_hot[0], one_hot[1])
     sigma = jnp.zeros((2, 2)).at[:, 0].set(1.0)
     np.testing.assert_array_equal(exact_replies(KEY, RPS, rock, sigma > 2, sigma)[0, 0], one_hot[1])
-    with pytest.raises(ValueError, match="unknown rule for ties 'old'; known: robust, random, novel, lowest"):
+    with pytest.raises(ValueError, match="unknown tie-breaking rule 'old'; known: robust, random, novel, lowest"):
         exact_replies(KEY, RPS, rock, sigma > 0, sigma, "old")
 
 

@@ -9,7 +9,7 @@ from gems_jax import make_game, make_solver, nash_conv
 from gems_jax.learning.magnets import anneal, magnet_penalty, move_magnet
 from gems_jax.learning.tabular import TabularStatistics
 from gems_jax.psro.ppo import student_networks
-from gems_jax.psro.self_play import joint_learner, practise
+from gems_jax.psro.self_play import joint_learner, run_updates
 from gems_jax.psro.settings import learning_of
 from gems_jax.solvers import DEFAULTS
 from logit_equilibria import quantal_response
@@ -36,7 +36,7 @@ def test_a_magnet_that_stays_leads_to_the_quantal_response_equilibrium():
 
     def learn(reference):
         magnet = jnp.broadcast_to(jnp.log(reference)[None, None], start.magnet.shape)
-        return practise(jax.random.key(1), BIASED, config, jnp.int32(300), start.replace(magnet=magnet))[0]
+        return run_updates(jax.random.key(1), BIASED, config, jnp.int32(300), start.replace(magnet=magnet))[0]
 
     trainees = jax.jit(jax.vmap(learn))(jnp.asarray(references))
     found = np.asarray(jax.nn.softmax(trainees.student.params["policy"]))
@@ -50,8 +50,8 @@ def test_a_magnet_that_stays_leads_to_the_quantal_response_equilibrium():
 def played_statistics():
     """What one population of biased rock-paper-scissors did, with numbers of no meaning."""
     sums = jnp.arange(1.0, 7.0).reshape(3, 2)
-    visits = jnp.array([3.0, 1.0])
-    return TabularStatistics(jnp.zeros((1, 1), jnp.int32), visits, -sums, sums, sums, sums[0], jnp.float32(1.0))
+    taken = jnp.array([[2.0, 1.0], [1.0, 0.0], [0.0, 0.0]])  # three decisions, and one
+    return TabularStatistics(jnp.zeros((1, 1), jnp.int32), taken, -sums, sums, sums, sums, jnp.float32(1.0))
 
 
 def test_the_pull_by_hand():

@@ -10,7 +10,7 @@ import pytest
 
 from gems_jax import make_game
 from gems_jax.games.matrix import matrix_game
-from gems_jax.solvers import DEFAULTS, put_forward
+from gems_jax.solvers import DEFAULTS, reported_profile
 from learned_runs import solve_learned
 
 EXACT_ONLY = {"cfr", "cfr_plus", "xfp"}  # on the tree: nothing is learned from episodes
@@ -36,7 +36,7 @@ def solve(method, game, seed):
     sizes = {"env_steps": 12_800} if method in BUDGET else {}
     if hasattr(DEFAULTS[method], "capacity") and method not in BUDGET:
         sizes["capacity"] = ROOM.get(method, 32)
-    return solve_learned(method, game, seed, **sizes)[put_forward(method)]
+    return solve_learned(method, game, seed, **sizes)[reported_profile(method)]
 
 
 @pytest.mark.parametrize("method", ["epsro", "fxp", "mmd", "neupl", "simplex_neupl", "sp_psro"])

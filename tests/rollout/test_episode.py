@@ -233,7 +233,7 @@ def test_joint_draws_of_a_shared_population():
 
 @pytest.mark.parametrize("play", [play_episode, unroll])
 def test_the_number_of_policies_must_fit(play):
-    with pytest.raises(ValueError, match="kuhn_poker has 2 players: got 1 policies; pass one Policy per player"):
+    with pytest.raises(ValueError, match="kuhn_poker: expected 2 policies, got 1. Pass one Policy per player"):
         play(jax.random.key(0), KUHN, (Policy(HALF, constant),))
-    with pytest.raises(ValueError, match="team has 2 players: got 3 policies"):
+    with pytest.raises(ValueError, match="team: expected 2 policies, got 3"):
         play(jax.random.key(0), team_game(), (Policy(HALF, constant),) * 3)

@@ -11,7 +11,7 @@ from gems_jax.extensive.infosets import infoset_policy
 from gems_jax.policies.population import StackedPolicies
 from gems_jax.rollout.episode import play_episode, unroll
 from gems_jax.rollout.groups import play_groups, play_joint
-from gems_jax.rollout.views import view
+from gems_jax.rollout.views import make_view
 
 KUHN = make_game("kuhn_poker")
 TABLE = infoset_policy(KUHN)
@@ -35,7 +35,7 @@ def groups(key, own, others, apply, play=play_episode, player=0, common=False, g
     key_draw, key_play = jax.random.split(key)
     shape = (3, 2) if common else (4, 3, 2)
     indices = jax.random.randint(key_draw, shape, 0, others.shape[1])
-    seen = view(game, player)
+    seen = make_view(game, player)
     return play_groups(
         play, key_play, seen, StackedPolicies(own, apply), StackedPolicies(others, apply), indices, 2, common
     )

@@ -13,13 +13,13 @@ from gems_jax.estimation.monte_carlo import Sampling, policy_returns
 from gems_jax.games.matrix import matrix_game
 from gems_jax.policies.population import StackedPolicies
 from gems_jax.rollout.views import (
-    each_population,
     is_rotational,
+    make_view,
+    map_populations,
     players_of,
     rotate,
     stack_populations,
     take_population,
-    view,
 )
 from gems_jax.types import num_populations, seats_of_player
 from toy_games import constant, pure, team_game
@@ -39,7 +39,7 @@ def three_players():
 
 def test_player_1_of_kuhn_plays_the_same_game_from_the_other_side():
     game = make_game("kuhn_poker")
-    turned = view(game, 1)
+    turned = make_view(game, 1)
     assert turned.player_of_seat == (0, 1) and turned.population_of_player == (0, 1)
     assert (turned.name, turned.num_actions, turned.max_steps) == (game.name, 2, game.max_steps)
     state, seen = game.init(fresh()), turned.init(fresh())
@@ -58,7 +58,7 @@ def test_player_1_of_kuhn_plays_the_same_game_from_the_other_side():
 def test_a_view_of_player_0_is_the_game():
     game = make_game("prisoners_dilemma")
     chex.assert_trees_all_equal(
-        view(game, 0).step(view(game, 0).init(fresh()), jnp.asarray([1, 0]), fresh()).reward,
+        make_view(game, 0).step(make_view(game, 0).init(fresh()), jnp.asarray([1, 0]), fresh()).reward,
         game.step(game.init(fresh()), jnp.asarray([1, 0]), fresh()).reward,
     )
 
@@ -66,7 +66,7 @@ def test_a_view_of_player_0_is_the_game():
 def test_three_players_follow_in_turn():
     game = three_players()
     for player in range(3):
-        turned = view(game, player)
+        turned = make_view(game, player)
         np.testing.assert_array_equal(turned.seats, [player, (player + 1) % 3, (player + 2) % 3])
         np.testing.assert_array_equal(turned.init(fresh()).observation, np.eye(3)[np.asarray(turned.seats)])
         alone = turned.step(turned.init(fresh()), jnp.asarray([1, 0, 0]), fresh())  # the player alone plays 1
@@ -78,7 +78,7 @@ def test_three_players_follow_in_turn():
 def test_a_team_is_one_player_and_its_seats_stay_together():
     game = team_game()
     assert seats_of_player(game, 0) == (0, 1) and players_of(game, 1) == (1,)
-    other = view(game, 1)
+    other = make_view(game, 1)
     np.testing.assert_array_equal(other.seats, [2, 0, 1])
     assert other.player_of_seat == (0, 1, 1) and other.population_of_player == (0, 1)
     # actions in the order of the view: seat 2 plays 1, seat 0 plays 1, seat 1 plays 0; payoff 4 + 1 = 5
@@ -90,7 +90,7 @@ def test_a_shared_population_supplies_both_players():
     game = make_game("biased_rps", shared=True)
     assert players_of(game, 0) == (0, 1) and num_populations(game) == 1
     for player in (0, 1):
-        turned = view(game, player)
+        turned = make_view(game, player)
         assert turned.population_of_player == (0, 0)
         # the viewer plays scissors against paper and wins 2, from either place
         after = turned.step(turned.init(fresh()), jnp.asarray([2, 1]), fresh())
@@ -139,11 +139,11 @@ def test_one_vmapped_program_equals_a_call_per_player(name):
 
     @jax.jit
     def vmapped(keys):
-        return each_population(game, measure, keys)
+        return map_populations(game, measure, keys)
 
     @jax.jit
     def looped(keys):
-        return stack_populations([measure((view(game, p),), p, keys[p]) for p in range(count)])
+        return stack_populations([measure((make_view(game, p),), p, keys[p]) for p in range(count)])
 
     returns, lengths = vmapped(jax.random.split(jax.random.key(3), count))
     chex.assert_shape([returns, lengths], (count, 3, 8))
@@ -158,9 +158,9 @@ def test_each_population_of_teams_and_shared_ones():
         del population, key
         return jnp.stack([one.seats for one in views])
 
-    team = each_population(team_game(), seats, jax.random.split(fresh(), 2))
+    team = map_populations(team_game(), seats, jax.random.split(fresh(), 2))
     np.testing.assert_array_equal(team, [[[0, 1, 2]], [[2, 0, 1]]])
-    shared = each_population(make_game("prisoners_dilemma", shared=True), seats, jax.random.split(fresh(), 1))
+    shared = map_populations(make_game("prisoners_dilemma", shared=True), seats, jax.random.split(fresh(), 1))
     np.testing.assert_array_equal(shared, [[[0, 1], [1, 0]]])
 
 
@@ -168,7 +168,7 @@ def test_both_players_of_a_shared_population_earn_alike():
     """Paper against a population of rock: 1 from either place, so (1 + 3) / 6 of the scaled return throughout."""
     game = make_game("biased_rps", shared=True)
     opponents = StackedPolicies(pure(3, 0)[None], constant)
-    places = (view(game, 0), view(game, 1))
+    places = (make_view(game, 0), make_view(game, 1))
 
     @jax.jit
     def measure(key, params):

@@ -14,7 +14,7 @@ from gems_jax.viz.comparison import CompareError, compare_runs
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["--budget", "-1"], "--budget must be at least 0: got -1"),
+        (["--budget", "-1"], "--budget must be at least 0, got -1"),
         (["--method", "cfr", "--budget", "9"], "method cfr does not learn from episodes"),
         (["--method", "psro", "--oracle", "exact", "--budget", "9"], "exact responses take no env steps"),
         (["--preset", "tuned", "--budget", "9"], "a budget of 9 env steps per iteration is too small"),

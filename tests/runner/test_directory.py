@@ -1,4 +1,4 @@
-"""The run directory: one folder per seed, never written over, opened from any of its folders."""
+"""The run directory: one folder per seed, never overwritten, opened from any of its folders."""
 
 import dataclasses
 import json
@@ -16,8 +16,8 @@ import pytest
 
 from gems_jax.runner import directory as directories
 from gems_jax.runner.directory import create_run, open_run, read_config, read_status, write_status
-from gems_jax.runner.errors import DiskFullError, RunBusyError, RunError, RunExistsError, writing
-from gems_jax.runner.files import differing_field, is_locked, locked, replace_text, resolve, write_json
+from gems_jax.runner.errors import DiskFullError, RunBusyError, RunError, RunExistsError, report_write_errors
+from gems_jax.runner.files import differing_field, is_locked, lock_run, replace_text, resolve, write_json
 
 
 def make(root: Path, seeds=(0,), **options):
@@ -54,7 +54,7 @@ def test_a_batch_can_be_moved_as_a_whole_only(tmp_path: Path) -> None:
     moved = open_run(tmp_path / "there" / run.members[1].relative_to(tmp_path / "here"))
     assert moved.seeds == (3, 4) and moved.shared.is_dir() and moved.shared.is_relative_to(tmp_path / "there")
     shutil.rmtree(moved.members[0])
-    with pytest.raises(RunError, match="move a batch as a whole"):
+    with pytest.raises(RunError, match="which is missing. Move all folders together"):
         open_run(moved.shared)
 
 
@@ -74,7 +74,7 @@ def test_two_runs_in_one_second_get_two_folders(tmp_path: Path) -> None:
 def test_never_written_over(tmp_path: Path) -> None:
     run = make(tmp_path, path=tmp_path / "mine")
     before = (run.shared / "config.json").read_bytes()
-    with pytest.raises(RunExistsError, match="never written over.*gems resume"):
+    with pytest.raises(RunExistsError, match="never overwritten.*gems resume"):
         make(tmp_path, path=tmp_path / "mine", config={"eta": 0.2})
     assert (run.shared / "config.json").read_bytes() == before
     (tmp_path / "other").mkdir()
@@ -86,7 +86,7 @@ def test_never_written_over(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("seeds", [(), (1, 1)])
 def test_bad_seeds(tmp_path: Path, seeds) -> None:
-    with pytest.raises(ValueError, match="different integers"):
+    with pytest.raises(ValueError, match="distinct integers"):
         make(tmp_path, seeds)
     assert not list(tmp_path.iterdir())
 
@@ -121,7 +121,7 @@ def test_missing_folder(tmp_path: Path) -> None:
 
 def test_status(tmp_path: Path) -> None:
     run = make(tmp_path, seeds=(0, 1))
-    with locked(run.shared):
+    with lock_run(run.shared):
         assert read_status(run.members[1])["state"] == "running"
     # the process that said "running" is gone: nobody holds the lock
     assert read_status(run.members[1])["state"] == "interrupted"
@@ -129,26 +129,26 @@ def test_status(tmp_path: Path) -> None:
     for folder in run.folders:
         status = read_status(folder)
         assert (status["state"], status["iteration"], status["reason"]) == ("failed", 3, "gap became nan")
-    with pytest.raises(ValueError, match="unknown state 'finished', known: running, done"):
+    with pytest.raises(ValueError, match="unknown state 'finished'; known: running, done"):
         write_status(run, "finished", iteration=5, iterations=5)
 
 
 def test_lock_is_held_by_one_process_and_freed_by_its_death(tmp_path: Path) -> None:
     code = (
-        "import sys, time; from pathlib import Path; from gems_jax.runner.files import locked\n"
-        "with locked(Path(sys.argv[1])):\n    print('held', flush=True); time.sleep(60)"
+        "import sys, time; from pathlib import Path; from gems_jax.runner.files import lock_run\n"
+        "with lock_run(Path(sys.argv[1])):\n    print('held', flush=True); time.sleep(60)"
     )
     process = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None and process.stdout.readline() == "held\n"
         assert is_locked(tmp_path)
-        with pytest.raises(RunBusyError, match=f"is being written by process {process.pid}"), locked(tmp_path):
+        with pytest.raises(RunBusyError, match=f"is being written by process {process.pid}"), lock_run(tmp_path):
             pass
     finally:
         process.kill()
         process.wait()
     assert not is_locked(tmp_path)
-    with locked(tmp_path):
+    with lock_run(tmp_path):
         assert is_locked(tmp_path)
 
 
@@ -173,9 +173,9 @@ def test_replace_text_keeps_line_ends(tmp_path: Path) -> None:
 
 
 def test_writing_passes_other_errors_on() -> None:
-    with pytest.raises(KeyError), writing(Path("x")):
+    with pytest.raises(KeyError), report_write_errors(Path("x")):
         raise KeyError("y")
-    with pytest.raises(ValueError, match="shape"), writing(Path("x")):
+    with pytest.raises(ValueError, match="shape"), report_write_errors(Path("x")):
         raise ValueError("shape")
 
 

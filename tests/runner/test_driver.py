@@ -4,6 +4,7 @@ import json
 import os
 import random
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -17,11 +18,12 @@ import pytest
 
 import walk_solver
 from gems_jax.runner import checkpoint
+from gems_jax.runner.console import Console
 from gems_jax.runner.directory import RunDirectory, create_run, open_run, read_config, read_status
 from gems_jax.runner.driver import RunResult
 from gems_jax.runner.engine import Monitor
 from gems_jax.runner.errors import ConfigMismatchError, DiskFullError, NonFiniteError, RunBusyError, RunError
-from gems_jax.runner.files import locked, write_json
+from gems_jax.runner.files import lock_run, write_json
 from gems_jax.runner.writers import CsvWriter, read_metrics
 from walk_solver import CONFIG, MONITOR, make_walk, new_run, walk
 
@@ -53,6 +55,31 @@ def reference(tmp_path_factory: pytest.TempPathFactory) -> RunResult:
     return walk(new_run(tmp_path_factory.mktemp("reference") / "run"))
 
 
+def test_a_sampled_run_that_is_resumed_or_extended(tmp_path: Path) -> None:
+    """Every fifth iteration is measured, and the last planned one, which keeps its measurement if the run goes on."""
+    monitor = MONITOR._replace(
+        sample=lambda state, iteration: {"score": jax.numpy.exp(state.log_sigma[0])},
+        every=5,
+        headlines=("score",),
+        highest=True,
+    )
+    whole = walk(new_run(tmp_path / "whole"), monitor=monitor)
+    run = new_run(tmp_path / "run")
+    extended = walk(run, 7, monitor=monitor)
+    assert ",".join(map(str, np.flatnonzero(~np.isnan(extended.rows["score"][0])) + 1)) == "1,5,7"
+    shutil.copytree(run.shared, tmp_path / "early")
+    shutil.rmtree(tmp_path / "early" / "checkpoints" / "00000007")
+    # killed after iteration 6, planned to 12: as if it had never been meant to end at 7
+    resumed = walk(open_run(tmp_path / "early"), monitor=monitor)
+    assert resumed.resumed_from == 6
+    assert_same(resumed, whole)
+    chex.assert_trees_all_equal(*(jax.tree.map(_bits, result.best) for result in (resumed, whole)))
+    longer = walk(run, monitor=monitor)
+    assert np.isfinite(longer.rows["score"][:, 6]).all()
+    longer.rows["score"][:, 6] = np.nan
+    assert_same(longer, whole)
+
+
 def test_files_of_a_finished_run(tmp_path: Path, reference: RunResult) -> None:
     run = new_run(tmp_path / "run")
     result = walk(run)
@@ -69,6 +96,22 @@ def test_files_of_a_finished_run(tmp_path: Path, reference: RunResult) -> None:
 
 
 @pytest.mark.parametrize("jittable", [True, False])
+def test_a_slow_chunk_shows_progress_and_gives_the_same_run(
+    tmp_path: Path, reference: RunResult, monkeypatch: pytest.MonkeyPatch, jittable: bool
+) -> None:
+    """Calls of one iteration each: progress after every one, checkpoints after every chunk, the same bits."""
+    monkeypatch.setattr("gems_jax.runner.driver.PIECE_SECONDS", 0.0)
+    shown: list[int] = []
+    monkeypatch.setattr(Console, "update", lambda self, progress: shown.append(progress.iteration))
+    run = new_run(tmp_path / "run")
+    result = walk(run, solver=make_walk(jittable=jittable), chunk=5, keep=9)
+    assert shown == list(range(1, 13)) and checkpoint.iterations(run.checkpoints) == [5, 10, 12]
+    if jittable:
+        assert_same(result, reference)
+    np.testing.assert_allclose(result.rows["gap"], reference.rows["gap"], rtol=1e-6)
+
+
+@pytest.mark.parametrize("jittable", [True, False])
 def test_extended_run_equals_one_go(tmp_path: Path, jittable: bool) -> None:
     solver = make_walk(jittable=jittable)
     straight = walk(new_run(tmp_path / "a"), solver=solver)
@@ -80,7 +123,7 @@ def test_extended_run_equals_one_go(tmp_path: Path, jittable: bool) -> None:
     assert again.resumed_from == 5
     assert_same(again, straight)
     assert read_config(run.members[0])["iterations"] == 12
-    assert "resumed from the checkpoint of iteration 5, 12 to reach" in log_of(run)
+    assert "resumed from iteration 5 of 12" in log_of(run)
     assert again.rows["seconds"][0, -1] > first.rows["seconds"][0, -1]
     assert np.all(np.diff(again.rows["seconds"]) >= 0)
 
@@ -92,7 +135,7 @@ def test_a_finished_run_is_not_computed_again(tmp_path: Path, reference: RunResu
     again = walk(run)
     assert_same(again, reference)
     assert again.resumed_from == 12 and (run.members[0] / "metrics.csv").stat().st_size == stamp
-    with pytest.raises(RunError, match="already has 12 iterations, asked for 6"):
+    with pytest.raises(RunError, match="already has 12 iterations, got a target of 6"):
         walk(run, 6)
 
 
@@ -111,7 +154,7 @@ def test_rows_that_somebody_removed_are_not_made_up(tmp_path: Path) -> None:
     path = run.members[0] / "metrics.csv"
     path.write_text("".join(path.read_text().splitlines(keepends=True)[:4]))
     with pytest.raises(
-        RunError, match="rows up to iteration 3, the checkpoint is of 6.*remove the checkpoints after 3"
+        RunError, match="ends at iteration 3, but the checkpoint is of iteration 6.*remove the checkpoints after 3"
     ):
         walk(run)
     assert read_status(run.shared)["state"] == "failed"
@@ -144,9 +187,9 @@ def test_a_config_that_differs_is_refused(tmp_path: Path) -> None:
 
 def test_a_second_process_is_refused(tmp_path: Path) -> None:
     run = new_run(tmp_path / "run")
-    with locked(run.shared), pytest.raises(RunBusyError):
+    with lock_run(run.shared), pytest.raises(RunBusyError):
         walk(run)
-    with pytest.raises(ValueError, match="the run directory is of seeds"):
+    with pytest.raises(ValueError, match="seeds must be those of the run directory"):
         walk_solver.run(make_walk(), iterations=3, seeds=(5,), directory=run)
 
 
@@ -278,13 +321,6 @@ def test_checkpoints_keep_their_distance(tmp_path: Path) -> None:
     run = new_run(tmp_path / "run")
     walk(run, checkpoint_seconds=1e6, keep=9)
     assert checkpoint.iterations(run.checkpoints) == [12]  # the end is always saved
-
-
-def test_best_checkpoint_is_kept(tmp_path: Path, reference: RunResult) -> None:
-    run = new_run(tmp_path / "run")
-    walk(run, keep=1)
-    gaps = reference.rows["gap"].mean(axis=0)[[2, 5, 8, 11]]
-    assert checkpoint.iterations(run.checkpoints) == sorted({(3, 6, 9, 12)[int(np.argmin(gaps))], 12})
 
 
 def kill_at_random(folder: Path, iterations: int, mode: str, chance: random.Random) -> bool:

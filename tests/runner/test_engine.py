@@ -7,9 +7,11 @@ import numpy as np
 import pytest
 
 from gems_jax.runner.driver import run
-from gems_jax.runner.engine import Monitor, seeds_at_once
+from gems_jax.runner.engine import Monitor, choose_seed_batch
+from gems_jax.runner.errors import NonFiniteError
+from gems_jax.runner.leaves import restore_keys, strip_keys
 from gems_jax.runner.options import RunOptions
-from walk_solver import make_walk, walk
+from walk_solver import MONITOR, make_walk, walk
 
 
 def by_hand(seed: int, iterations: int):
@@ -79,6 +81,61 @@ def test_seed_batches_limit_what_is_in_memory_not_the_result() -> None:
     np.testing.assert_allclose(parts.rows["gap"], whole.rows["gap"], rtol=1e-5)
 
 
+def sampled(every: int = 5) -> Monitor:
+    """The walk, with a costly column: the weight of the first action, which is the headline."""
+    sample = lambda state, iteration: {"score": jnp.exp(state.log_sigma[0])}  # noqa: E731
+    return MONITOR._replace(sample=sample, every=every, headlines=("score",), highest=True)
+
+
+@pytest.fixture(scope="module")
+def measured_everywhere():
+    return walk(None, monitor=sampled(1))
+
+
+@pytest.mark.parametrize("options", [{}, {"chunk": 5}, {"solver": make_walk(jittable=False)}, {"debug": True}])
+def test_cells_that_were_not_measured_are_missing(measured_everywhere, options) -> None:
+    """Iterations 1, 5, 10 and the last, 12, are measured; all other columns are there in every iteration."""
+    rows = walk(None, monitor=sampled(), **options).rows
+    np.testing.assert_array_equal(np.flatnonzero(~np.isnan(rows["score"][0])) + 1, [1, 5, 10, 12])
+    there = ~np.isnan(rows["score"])
+    np.testing.assert_allclose(rows["score"][there], measured_everywhere.rows["score"][there], rtol=1e-4)
+    assert all(np.isfinite(values).all() for name, values in rows.items() if name != "score")
+
+
+@pytest.mark.parametrize(
+    ("monitor", "options"),
+    [(MONITOR, {}), (sampled(), {"chunk": 100}), (sampled(1), {"seeds": (1,)})],
+    ids=["lowest", "sampled", "one seed"],
+)
+def test_the_state_of_the_best_measured_iteration_is_kept(monitor: Monitor, options) -> None:
+    """Of every seed, to the bit, wherever in a chunk that iteration is."""
+    result = walk(None, monitor=monitor, **options)
+    sign = -1 if monitor.highest else 1
+    best = np.nanargmin(sign * result.rows[monitor.headlines[0]], axis=1) + 1
+    np.testing.assert_array_equal(result.best["iteration"], best)
+    assert 1 in options.get("seeds", ()) or len(set(best)) == 2  # the seeds differ
+    for seed, iteration in enumerate(best):
+        there = walk(None, int(iteration), monitor=monitor, **options).state
+        kept = restore_keys(result.best["state"], there)
+        for one, other in zip(jax.tree.leaves(strip_keys(kept)), jax.tree.leaves(strip_keys(there)), strict=True):
+            np.testing.assert_array_equal(one[seed], other[seed])
+
+
+@pytest.mark.parametrize("options", [{"solver": make_walk(jittable=False)}, {"debug": True}])
+def test_python_loops_keep_the_same_best(options) -> None:
+    compiled, looped = walk(None, monitor=sampled()), walk(None, monitor=sampled(), **options)
+    best = looped.best if options.get("debug") else jax.tree.map(lambda *seeds: jnp.stack(seeds), *looped.best)
+    np.testing.assert_array_equal(best["iteration"], compiled.best["iteration"])
+    np.testing.assert_allclose(best["state"].log_sigma, compiled.best["state"].log_sigma, rtol=1e-4)
+
+
+def test_a_measurement_that_is_no_number_stops_the_run() -> None:
+    """Only cells that were not measured are missing."""
+    bad = sampled()._replace(sample=lambda state, iteration: {"score": jnp.where(iteration == 10, jnp.nan, 0.5)})
+    with pytest.raises(NonFiniteError, match="score became nan at iteration 10, seed 0"):
+        walk(None, monitor=bad)
+
+
 def test_one_trace_serves_the_shorter_last_chunk() -> None:
     traces = []
     solver = make_walk()
@@ -106,7 +163,10 @@ def test_without_measure_the_scalars_of_the_metrics_are_the_rows() -> None:
 
 @pytest.mark.parametrize(
     ("row", "message"),
-    [({"vector": jnp.ones(3)}, "'vector' has shape \\(3,\\)"), ({"seconds": jnp.ones(())}, "'seconds' is a column")],
+    [
+        ({"vector": jnp.ones(3)}, "got 'vector' of shape \\(3,\\)"),
+        ({"seconds": jnp.ones(())}, "column 'seconds' is reserved"),
+    ],
 )
 @pytest.mark.parametrize("jittable", [True, False])
 def test_bad_measure(row, message: str, jittable: bool) -> None:
@@ -120,8 +180,8 @@ def test_bad_measure(row, message: str, jittable: bool) -> None:
         ({"iterations": 0}, "iterations must be at least 1, got 0"),
         ({"options": RunOptions(chunk=0)}, "chunk must be at least 1"),
         ({"options": RunOptions(keep=0)}, "keep must be at least 1"),
-        ({"seeds": ()}, "seeds must be one or more different integers"),
-        ({"seeds": (1, 1)}, "different integers, got \\(1, 1\\)"),
+        ({"seeds": ()}, "seeds must be one or more distinct integers"),
+        ({"seeds": (1, 1)}, "distinct integers, got \\(1, 1\\)"),
         ({"options": RunOptions(checkpoint_seconds=-1.0)}, "checkpoint_seconds must be at least 0"),
     ],
 )
@@ -152,4 +212,4 @@ def test_a_monitor_that_shares_an_array_with_the_state_can_be_donated() -> None:
 )
 def test_a_cpu_takes_eight_seeds_per_device_at_once(count, devices, expected) -> None:
     """As few batches as that allows, of the same size and a multiple of the devices; a caller cuts it at `count`."""
-    assert seeds_at_once(count, devices) == expected
+    assert choose_seed_batch(count, devices) == expected

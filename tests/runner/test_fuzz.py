@@ -37,7 +37,7 @@ def stubs(monkeypatch: pytest.MonkeyPatch, tmp_path) -> None:
         raise AssertionError("compiled, or walked a game")
 
     monkeypatch.setattr(train, "_train", accepted)
-    monkeypatch.setattr("gems_jax.extensive.tree.walkable", lambda game: True)
+    monkeypatch.setattr("gems_jax.gems.auto_preset.auto_preset", lambda game: GemsConfig())
     monkeypatch.setattr(jax.stages.Lowered, "compile", forbidden)
     monkeypatch.chdir(tmp_path)
 
@@ -137,7 +137,7 @@ def test_a_misspelt_flag_is_told_the_right_one(flag: str) -> None:
 
 
 def test_every_field_is_a_flag_with_help() -> None:
-    outcome = call("train", "--help")
+    outcome = call("train", "--help-all")
     assert outcome.code == 0
     said = " ".join(outcome.out.replace("│", " ").split())
     for field in dataclasses.fields(GemsConfig):

@@ -13,13 +13,19 @@ import pytest
 import gems_jax
 from cli import bits
 from gems_jax.config import REMOVED, GemsConfig
+from gems_jax.evaluate.loaded_policy import LoadedPolicy
 from gems_jax.extensive.values import build_tree, exact_mixture_returns, expected_returns, policy_tables
-from gems_jax.runner.directory import RunDirectory, read_config
+from gems_jax.runner.checkpoint import iterations
+from gems_jax.runner.directory import RunDirectory, create_run, read_config
+from gems_jax.runner.driver import run
 from gems_jax.runner.engine import make_engine
 from gems_jax.runner.errors import ConfigMismatchError, RunError
 from gems_jax.runner.files import write_json
-from gems_jax.runner.load import LoadedPolicy, NoRunError, export_policy, load, shipped_policies
-from gems_jax.runner.rebuild import config_of
+from gems_jax.runner.load import NoRunError, export_policy, load, shipped_policies
+from gems_jax.runner.measuring import make_monitor
+from gems_jax.runner.rebuild import parse_config
+from gems_jax.runner.writers import read_metrics
+from gems_jax.solvers import DEFAULTS
 
 
 @pytest.fixture(scope="module")
@@ -96,7 +102,7 @@ def test_a_game_that_is_too_large_plays_one_policy_per_episode(board_run: RunDir
     expected = population.apply(population.select(drawn.slots[1]), state.observation[1], state.legal[0])
     got = drawn.output(state.observation[1], state.legal[0], seat=1)
     chex.assert_trees_all_close(got, expected, atol=1e-6)
-    with pytest.raises(ValueError, match="who acts"):
+    with pytest.raises(ValueError, match="seat is required"):
         policy.act(state.observation[0], state.legal[0], jax.random.key(0))
 
 
@@ -106,10 +112,52 @@ def test_shapes_and_seats_are_checked(kuhn: LoadedPolicy) -> None:
         kuhn.act(state.observation, state.legal[0], jax.random.key(0))
     with pytest.raises(ValueError, match=r"legal must have shape \(2,\)"):
         kuhn.act(state.observation[0], state.legal, jax.random.key(0))
-    with pytest.raises(ValueError, match="seats 0..1, got seat=2"):
+    with pytest.raises(ValueError, match="seat must be 0..1, got 2"):
         kuhn.act(state.observation[0], state.legal[0], jax.random.key(0), seat=2)
     unknown = kuhn.probabilities(jnp.full(13, 7.0), jnp.array([True, False]))
     np.testing.assert_array_equal(unknown, [1.0, 0.0])
+
+
+def test_observations_are_converted(kuhn: LoadedPolicy) -> None:
+    """Other types, flat arrays, the rows of all seats and whole states give the row of the seat."""
+    state = kuhn.game.init(jax.random.key(0))
+    own, legal = state.observation[0], state.legal[0]
+    expected = np.asarray(kuhn.probabilities(own, legal, seat=0))
+    assert kuhn.observation.startswith("float32[13]")
+    for given in (
+        (np.asarray(own, bool), np.asarray(legal, int)),
+        (own.tolist(), legal.tolist()),
+        (own[:, None], legal),
+        (state.observation, state.legal, 0),
+        (state,),
+        (state, None, 0),
+    ):
+        np.testing.assert_array_equal(kuhn.probabilities(*given), expected)
+    assert int(kuhn.act(state, key=jax.random.key(3))) == int(kuhn.act(own, legal, jax.random.key(3), seat=0))
+    for given, message in (
+        ((jnp.zeros(7), legal), r"observation must have shape \(13,\) .*got \(7,\).*float32\[13\], one seat's row"),
+        ((own,), "legal is required"),
+        ((state.replace(to_move=jnp.ones(2, bool)),), "seat is required where 2 seats are to move"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            kuhn.probabilities(*given)
+    with pytest.raises(ValueError, match="act needs a key"):
+        kuhn.act(state)
+
+
+def test_a_game_in_hand_replaces_the_file_s(kuhn_run: RunDirectory, tmp_path: Path) -> None:
+    shutil.copytree(kuhn_run.shared, tmp_path / "run")
+    for path in (tmp_path / "run").glob("**/config.json"):
+        write_json(path, {**json.loads(path.read_text()), "game": "notebook:MyGame"})
+    shutil.rmtree(tmp_path / "run" / "checkpoints")
+    with pytest.raises(RunError, match="notebook:MyGame"):
+        load(tmp_path / "run")
+    with pytest.raises(RunError, match="no checkpoint"):
+        load(tmp_path / "run", game=gems_jax.make_game("kuhn_poker"))
+    file = export_policy(load(kuhn_run.shared), tmp_path / "own.safetensors", read_config(tmp_path / "run"))
+    with pytest.raises(RunError, match="notebook:MyGame"):
+        load(file)
+    assert load(file, game=gems_jax.make_game("kuhn_poker")).seed == kuhn_run.seeds[0]
 
 
 def test_export_and_load_agree_to_the_bit(kuhn_run: RunDirectory, tmp_path: Path) -> None:
@@ -124,9 +172,9 @@ def test_export_and_load_agree_to_the_bit(kuhn_run: RunDirectory, tmp_path: Path
         policy.seed,
         policy.iteration,
     )
-    with pytest.raises(RunError, match="exists already"):
+    with pytest.raises(RunError, match="exists and is never overwritten"):
         export_policy(policy, path, read_config(kuhn_run.members[1]))
-    with pytest.raises(RunError, match="is of seed 4, asked for seed 3"):
+    with pytest.raises(RunError, match="contains seed 4, got seed 3"):
         load(path, seed=3)
 
 
@@ -145,7 +193,7 @@ def test_foreign_and_missing_runs(kuhn_run: RunDirectory, matrix_run: RunDirecto
     shutil.copytree(kuhn_run.shared, tmp_path / "runs" / "kuhn")
     with pytest.raises(NoRunError, match="the newest run in it is .*kuhn"):
         load(tmp_path / "runs")
-    with pytest.raises(RunError, match="seeds 3, 4, asked for seed 9"):
+    with pytest.raises(RunError, match="seeds 3, 4, got seed 9"):
         load(kuhn_run.shared, seed=9)
     mixed = tmp_path / "mixed"
     shutil.copytree(matrix_run.shared, mixed)
@@ -166,8 +214,8 @@ def test_foreign_and_missing_runs(kuhn_run: RunDirectory, matrix_run: RunDirecto
     [
         ({"method": "psroo"}, "unknown method 'psroo'"),
         ({"game": "khun_poker"}, "did you mean 'kuhn_poker'"),
-        ({"config": {"etta": 1}}, "no field 'etta': it was written by another version"),
-        ({"config": {"new_mass": "floor"}}, "no field 'new_mass': it was written by another version"),
+        ({"config": {"etta": 1}}, "no field 'etta': the file was written by another version"),
+        ({"config": {"new_mass": "floor"}}, "no field 'new_mass': the file was written by another version"),
         ({"config": {"eta": -1}}, "eta must be a finite number"),
         ({"config": 3}, "cannot rebuild"),
     ],
@@ -198,14 +246,14 @@ def test_a_damaged_checkpoint_is_told_and_the_one_before_is_used(kuhn_run: RunDi
 def test_another_checkpoint_than_the_last(kuhn_run: RunDirectory, tmp_path: Path) -> None:
     shutil.copytree(kuhn_run.shared, tmp_path / "run")
     folder = tmp_path / "run" / "checkpoints"
-    for step, metric in ((2, 0.1), (3, 0.2)):
+    for step in (2, 3):
         shutil.copytree(folder / "00000001", folder / f"{step:08d}")
-        manifest = json.loads((folder / "00000001" / "manifest.json").read_text())
-        (folder / f"{step:08d}" / "manifest.json").write_text(json.dumps(manifest | {"metric": metric}))
-    found = {at: load(tmp_path / "run", at=at).iteration for at in ("last", "best", 1, "2")}
-    assert found == {"last": 3, "best": 2, 1: 1, "2": 2}
+    found = {at: load(tmp_path / "run", at=at).iteration for at in ("last", 1, "2")}
+    assert found == {"last": 3, 1: 1, "2": 2}
+    with pytest.raises(NoRunError, match="has no best iteration: nothing was measured"):
+        load(tmp_path / "run", at="best")
     for at in (4, "first"):
-        with pytest.raises(NoRunError, match=f"no checkpoint '?{at}'?: there are 'last', 'best' and .* 1, 2, 3"):
+        with pytest.raises(NoRunError, match=f"no checkpoint '?{at}'?: known are 'last', 'best' and .* 1, 2, 3"):
             load(tmp_path / "run", at=at)
     for options in ({"at": "best"}, {"which": "average"}):
         with pytest.raises(NoRunError, match="kuhn.safetensors is one mixture, not a run: asked for '(best|average)'"):
@@ -213,8 +261,32 @@ def test_another_checkpoint_than_the_last(kuhn_run: RunDirectory, tmp_path: Path
 
 
 @pytest.mark.parametrize(
+    ("method", "settings"),
+    [("os_mccfr", {"traversals": 2}), ("psro", {"capacity": 8, "oracle": "exact"})],
+    ids=["compiled", "in Python"],
+)
+def test_the_best_measured_iteration(tmp_path: Path, method: str, settings: dict) -> None:
+    """The lowest row of metrics.csv, of every seed its own, although the only checkpoint is the last iteration's."""
+    game = gems_jax.make_game("rock_paper_scissors")
+    config = DEFAULTS[method].replace(**settings)
+    directory = create_run(
+        game="rock_paper_scissors", method=method, config=config, seeds=(0, 1), iterations=7, path=tmp_path / "run"
+    )
+    solver = gems_jax.make_solver(method, game, config)
+    run(solver, iterations=7, seeds=(0, 1), monitor=make_monitor(game, solver), directory=directory)
+    assert iterations(directory.checkpoints) == [7]
+    for member in directory.members:
+        logged = read_metrics(member)["exploitability"]
+        policy = load(member, at="best")
+        assert policy.iteration == np.argmin(logged) + 1 and policy.last_row["exploitability"] == logged.min()
+        assert float(gems_jax.exploitability(game, policy.profile)) == pytest.approx(logged.min(), abs=1e-5)
+        assert load(member).iteration == 7
+    assert method == "psro" or logged.argmin() not in (0, 6)  # the case that checkpoints alone would miss
+
+
+@pytest.mark.parametrize(
     ("name", "game", "bound", "size"),
-    [("kuhn", "kuhn_poker", 0.02, 50_000), ("leduc", "leduc_holdem", 0.26, 2_000_000)],
+    [("kuhn", "kuhn_poker", 0.005, 50_000), ("leduc", "leduc_holdem", 0.15, 500_000)],
 )
 def test_shipped_policies_are_as_good_as_they_say(name: str, game: str, bound: float, size: int) -> None:
     """They come with the package, by name; far better ones than uniform play (0.458 in Kuhn poker, 2.37 in Leduc)."""
@@ -229,4 +301,4 @@ def test_shipped_policies_are_as_good_as_they_say(name: str, game: str, bound: f
 
 def test_removed_settings_at_their_default_are_dropped() -> None:
     record = {"capacity": 5, **REMOVED}
-    assert config_of(GemsConfig, record) == GemsConfig(capacity=5)
+    assert parse_config(GemsConfig, record) == GemsConfig(capacity=5)

@@ -16,12 +16,12 @@ from gems_jax.runner.options import RunOptions
 from gems_jax.runner.session import (
     Counters,
     Session,
-    all_rows,
+    collect_rows,
     complete_rows,
-    first_carry,
-    first_nonfinite,
+    find_nonfinite,
+    record_failures,
+    restore_or_start,
     save_checkpoint,
-    status_of_failures,
 )
 from gems_jax.runner.writers import CsvWriter
 from walk_solver import MONITOR, make_walk, new_run
@@ -67,8 +67,8 @@ def advance(session: Session, engine: Engine, carry, count: int = 3):
 def test_a_fresh_start_makes_the_folder_agree(tmp_path: Path, engine: Engine) -> None:
     directory = new_run(tmp_path / "run", iterations=12)
     session = begin(directory)
-    carry = first_carry(session, engine)
-    assert set(carry) == {"state", "monitor"} and session.done == 0 and session.saved is None
+    carry = restore_or_start(session, engine)
+    assert set(carry) == {"state", "monitor", "best"} and session.done == 0 and session.saved is None
     assert session.counters.compile_seconds > 0 and session.best == "gap"
     assert read_config(directory.shared)["iterations"] == 6  # the new length
     assert "fresh start: 6 iterations, seeds 0, 1" in (directory.shared / "log.txt").read_text()
@@ -77,42 +77,44 @@ def test_a_fresh_start_makes_the_folder_agree(tmp_path: Path, engine: Engine) ->
 def test_saved_and_resumed_bit_for_bit(tmp_path: Path, engine: Engine) -> None:
     directory = new_run(tmp_path / "run", iterations=6)
     session = begin(directory)
-    carry = advance(session, engine, first_carry(session, engine))
+    carry = advance(session, engine, restore_or_start(session, engine))
     kept = bits(carry)
     save_checkpoint(session, carry)
     assert (session.saved, checkpoint.iterations(directory.checkpoints)) == (3, [3])
     with open(directory.members[0] / "metrics.csv", "a") as file:
         file.write("4,torn")  # rows after the checkpoint are cut off
     again = begin(directory)
-    resumed = first_carry(again, engine)
+    resumed = restore_or_start(again, engine)
     assert (again.done, again.saved, again.last_metric) == (3, 3, session.last_metric)
     assert again.counters == session.counters
     jax.tree.map(np.testing.assert_array_equal, bits(resumed), kept)
-    rows = all_rows(again)
+    rows = collect_rows(again)
     assert rows["iteration"].shape == (2, 3) and rows["total_episodes"][0, -1] == session.counters.episodes[0]
 
 
-def test_the_best_and_the_last_checkpoints_stay(tmp_path: Path, engine: Engine) -> None:
-    directory = new_run(tmp_path / "run", iterations=30)
-    session = begin(directory, 30)
-    carry = first_carry(session, engine)
-    for done, metric in ((1, 0.1), (2, 0.5), (3, 0.4), (4, 0.3)):
-        session.done, session.last_metric = done, metric
-        save_checkpoint(session, carry)
-    assert checkpoint.iterations(directory.checkpoints) == [1, 3, 4]  # the lowest, and the last two
-    session.monitor = MONITOR._replace(highest=True)
-    session.done, session.last_metric = 5, 0.9
-    save_checkpoint(session, carry)
-    assert checkpoint.best_iteration(directory.checkpoints) == 5
+def test_after_a_checkpoint_without_best_state_no_later_one_claims_to_be_the_best(
+    tmp_path: Path, engine: Engine
+) -> None:
+    """Sweeps do not store it, so the best iteration may be one before the checkpoint."""
+    directory = new_run(tmp_path / "run", iterations=6)
+    session = begin(directory)
+    carry = advance(session, engine, restore_or_start(session, engine))
+    save_checkpoint(session, {name: carry[name] for name in ("state", "monitor")})
+    kept = bits(carry["state"])
+    again = begin(directory)
+    resumed = restore_or_start(again, engine)
+    jax.tree.map(np.testing.assert_array_equal, bits(resumed["state"]), kept)
+    later = advance(again, engine, resumed)
+    np.testing.assert_array_equal(later["best"]["iteration"], 0)
 
 
 def test_a_checkpoint_without_its_rows_is_refused(tmp_path: Path, engine: Engine) -> None:
     directory = new_run(tmp_path / "run", iterations=6)
     session = begin(directory)
-    save_checkpoint(session, advance(session, engine, first_carry(session, engine)))
+    save_checkpoint(session, advance(session, engine, restore_or_start(session, engine)))
     (directory.members[1] / "metrics.csv").write_text("iteration,gap\n1,0.5\n")
-    with pytest.raises(RunError, match="has rows up to iteration 1, the checkpoint is of 3"):
-        first_carry(begin(directory), engine)
+    with pytest.raises(RunError, match="ends at iteration 1, but the checkpoint is of iteration 3"):
+        restore_or_start(begin(directory), engine)
 
 
 @pytest.mark.parametrize(("error", "state"), [(ValueError("no luck"), "failed"), (KeyboardInterrupt(), "interrupted")])
@@ -120,7 +122,7 @@ def test_what_a_failure_leaves(tmp_path: Path, error: BaseException, state: str)
     directory = new_run(tmp_path / "run")
     session = begin(directory)
     session.done = 2
-    with pytest.raises(type(error)), status_of_failures(session):
+    with pytest.raises(type(error)), record_failures(session):
         raise error
     status = json.loads((directory.members[0] / "status.json").read_text())
     assert status["state"] == state and status["iteration"] == 2 and type(error).__name__ in status["reason"]
@@ -130,17 +132,17 @@ def test_what_a_failure_leaves(tmp_path: Path, error: BaseException, state: str)
 
 def test_a_status_that_cannot_be_written_does_not_hide_the_reason(tmp_path: Path) -> None:
     gone = RunDirectory(tmp_path / "gone", (tmp_path / "gone",), (0, 1))
-    with pytest.raises(ValueError, match="the reason"), status_of_failures(begin(gone)):
+    with pytest.raises(ValueError, match="the reason"), record_failures(begin(gone)):
         raise ValueError("the reason")
 
 
 def test_rows_without_a_directory_stay_in_memory(engine: Engine) -> None:
     session = begin(None)
-    carry = first_carry(session, engine)
-    assert all_rows(session) == {}
+    carry = restore_or_start(session, engine)
+    assert collect_rows(session) == {}
     carry = advance(session, engine, carry)
     advance(session, engine, carry)
-    rows = all_rows(session)
+    rows = collect_rows(session)
     np.testing.assert_array_equal(rows["iteration"], [[1, 2, 3, 4, 5, 6]] * 2)
     np.testing.assert_allclose(rows["seconds"][0, [2, 5]], [0.5, 1.0])
     np.testing.assert_array_equal(rows["total_episodes"], np.cumsum(rows["episodes"], axis=1))
@@ -149,10 +151,10 @@ def test_rows_without_a_directory_stay_in_memory(engine: Engine) -> None:
 def test_the_first_value_that_is_not_finite() -> None:
     rows = {"a": np.array([[1.0, np.inf, 1.0]]), "b": np.array([[1.0, 1.0, np.nan]]), "n": np.array([[1, 2, 3]])}
     chunk = Chunk(None, rows, [(0, "state.x")])
-    assert first_nonfinite(chunk, ()) == (2, "a", 0, np.inf)
-    found = first_nonfinite(chunk, ("a",))
+    assert find_nonfinite(chunk, ()) == (2, "a", 0, np.inf)
+    found = find_nonfinite(chunk, ("a",))
     assert found is not None and found[:3] == (3, "b", 0)
-    found = first_nonfinite(chunk, ("a", "b"))
+    found = find_nonfinite(chunk, ("a", "b"))
     assert found is not None and found[:3] == (3, "state.x", 0)
-    assert first_nonfinite(chunk, None) is None
-    assert first_nonfinite(chunk._replace(nan_leaves=[]), ("a", "b")) is None
+    assert find_nonfinite(chunk, None) is None
+    assert find_nonfinite(chunk._replace(nan_leaves=[]), ("a", "b")) is None

@@ -10,7 +10,7 @@ import pytest
 
 from gems_jax.runner.directory import RunDirectory, create_run
 from gems_jax.runner.errors import MissingExtraError, RunError
-from gems_jax.runner.writers import CsvWriter, as_texts, make_writer, read_metrics, truncate_csv
+from gems_jax.runner.writers import CsvWriter, format_numbers, make_writer, read_metrics, truncate_csv
 
 
 @pytest.fixture
@@ -46,6 +46,18 @@ def test_csv_by_hand(run: RunDirectory) -> None:
     )
 
 
+def test_cells_that_were_not_measured_are_empty(run: RunDirectory) -> None:
+    """A number that is not finite is written as it is: only masked cells are empty."""
+    writer = CsvWriter(run)
+    score = np.ma.array([[0.5, 0.25, np.nan], [1.0, 2.0, np.inf]], mask=[[False, True, False]] * 2)
+    writer.write({"iteration": np.tile(np.arange(1, 4), (2, 1)), "score": score})
+    writer.close()
+    assert (run.members[0] / "metrics.csv").read_text() == "iteration,score\n1,0.5\n2,\n3,nan\n"
+    np.testing.assert_array_equal(read_metrics(run.members[1])["score"], [1.0, np.nan, np.inf])
+    np.testing.assert_array_equal(read_metrics(run.members[1], empty=0.0)["score"], [1.0, 0.0, np.inf])
+    assert truncate_csv(run.members[0] / "metrics.csv", 2) == 2
+
+
 def test_csv_reads_back_exactly(run: RunDirectory) -> None:
     write(run, (1, 4))
     for seed, member in enumerate(run.members):
@@ -70,7 +82,7 @@ def test_csv_goes_on_under_the_same_header_only(run: RunDirectory) -> None:
         assert np.asarray(read_metrics(run.members[1])[name][-1], values.dtype) == values[1, 0]
     assert read_metrics(run.members[0])["iteration"].tolist() == [1, 2, 3, 4, 5]
     writer = CsvWriter(run)
-    with pytest.raises(RunError, match="has the columns iteration,gap,solved,.*this run writes iteration,other"):
+    with pytest.raises(RunError, match="expected iteration,other.*got iteration,gap,solved,"):
         writer.write({"iteration": rows(5, 5)["iteration"], "other": rows(5, 5)["gap"]})
     writer.close()
 
@@ -78,7 +90,7 @@ def test_csv_goes_on_under_the_same_header_only(run: RunDirectory) -> None:
 @pytest.mark.parametrize("number", ["0.1", "1e-45", "3.4028235e+38", "nan", "-inf", "16777217", "0.33333334"])
 def test_text_reads_back_as_the_same_number(number: str) -> None:
     value = np.float32(number)
-    np.testing.assert_array_equal(np.float32(float(as_texts(np.asarray([value]))[0])), value)
+    np.testing.assert_array_equal(np.float32(float(format_numbers(np.asarray([value]))[0])), value)
 
 
 HEADER = "iteration,gap\n"
@@ -125,7 +137,7 @@ def test_a_missing_extra_names_the_install_line(
 
 
 def test_unknown_writer(run: RunDirectory) -> None:
-    with pytest.raises(ValueError, match="unknown writer 'mlflow', known: tensorboard, wandb"):
+    with pytest.raises(ValueError, match="unknown writer 'mlflow'; known: tensorboard, wandb"):
         make_writer("mlflow", run)
 
 

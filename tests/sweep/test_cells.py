@@ -1,6 +1,8 @@
 """Cells: one compiled call for all points and seeds, each point as if it had run alone, ordinary runs at the end."""
 
+import dataclasses
 import json
+import shutil
 import typing
 from pathlib import Path
 
@@ -23,8 +25,9 @@ from gems_jax.sweep.execution import run_sweep
 from gems_jax.sweep.executors import make_executor
 from gems_jax.sweep.file import parse_sweep
 from gems_jax.sweep.folder import SweepFolder, create_folder, open_folder
-from gems_jax.sweep.memory import bytes_of_run, runs_at_once
+from gems_jax.sweep.memory import bytes_of_run, choose_run_batch
 from gems_jax.sweep.points import SweepPlan, make_plan
+from gems_jax.sweep.report import rank_points
 
 ETAS = [round(0.05 * number, 2) for number in range(1, 17)]
 FIELDS = [name for name, hint in typing.get_type_hints(GemsConfig).items() if is_real(hint) and name != "eta"]
@@ -129,6 +132,21 @@ def test_a_cell_delivers_its_points_as_ordinary_runs(light) -> None:
     assert said.code == 0 and "seed 1: exploitability" in said.out, said
 
 
+def test_cells_that_were_not_measured_have_not_diverged(light, tmp_path: Path) -> None:
+    """Only numbers that are not finite count; the points are ranked by a score, so the highest comes first."""
+    shutil.copytree(light[0].path, tmp_path / "sweep")
+    folder = SweepFolder(tmp_path / "sweep")
+    plan = dataclasses.replace(light[1], file=dataclasses.replace(light[1].file, metric="score_random"))
+    for number, path in enumerate(sorted(folder.path.glob("points/*/s*/metrics.csv"))):
+        scores = ("score_random", "nan" if number == 0 else "0.5", "", f"0.{number}")
+        path.write_text(
+            "".join(f"{line},{score}\n" for line, score in zip(path.read_text().split(), scores, strict=True))
+        )
+    first, *_, last = rank_points(plan, folder).points
+    assert first.value.mean > last.value.mean and last.number == 0
+    assert (first.diverged, last.diverged) == (0, 1)
+
+
 def test_a_member_of_a_light_cell_is_the_same_run_alone(light) -> None:
     folder, plan, _ = light
     solver = make_solver("gems", make_game("biased_rps"), plan.configs[2])
@@ -143,10 +161,10 @@ def test_a_member_of_a_light_cell_is_the_same_run_alone(light) -> None:
 def test_memory_decides_how_many_runs_are_computed_at_once(light) -> None:
     _, plan, _ = light
     one = bytes_of_run(plan, plan.cells[0])
-    assert runs_at_once(plan, plan.cells[0], 80) is None
+    assert choose_run_batch(plan, plan.cells[0], 80) is None
     for fit, batch in ((79, 40), (33, 27), (1, 1)):
         limited = {**LIGHT, "run": {"memory_gb": (fit + 0.5) * one / 2**30}}
-        assert runs_at_once(make_plan(parse_sweep(limited)), plan.cells[0], 80) == batch
+        assert choose_run_batch(make_plan(parse_sweep(limited)), plan.cells[0], 80) == batch
 
 
 def test_a_finished_cell_is_not_computed_again(tmp_path: Path) -> None:
@@ -192,7 +210,7 @@ def test_a_folder_keeps_to_its_sweep(tmp_path: Path) -> None:
     file = tmp_path / "other.toml"
     file.write_text('name = "walks"\ngame = "kuhn_poker"\nmethod = "cfr"\nseeds = 2\n[grid]\nwalks = [1, 3]')
     said = call("sweep", file, "--run-dir", folder.path)
-    assert said.code == 2 and "was started with" in said.err, said
+    assert said.code == 2 and "contains another sweep" in said.err, said
 
 
 def test_a_missing_library_is_told_before_anything_starts(tmp_path: Path, monkeypatch) -> None:

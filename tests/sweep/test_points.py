@@ -68,33 +68,36 @@ def test_the_real_valued_fields_of_gems_are_traced() -> None:
 
 MISTAKES = {
     "unknown game": ('game = "kuhn_pokre"\n[grid]\neta = [1]', "kuhn_poker"),
-    "no game": ("[grid]\neta = [1]", "names no game"),
+    "no game": ("[grid]\neta = [1]", "has no game"),
     "unknown method": ('game = "kuhn_poker"\nmethod = "gesm"\n[grid]\neta = [1]', "did you mean 'gems'"),
     "unknown preset": ('game = "kuhn_poker"\npreset = "papre"\n[grid]\neta = [1]', "paper"),
     "unknown key": ('game = "kuhn_poker"\nsede = 3\n[grid]\neta = [1]', "'sede'; did you mean seeds?"),
     "unknown field": ('game = "kuhn_poker"\n[grid]\netta = [1]', "unknown field 'etta'; did you mean eta?"),
     "unknown fixed": ('game = "kuhn_poker"\n[config]\ncapacty = 3\n[grid]\neta = [1]', "did you mean capacity?"),
-    "wrong type": ('game = "kuhn_poker"\n[grid]\neta = [0.1, "fast"]', "or lists with one for each player: got 'fast'"),
-    "wrong size": ('game = "kuhn_poker"\n[grid]\ncapacity = [8.5]', "grid.capacity takes whole numbers: got 8.5"),
+    "wrong type": ('game = "kuhn_poker"\n[grid]\neta = [0.1, "fast"]', "or lists with one for each player, got 'fast'"),
+    "wrong size": ('game = "kuhn_poker"\n[grid]\ncapacity = [8.5]', "grid.capacity must contain integers, got 8.5"),
     "wrong name": ('game = "kuhn_poker"\n[grid]\nindex = ["ucb2"]', "did you mean 'ucb1'?"),
     "out of range": ('game = "kuhn_poker"\n[grid]\neta = [-1.0]', "eta must be"),
     "empty grid": ('game = "kuhn_poker"\n[grid]\neta = []', "grid.eta is empty"),
     "nothing": ('game = "kuhn_poker"\n[grid]', "sweeps nothing"),
     "twice": ('game = "kuhn_poker"\n[grid]\neta = [1]\n[list]\neta = [2]', "sweeps eta twice"),
-    "equal": ('game = "kuhn_poker"\n[grid]\neta = [1, 1.0]', "twice"),
-    "fixed": ('game = "kuhn_poker"\n[config]\neta = 1\n[grid]\neta = [1]', "fixes it in [config]"),
-    "lengths": ('game = "kuhn_poker"\n[list]\neta = [1]\ndelta = [0.1, 0.2]', "one length: got eta 1, delta 2"),
+    "equal": ('game = "kuhn_poker"\n[grid]\neta = [1, 1.0]', "distinct values"),
+    "fixed": ('game = "kuhn_poker"\n[config]\neta = 1\n[grid]\neta = [1]', "sets it in [config]"),
+    "lengths": ('game = "kuhn_poker"\n[list]\neta = [1]\ndelta = [0.1, 0.2]', "equal lengths, got eta 1, delta 2"),
     "no samples": ('game = "kuhn_poker"\n[random]\neta = { low = 1, high = 2 }', "random.samples"),
     "no range": ('game = "kuhn_poker"\n[random]\nsamples = 2\neta = 3', "{ low = ..., high = ... }"),
     "low high": ('game = "kuhn_poker"\n[random]\nsamples = 2\neta = { low = 3, high = 2 }', "low < high"),
     "seeds": ('game = "kuhn_poker"\nseeds = [1, 1]\n[grid]\neta = [1]', "seeds must be"),
     "executor": ('game = "kuhn_poker"\n[grid]\neta = [1]\n[run]\nexecutor = "slurn"', "did you mean 'slurm'?"),
-    "workers": ('game = "kuhn_poker"\n[grid]\neta = [1]\n[run]\nworkers = true', "run.workers must be a whole number"),
-    "no TOML": ("game = kuhn", "is no TOML"),
-    "too many": ('game = "kuhn_poker"\n[random]\nsamples = 20000\neta = { low = 1, high = 2 }', "20000 points"),
+    "workers": ('game = "kuhn_poker"\n[grid]\neta = [1]\n[run]\nworkers = true', "run.workers must be an integer"),
+    "no TOML": ("game = kuhn", "is not valid TOML"),
+    "too many": (
+        'game = "kuhn_poker"\n[random]\nsamples = 20000\neta = { low = 1, high = 2 }',
+        "at most 10000 points, got 20000",
+    ),
     "memory": (
         'game = "kuhn_poker"\n[grid]\nabr_episodes = [2, 100000000]\n[run]\nmemory_gb = 4',
-        "at abr_episodes = 100000000 takes about",
+        "at abr_episodes = 100000000 needs about",
     ),
 }
 
@@ -110,7 +113,7 @@ def test_a_mistake_is_one_line_before_anything_starts(name: str, tmp_path: Path,
 
 def test_files_and_folders_that_are_not_there(tmp_path: Path) -> None:
     assert_one_line(call("sweep", tmp_path / "none.toml"), 2, "cannot read", "none.toml")
-    assert_one_line(call("sweep", tmp_path), 1, "holds no sweep")
+    assert_one_line(call("sweep", tmp_path), 1, "is not the folder of a sweep")
 
 
 def test_the_plan_can_be_shown(tmp_path: Path) -> None:

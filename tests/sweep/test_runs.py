@@ -71,7 +71,7 @@ def test_a_sweep_that_is_killed_twice_ends_whole(tmp_path: Path) -> None:
         counts.append(len(list(folder.glob("points/*"))))
     assert 0 < counts[0] <= counts[1] < 24
     said = gems("sweep", folder)
-    assert said.code == 0 and "done before" in said.out, said
+    assert said.code == 0 and "already done" in said.out, said
     assert_whole(folder, 24, 5)
 
 

@@ -11,16 +11,16 @@ from gems_jax.viz.animation import board_of
 from gems_jax.viz.board_words import (
     chess_board,
     chess_move,
-    chess_of_text,
     chess_result,
-    chess_why_not,
+    explain_chess_error,
+    explain_go_error,
     go_area,
     go_board,
     go_move,
-    go_of_text,
     go_result,
-    go_why_not,
-    moves_of,
+    list_moves,
+    parse_chess_move,
+    parse_go_move,
 )
 from gems_jax.viz.human_play import play
 from gems_jax.viz.transcripts import GameTable
@@ -54,8 +54,8 @@ def test_points_of_go(tables: dict[str, GameTable]) -> None:
     assert "(" not in go_board(state)  # the last move was a pass
     assert "(O)" in go_board(played(tables["go_9x9"], "a1 j9"))
     assert [go_move(state, action) for action in (0, 8, 72, 80, 81)] == ["a9", "j9", "a1", "j1", "pass"]
-    assert {go_of_text(state, go_move(state, action)) for action in range(82)} == set(range(82))
-    assert go_of_text(state, "D4") == go_of_text(state, "d4") == 48 and go_of_text(state, "PASS") == 81
+    assert {parse_go_move(state, go_move(state, action)) for action in range(82)} == set(range(82))
+    assert parse_go_move(state, "D4") == parse_go_move(state, "d4") == 48 and parse_go_move(state, "PASS") == 81
     board = board_of(state.inner.state)
     assert board is not None and board.moved(state, 81) == [] and board.moved(state, 72) == [(0, 8)]
     assert board.columns[0] == "a" and board.rows[8] == "1"
@@ -64,13 +64,13 @@ def test_points_of_go(tables: dict[str, GameTable]) -> None:
 @pytest.mark.parametrize("text", ["", "i5", "a0", "a10", "k1", "44", "d", "d4d4", "d-1", "d²", "passs", "\x00"])
 def test_what_is_no_point(tables: dict[str, GameTable], text: str) -> None:
     state = played(tables["go_9x9"], "")
-    assert go_of_text(state, text) is None and "a1 to j9" in go_why_not(state, text)
+    assert parse_go_move(state, text) is None and "a1 to j9" in explain_go_error(state, text)
 
 
 def test_why_a_stone_cannot_be_set(tables: dict[str, GameTable]) -> None:
     state = played(tables["go_9x9"], "a2 j9 b1")
-    assert go_why_not(state, "a2") == "there is a stone"
-    assert "no liberty" in go_why_not(state, "a1") and go_of_text(state, "a1") not in moves_of(state)
+    assert explain_go_error(state, "a2") == "there is a stone"
+    assert "no liberty" in explain_go_error(state, "a1") and parse_go_move(state, "a1") not in list_moves(state)
 
 
 def test_results_of_go(tables: dict[str, GameTable]) -> None:
@@ -90,22 +90,24 @@ def test_moves_of_chess(tables: dict[str, GameTable]) -> None:
     rows = chess_board(state).splitlines()
     assert rows[0] == "8  r . b q k . n r" and rows[4] == "4  . . B . P . . ." and rows[-1] == "   a b c d e f g h"
     assert rows[3] == "5  . . b . p . . ."
-    castled = tables["chess"].advance(state, {0: chess_of_text(state, "O-O")}, jax.random.key(0))
+    castled = tables["chess"].advance(state, {0: parse_chess_move(state, "O-O")}, jax.random.key(0))
     assert chess_board(castled).splitlines()[7] == "1  R N B Q . R K ."
-    assert chess_of_text(state, "e1-g1") == chess_of_text(state, "0-0") and chess_of_text(state, "o-o-o") is None
+    assert (
+        parse_chess_move(state, "e1-g1") == parse_chess_move(state, "0-0") and parse_chess_move(state, "o-o-o") is None
+    )
     board = board_of(state.inner.state)
-    assert board is not None and board.moved(state, chess_of_text(state, "c4f7")) == [(2, 4), (5, 1)]
-    taken = chess_of_text(state, "c4xf7+")
+    assert board is not None and board.moved(state, parse_chess_move(state, "c4f7")) == [(2, 4), (5, 1)]
+    taken = parse_chess_move(state, "c4xf7+")
     assert taken is not None and chess_move(state, taken) == "c4f7"
 
 
 def test_a_pawn_turns_into_what_was_typed(tables: dict[str, GameTable]) -> None:
     state = played(tables["chess"], "a2a4 b7b5 a4b5 b8c6 b5b6 c6b8 b6b7 b8c6")
-    names = [chess_move(state, action) for action in moves_of(state)]
+    names = [chess_move(state, action) for action in list_moves(state)]
     turned_into = {f"b7{square}{turned}" for square in ("a8", "b8", "c8") for turned in "qrbn"}
     assert {name for name in names if name[:2] == "b7"} == turned_into
     for turned, piece in zip("qrbn", "QRBN", strict=True):
-        action = chess_of_text(state, f"b7a8{turned}")
+        action = parse_chess_move(state, f"b7a8{turned}")
         assert action is not None
         after = tables["chess"].advance(state, {0: action}, jax.random.key(0))
         assert chess_board(after).splitlines()[0].split()[1] == piece
@@ -113,10 +115,10 @@ def test_a_pawn_turns_into_what_was_typed(tables: dict[str, GameTable]) -> None:
 
 def test_why_a_move_of_chess_is_not_possible(tables: dict[str, GameTable]) -> None:
     state = played(tables["chess"], "e2e4")
-    assert "a square to leave and a square to go to" in chess_why_not(state, "e5")
-    assert chess_why_not(state, "e7e4") == "from e7 there are only e7e6, e7e5"
-    assert chess_why_not(state, "d2d4") == "no piece of yours stands on d2"
-    assert chess_why_not(state, "a8a5") == "what stands on a8 cannot move"
+    assert "a move is two squares, from and to" in explain_chess_error(state, "e5")
+    assert explain_chess_error(state, "e7e4") == "from e7 there are only e7e6, e7e5"
+    assert explain_chess_error(state, "d2d4") == "no piece of yours is on d2"
+    assert explain_chess_error(state, "a8a5") == "the piece on a8 cannot move"
 
 
 def test_results_of_chess(tables: dict[str, GameTable]) -> None:
@@ -155,5 +157,8 @@ def test_a_game_of_go_against_a_person() -> None:
     text = "\n".join(told)
     assert "Go on 9x9 against a script" in text and "you sit in seat 0 (black) and begin" in text
     assert max(len(line) for line in text.splitlines()) <= 120 and "a point such as d4, or pass > " in told
-    assert "'i5' is not possible here: it is no point" in text and "'d4' is not possible here: there is a stone" in text
+    assert (
+        "'i5' is not possible here: it is neither a point" in text
+        and "'d4' is not possible here: there is a stone" in text
+    )
     assert re.search(r"(black|white) wins by [\d.]+ \(", text) and earned in (-1.0, 1.0)

@@ -56,6 +56,7 @@ def test_equal_budgets(tmp_path: Path) -> None:
     by_steps = lines_of(comparison, "total_env_steps")
     assert by_steps["gems a"].budget == 20 and by_steps["gems a"].mean.mean == pytest.approx((6.0 + 9.0) / 2)
     # a is done after 4 seconds, when b has finished its first iteration
+    assert by_steps["gems a"].iterations == (1, 2)
     by_seconds = lines_of(comparison, "seconds")
     assert by_seconds["gems a"].budget == 4.0 and by_seconds["gems a"].mean.mean == pytest.approx(2.5)
     assert by_seconds["gems b"].mean.mean == pytest.approx(1.0)
@@ -77,7 +78,7 @@ def test_groups(tmp_path: Path) -> None:
     logged(tmp_path / "x" / "a", [[1.0, 1.0]])
     logged(tmp_path / "x" / "b", [[2.0, 1.0, 1.0]], seeds=(7,), config=GemsConfig(iterations=3))
     logged(tmp_path / "c", [[3.0]], config=GemsConfig(eta=0.5))
-    found = {each.label: each for each in group_seeds(collect_seeds([tmp_path, tmp_path / "c"]))}
+    found = {each.label: each for each in group_seeds(collect_seeds([tmp_path, tmp_path / "c"])[0])[0]}
     assert set(found) == {"gems (eta=0.03)", "gems (eta=0.5)"}
     assert sorted(seed.record["seed"] for seed in found["gems (eta=0.03)"].seeds) == [0, 7]
 
@@ -101,7 +102,7 @@ def test_files(tmp_path: Path) -> None:
     assert paths[0].read_bytes().startswith(b"\x89PNG") and paths[0].stat().st_size > 5000
     record = json.loads(paths[2].read_text())
     assert record["metric"] == "exploitability" and len(record["lines"]) == 6
-    assert "| kuhn_poker | gems tuned | 3 iterations | 2 | 0.1500 [0.1000, 0.2000]" in comparison_markdown(comparison)
+    assert "| gems tuned | 3 iterations | 2 | 3 | 0.1500 (0.2000, 0.1000) |" in comparison_markdown(comparison)
     axes = draw_comparison(comparison, "kuhn_poker").axes
     assert [axis.get_xlabel() for axis in axes] == ["iterations", "env steps", "seconds"]
     np.testing.assert_allclose(axes[0].lines[0].get_ydata(), [1.05, 0.55, 0.15])  # the mean of two is their IQM
@@ -109,17 +110,70 @@ def test_files(tmp_path: Path) -> None:
 
 def test_mistakes(tmp_path: Path) -> None:
     logged(tmp_path / "a", [[1.0]], extra=[[2.0]])
-    logged(tmp_path / "b", [[1.0]])
-    with pytest.raises(CompareError, match="b/?.* has no column 'extra'; all these runs have: exploitability"):
+    logged(tmp_path / "b", [[1.0]], seeds=(1,))
+    with pytest.raises(CompareError, match="b/?.* has no column 'extra'; columns of all runs: exploitability"):
         compare_runs([tmp_path], metric="extra")
     with pytest.raises(CompareError, match="no run at .*nowhere"):
         compare_runs([tmp_path / "nowhere"])
     (tmp_path / "empty").mkdir()
-    assert_one_line(call("compare", tmp_path / "empty"), 2, "holds no run")
-    assert_one_line(call("compare"), 2, "which runs?")
+    assert_one_line(call("compare", tmp_path / "empty"), 2, "contains no run")
+    assert_one_line(call("compare"), 2, "no runs given")
     run = create_run(
         game="kuhn_poker", method="gems", config=GemsConfig(), seeds=[0], iterations=1, path=tmp_path / "c"
     )
-    assert_one_line(call("compare", run.shared), 1, "has no metrics.csv yet")
+    assert_one_line(call("compare", run.shared), 2, "nothing to compare", "was skipped: it has no rows yet")
     (run.shared / "metrics.csv").write_text("iteration,exploitability\n1,abc\n")
     assert_one_line(call("compare", run.shared), 1, "metrics.csv")
+
+
+def test_numbers_of_sampled_games_are_those_that_were_measured(tmp_path: Path) -> None:
+    """Measured after iterations 1, 4 and 6: within 5 iterations the number of iteration 4 counts, and says so."""
+    nan = np.nan
+    scores = [[0.1, nan, nan, 0.4, nan, 0.6]]
+    logged(tmp_path / "a", scores, score_random=scores, preset="a")
+    logged(tmp_path / "b", [scores[0][:5]], score_random=[[0.2, nan, nan, 0.3, 0.5]], config=GemsConfig(eta=1.0))
+    comparison = compare_runs([tmp_path], metric="score_random", axes=("iterations",))
+    line = lines_of(comparison, "iteration")["gems a"]
+    assert (line.budget, line.mean.mean, line.iterations) == (5, 0.4, (4,))
+    curve = draw_comparison(comparison, "kuhn_poker").axes[0].lines[0]
+    np.testing.assert_array_equal(curve.get_xdata(), [1, 4, 6])
+    np.testing.assert_allclose(curve.get_ydata(), [0.1, 0.4, 0.6])
+    assert curve.get_marker() not in ("", "None") and curve.get_markevery() == 1
+
+
+def test_a_run_has_no_number_before_its_first_iteration_ended(tmp_path: Path) -> None:
+    """b's first iteration takes 10 seconds, a's three take 3: at 3 seconds there is no number of b."""
+    logged(tmp_path / "a", [[3.0, 2.0, 1.0]], preset="a")
+    logged(tmp_path / "b", [[0.5, 0.4, 0.3]], seconds=10.0, preset="b", config=GemsConfig(eta=1.0))
+    comparison = compare_runs([tmp_path], axes=("seconds",))
+    line = lines_of(comparison, "seconds")["gems b"]
+    assert np.isnan(line.mean.mean) and line.iterations == ()
+    assert "| gems b | 3.0 seconds | 1 | – | – | – |" in comparison_markdown(comparison)
+
+
+@pytest.mark.parametrize(
+    ("metric", "direction", "scale"),
+    [("exploitability", "lower is better", "log"), ("score_random", "higher is better", "linear")],
+)
+def test_the_direction_of_the_metric_is_known(tmp_path: Path, metric: str, direction: str, scale: str) -> None:
+    logged(tmp_path / "a", [[0.5, 0.6]], score_random=[[0.5, 0.6]])
+    comparison = compare_runs([tmp_path], metric=metric, axes=("iterations",))
+    assert comparison_markdown(comparison).splitlines()[0].endswith(direction)
+    assert json.loads(write_comparison(comparison, tmp_path / "out")[2].read_text())["direction"] == direction
+    (axis,) = draw_comparison(comparison, "kuhn_poker").axes
+    assert direction in axis.get_ylabel() and axis.get_yscale() == scale
+
+
+def test_two_runs_of_one_seed_are_one_seed(tmp_path: Path) -> None:
+    """The longer one counts, and a run without rows is skipped: a sentence says so."""
+    logged(tmp_path / "a", [[1.0, 0.5]])
+    logged(tmp_path / "b", [[1.0, 0.5, 0.2]])
+    create_run(game="kuhn_poker", method="gems", config=GemsConfig(), seeds=[0], iterations=1, path=tmp_path / "c")
+    comparison = compare_runs([tmp_path])
+    line = lines_of(comparison, "iteration")["gems"]
+    assert (line.seeds, line.budget, line.mean.mean) == (1, 3, 0.2)
+    empty, repeated = comparison.notes
+    assert "c was skipped: it has no rows yet" in empty
+    assert "a was skipped: it repeats seed 0 of " in repeated and str(tmp_path / "b") in repeated
+    said = call("compare", tmp_path, "--output", tmp_path / "out")
+    assert said.code == 0 and all(note in said.out for note in comparison.notes)

@@ -57,7 +57,7 @@ def test_only_what_the_rows_hold(tmp_path: Path) -> None:
 
 def test_convergence_shows_mean_band_seeds_and_references() -> None:
     references = (("uniform play", 0.458), ("exact", 0.007))
-    figure = figures.convergence(CURVES, "exploitability", "exploitability (chips)", references)
+    figure = figures.draw_convergence(CURVES, "exploitability", "exploitability (chips)", references)
     by_iteration, by_seconds = figure.axes
     for axis, x in ((by_iteration, CURVES["paper"]["iteration"][0]), (by_seconds, CURVES["paper"]["seconds"][0])):
         assert axis.get_yscale() == "log"
@@ -83,7 +83,7 @@ def test_convergence_shows_mean_band_seeds_and_references() -> None:
 def test_outcomes_have_a_panel_each_and_their_bars(tmp_path: Path) -> None:
     curves = {"a": {**make_rows(), "coop": np.full((3, 12), 0.2), "value_sender": np.zeros((3, 12))}, "b": make_rows()}
     bounds = {"coop": [("at most", 0.25), ("at least", 0.1)]}
-    figure = figures.outcomes(curves, ("coop", "value_sender"), "chips", bounds)
+    figure = figures.draw_outcomes(curves, ("coop", "value_sender"), "chips", bounds)
     coop, sender = figure.axes
     assert coop.get_ylabel() == "cooperation" and sender.get_ylabel() == "sender's value (chips)"
     assert coop.get_yscale() == "linear" and [line.get_label() for line in coop.lines if line.get_label() == "a"] == [
@@ -97,7 +97,7 @@ def test_outcomes_have_a_panel_each_and_their_bars(tmp_path: Path) -> None:
 
 def test_rounding_does_not_stretch_the_axis() -> None:
     rows = {**make_rows(), "exploitability": np.geomspace(1.0, 1e-12, 36).reshape(3, 12)}
-    axis = figures.convergence({"a": rows}, "exploitability", "gap", ()).axes[0]
+    axis = figures.draw_convergence({"a": rows}, "exploitability", "gap", ()).axes[0]
     assert axis.get_ylim()[0] == pytest.approx(1e-5) and axis.get_ylim()[1] > 1.0
 
 
@@ -152,7 +152,7 @@ def test_what_is_held_and_what_is_spent() -> None:
     assert figures.held_bytes({"iteration": np.ones((1, 1))}) is None
     assert figures.has_costs({"a": cost_rows()}) and not figures.has_costs({"a": cost_rows(iterations=1)})
     np.testing.assert_allclose(figures.smooth(np.asarray([[1.0, 1.0, 90.0, 1.0, 1.0, 1.0]])), 1.0)
-    (total, each, held, grown) = figures.resources({"gems": cost_rows(), "once": cost_rows(iterations=1)}).axes
+    (total, each, held, grown) = figures.draw_resources({"gems": cost_rows(), "once": cost_rows(iterations=1)}).axes
     assert [len(axis.lines) for axis in (total, each, held, grown)] == [1, 1, 1, 1]
     np.testing.assert_allclose(total.lines[0].get_ydata()[-1], 1.5)  # 3 s of two seeds
     np.testing.assert_allclose(each.lines[0].get_ydata(), 0.25)

@@ -9,7 +9,7 @@ import numpy as np
 from cli import SMALL, untrained_run
 from gems_jax.games import make_game
 from gems_jax.runner.load import load
-from gems_jax.viz.hanabi_text import action_in_words, card_in_words, outcome_in_words, result_in_words, table_in_words
+from gems_jax.viz.hanabi_text import describe_action, describe_card, describe_outcome, describe_result, describe_table
 from gems_jax.viz.transcripts import write_replays
 
 GAME = make_game("hanabi")
@@ -35,38 +35,38 @@ START = "r1 y3 b5 w2 r4  g1 g1 y2 b3 g4"
 
 
 def test_cards_and_moves():
-    state = GAME.dealt(deck(START))
+    state = GAME.start_from_deck(deck(START))
     assert (
-        card_in_words(GAME, 0) == "red 1"
-        and card_in_words(GAME, 24) == "blue 5"
-        and card_in_words(GAME, -1) == "nothing"
+        describe_card(GAME, 0) == "red 1"
+        and describe_card(GAME, 24) == "blue 5"
+        and describe_card(GAME, -1) == "nothing"
     )
-    assert action_in_words(GAME, state, 1) == "discards card 2" and action_in_words(GAME, state, 9) == "plays card 5"
-    assert action_in_words(GAME, state, 12) == "tells seat 1 that cards 1, 2 and 5 are green"
-    assert action_in_words(GAME, state, 17) == "tells seat 1 that card 4 is of rank 3"
-    assert action_in_words(GAME, move(state, 12), 10) == "tells seat 0 that cards 1 and 5 are red"
+    assert describe_action(GAME, state, 1) == "discards card 2" and describe_action(GAME, state, 9) == "plays card 5"
+    assert describe_action(GAME, state, 12) == "tells seat 1 that cards 1, 2 and 5 are green"
+    assert describe_action(GAME, state, 17) == "tells seat 1 that card 4 is of rank 3"
+    assert describe_action(GAME, move(state, 12), 10) == "tells seat 0 that cards 1 and 5 are red"
 
 
 def test_what_came_of_it():
-    state = GAME.dealt(deck(START))
-    assert outcome_in_words(GAME, move(state, 12)) == ""
-    assert outcome_in_words(GAME, move(state, 5)) == ": red 1 fits"
-    assert outcome_in_words(GAME, move(state, 6)) == ": yellow 3 does not fit, 2 lives left"
+    state = GAME.start_from_deck(deck(START))
+    assert describe_outcome(GAME, move(state, 12)) == ""
+    assert describe_outcome(GAME, move(state, 5)) == ": red 1 fits"
+    assert describe_outcome(GAME, move(state, 6)) == ": yellow 3 does not fit, 2 lives left"
     hinted = move(state, 12)
-    assert outcome_in_words(GAME, move(hinted, 4)) == ": green 4"
-    told = table_in_words(GAME, move(state, 5))
+    assert describe_outcome(GAME, move(hinted, 4)) == ": green 4"
+    told = describe_table(GAME, move(state, 5))
     assert told == "fireworks red 1, yellow 0, green 0, white 0, blue 0; 8 hints, 3 lives, 39 cards to draw"
 
 
 def test_results():
-    state = move(GAME.dealt(deck(f"{START} r1 b4 b2")), 5)
+    state = move(GAME.start_from_deck(deck(f"{START} r1 b4 b2")), 5)
     for _ in range(3):  # seat 1 plays its last card, which never fits; seat 0 hints
         state = move(state, 9)
         if not state.done:
             state = move(state, 12)
-    assert result_in_words(GAME, state) == "all lives are lost: score 0 of 25 without credit, 1 with credit"
+    assert describe_result(GAME, state) == "all lives are lost: score 0 of 25 without credit, 1 with credit"
     full = state.inner.replace(fireworks=np.full(5, 5), lives=np.int32(1))
-    assert result_in_words(GAME, state.replace(inner=full)) == "every firework is complete: score 25 of 25"
+    assert describe_result(GAME, state.replace(inner=full)) == "every firework is complete: score 25 of 25"
 
 
 def test_a_replay(tmp_path: Path):

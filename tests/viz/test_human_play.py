@@ -10,13 +10,19 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import jax
+import jax.numpy as jnp
 import pytest
 
 from cli import SCRIPT, SMALL, assert_one_line, call, untrained_run
+from gems_jax.games import make_game
 from gems_jax.runner.directory import RunDirectory
 from gems_jax.runner.errors import RunError
 from gems_jax.runner.load import load
 from gems_jax.viz.human_play import check_playable, play
+from gems_jax.viz.observation_words import describe_observation
+from gems_jax.viz.transcripts import GameTable, write_replays
+from gems_jax.viz.words import legal_actions, words_of
 
 
 def scripted(answers: Iterator[str], told: list[str]):
@@ -79,8 +85,6 @@ def test_the_same_seed_gives_the_same_games(board_run: RunDirectory) -> None:
 
 
 def test_games_that_cannot_be_shown(tmp_path: Path) -> None:
-    from gems_jax.games import make_game
-
     with pytest.raises(RunError, match="cannot be played in a terminal.*kuhn_poker"):
         check_playable(make_game("pgx:hex"))
     for name in ("hanabi", "simple_tag"):
@@ -88,8 +92,37 @@ def test_games_that_cannot_be_shown(tmp_path: Path) -> None:
             check_playable(make_game(name))
 
 
+def test_a_game_of_ones_own_by_its_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nim of docs/add_a_game.md: its actions have names, which are typed whole or in part, and so do its positions."""
+    page = (Path(__file__).parents[2] / "docs" / "add_a_game.md").read_text()
+    (tmp_path / "played_nim.py").write_text(re.findall(r"```python\n(.*?)```", page, re.DOTALL)[0])
+    monkeypatch.syspath_prepend(tmp_path)
+    config = SMALL.replace(policy="mlp", policy_hidden=(8,))
+    policy = load(untrained_run(tmp_path / "run", "played_nim:Nim", config, stones=5).shared, trust=True)
+    told: list[str] = []
+    play(policy, scripted(iter(["?", "4", "3", "q"]), told), told.append, seat=0, seed=0)
+    text = "\n".join(told)
+    assert "5 stones are left\ntake 1, take 2, take 3 > \n?\ntake 1, take 2, take 3\n" in text
+    assert "'4' is not possible here: only take 1, take 2, take 3" in text
+    assert re.search(r"take 3 > \n3\nopponent: take [12]\n[01] stones are left", text)
+    transcript = write_replays(policy, tmp_path / "replays", episodes=1)[0].read_text()
+    assert re.search(r"game 1\n  5 stones are left\n  seat 0: take \d +\(take", transcript)
+
+
+def test_actions_by_number_and_positions_by_observations() -> None:
+    words = words_of(make_game("pgx:othello"))
+    state = GameTable(make_game("pgx:othello")).init(jax.random.key(0))
+    drawing = words.seen(state, 0).splitlines()
+    assert len(drawing) == 9 and drawing[3] == ". . . o x . . ." and drawing[-1] == "x is plane 0, o is plane 1"
+    legal = legal_actions(state, 0)
+    assert [words.of_text(state, str(action)) for action in legal] == legal and words.action(state, 19) == "action 19"
+    assert words.of_text(state, "0") is None and words.playable
+    assert describe_observation(jnp.eye(5)[3]) == "you observe 5 numbers; entries that are 1: 3"
+    assert describe_observation(jnp.array([0.0, 2.5])) == "you observe 2 numbers; entries that are not 0: [1] = 2.5"
+
+
 def test_command_checks_its_arguments(kuhn_run: RunDirectory) -> None:
-    assert_one_line(call("play", kuhn_run.shared, "--seat", 2), 2, "--seat must be 0 to 1: got 2")
+    assert_one_line(call("play", kuhn_run.shared, "--seat", 2), 2, "--seat must be 0 to 1, got 2")
     assert_one_line(call("play", kuhn_run.shared, "--games", -1), 2, "--games must be at least 0")
     assert_one_line(call("play", "nowhere"), 2, "no run at nowhere")
 

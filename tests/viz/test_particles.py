@@ -12,7 +12,7 @@ from cli import SMALL, call, untrained_run
 from gems_jax.games import make_game
 from gems_jax.runner.load import load
 from gems_jax.viz import particles
-from gems_jax.viz.particles import Track, animated, montage, touches, track_in_words
+from gems_jax.viz.particles import Track, describe_track, encode_gif, encode_still, find_touches
 from gems_jax.viz.transcripts import write_replays
 from gems_jax.viz.words import words_of
 
@@ -31,23 +31,23 @@ def resting(game, **moved):
 
 def test_touches_are_those_that_are_paid():
     still = resting(TAG)
-    assert touches(TAG, still.position[0]) == []
+    assert find_touches(TAG, still.position[0]) == []
     caught = resting(TAG, _3=still.position[0, 1])
-    assert touches(TAG, caught.position[-1]) == [(1, 3)] and caught.reward[-1, 0] == 10
+    assert find_touches(TAG, caught.position[-1]) == [(1, 3)] and caught.reward[-1, 0] == 10
     friends = resting(TAG, _0=still.position[0, 1])  # two pursuers: nothing to pay
-    assert touches(TAG, friends.position[-1]) == [] and not friends.reward.any()
-    assert touches(SPREAD, resting(SPREAD, _0=resting(SPREAD).position[0, 1]).position[-1]) == [(0, 1)]
+    assert find_touches(TAG, friends.position[-1]) == [] and not friends.reward.any()
+    assert find_touches(SPREAD, resting(SPREAD, _0=resting(SPREAD).position[0, 1]).position[-1]) == [(0, 1)]
 
 
 def test_words():
     tag, spread = words_of(TAG), words_of(SPREAD)
-    assert "nobody touched anybody" in track_in_words(TAG, tag, resting(TAG), 1)
-    text = track_in_words(TAG, tag, resting(TAG, _3=resting(TAG).position[0, 0]), 2)
+    assert "no touches" in describe_track(TAG, tag, resting(TAG), 1)
+    text = describe_track(TAG, tag, resting(TAG, _3=resting(TAG).position[0, 0]), 2)
     assert text.startswith("game 2, 12 steps\n  touches at steps 12\n")
     assert text.endswith("result: pursuer 1 +10, pursuer 2 +10, pursuer 3 +10, evader -10")
     marks = resting(SPREAD).position[0, 3:]
-    text = track_in_words(SPREAD, spread, resting(SPREAD, _0=marks[0], _1=marks[1], _2=marks[2]), 1)
-    assert "0.00, 0.00, 0.00 in the end" in text and "agent 3 " in text
+    text = describe_track(SPREAD, spread, resting(SPREAD, _0=marks[0], _1=marks[1], _2=marks[2]), 1)
+    assert "0.00, 0.00, 0.00 at the end" in text and "agent 3 " in text
 
 
 def pixels(data, frame=0):
@@ -66,17 +66,17 @@ def near(image, color, slack=40):
 def test_pictures(game):
     """A frame per moment, the last one longest; what differs by kind differs in lightness too."""
     track = resting(game, _0=(0.5, 0.8))
-    gif = Image.open(io.BytesIO(animated(game, track)))
+    gif = Image.open(io.BytesIO(encode_gif(game, track)))
     assert gif.n_frames >= 2 and gif.format == "GIF"  # equal frames in a row are one
     gif.seek(gif.n_frames - 1)
     assert gif.info["duration"] >= particles.LAST_MILLISECONDS
-    first, last = pixels(animated(game, track)), pixels(animated(game, track), gif.n_frames - 1)
+    first, last = pixels(encode_gif(game, track)), pixels(encode_gif(game, track), gif.n_frames - 1)
     assert (first != last).any()
-    still = pixels(montage(game, track))
-    for look in particles.looks(game):
+    still = pixels(encode_still(game, track))
+    for look in particles.agent_looks(game):
         assert near(first, look.color) > 20 and near(still, look.color) > 20
-    lightness = [float(np.dot([0.3, 0.59, 0.11], _rgb(look.color))) for look in {*particles.looks(game)}]
-    sides = [look.sides for look in {*particles.looks(game)}]
+    lightness = [float(np.dot([0.3, 0.59, 0.11], _rgb(look.color))) for look in {*particles.agent_looks(game)}]
+    sides = [look.sides for look in {*particles.agent_looks(game)}]
     assert len(set(sides)) == len(sides) and max(lightness) - min(lightness) > 50
 
 
@@ -90,7 +90,7 @@ def test_the_still_fades():
     position = resting(game).position.copy()
     position[:, 3] = [(-0.6 + 0.1 * time, 0.6) for time in range(13)]
     reach = 1.15
-    image = pixels(montage(game, Track(position, resting(game).reward)))
+    image = pixels(encode_still(game, Track(position, resting(game).reward)))
     height, width = image.shape[:2]
     darkness = []
     for time in (0, 10, 12):
@@ -114,20 +114,20 @@ def test_the_view_holds_the_square_and_the_whole_track():
 
 def test_agents_that_look_alike_share_a_line_of_the_legend():
     five = make_game("simple_spread", agents=5)
-    assert particles._called(particles.AGENTS[0], ["1", "4"]) == "agents 1, 4"
-    assert particles._called(particles.AGENTS[2], ["3"]) == "agent 3"
-    assert particles._called(particles.PURSUER, ["1", "2", "3"]) == "pursuer"
-    assert len(particles.looks(five)) == 5 and particles.looks(five)[0] == particles.looks(five)[3]
+    assert particles._name_agents(particles.AGENTS[0], ["1", "4"]) == "agents 1, 4"
+    assert particles._name_agents(particles.AGENTS[2], ["3"]) == "agent 3"
+    assert particles._name_agents(particles.PURSUER, ["1", "2", "3"]) == "pursuer"
+    assert len(particles.agent_looks(five)) == 5 and particles.agent_looks(five)[0] == particles.agent_looks(five)[3]
 
 
 def test_moments_of_the_still():
     """Of 50 steps: 0, 10, ..., 50, each drawn."""
     game = make_game("simple_tag", max_steps=50)
-    assert particles.moments(50) == [0, 10, 20, 30, 40, 50] and particles.moments(25) == [0, 10, 20, 25]
+    assert particles.still_times(50) == [0, 10, 20, 30, 40, 50] and particles.still_times(25) == [0, 10, 20, 25]
     position = resting(game).position.copy()
     for time in range(51):  # the evader goes from left to right, the only dark blue in the upper half
         position[time, 3] = (-0.8 + 0.032 * time, 0.6)
-    image = pixels(montage(game, Track(position, resting(game).reward)))
+    image = pixels(encode_still(game, Track(position, resting(game).reward)))
     row = int(image.shape[0] * (1 - (0.065 + 0.865 * (0.6 + 1.15) / 2.3))) - 4
     blue = image[row, :, 2] - image[row, :, 0] > 25
     assert np.diff(np.concatenate([[0], blue.astype(int)])).clip(0).sum() == 6  # six stretches of blue

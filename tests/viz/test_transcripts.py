@@ -13,9 +13,17 @@ from cli import SMALL, assert_one_line, call, untrained_run
 from gems_jax.games import GAMES, make_game
 from gems_jax.runner.directory import RunDirectory
 from gems_jax.runner.load import load
-from gems_jax.viz.animation import MARK, animation, board_of
+from gems_jax.viz.animation import MARK, board_of, draw_animation
 from gems_jax.viz.animation import _style as animation_style
-from gems_jax.viz.transcripts import GameRecord, GameTable, Turn, choose, game_transcript, play_out, write_replays
+from gems_jax.viz.transcripts import (
+    GameRecord,
+    GameTable,
+    Turn,
+    choose_action,
+    game_transcript,
+    play_game,
+    write_replays,
+)
 from gems_jax.viz.words import legal_actions, words_of
 
 ORANGE, SVG = MARK["stroke"], "{http://www.w3.org/2000/svg}"
@@ -32,7 +40,7 @@ def test_kuhn_games_pay_what_the_words_say(kuhn_run: RunDirectory) -> None:
     policy = load(kuhn_run.shared)
     table, words, seen = GameTable(policy.game), words_of(policy.game), set()
     for key in jax.random.split(jax.random.key(0), 40):
-        record = play_out(table, policy, key)
+        record = play_game(table, policy, key)
         text = game_transcript(words, record, 1)
         cards = re.search("seat 0 holds (.), seat 1 holds (.)", text)
         line = tuple(re.findall(r"seat \d: (\w+)", text))
@@ -52,7 +60,7 @@ def test_moves_follow_the_policy(kuhn_run: RunDirectory) -> None:
     policy = load(kuhn_run.shared)
     state = policy.game.init(jax.random.key(2))
     expected = np.asarray(policy.probabilities(state.observation[0], state.legal[0]))
-    chosen = [choose(policy, state, 0, key) for key in jax.random.split(jax.random.key(1), 200)]
+    chosen = [choose_action(policy, state, 0, key) for key in jax.random.split(jax.random.key(1), 200)]
     np.testing.assert_allclose(chosen[0][1], expected, atol=1e-6)
     share = np.mean([action == 0 for action, _ in chosen])
     assert abs(share - expected[0]) < 5 * np.sqrt(0.25 / 200)  # five standard errors: below 1e-6 by chance
@@ -92,8 +100,8 @@ def test_every_frame_has_its_own_part_of_the_loop() -> None:
 
 
 def test_captions_must_fit_the_positions() -> None:
-    with pytest.raises(ValueError, match="one caption per position: got 1 positions, 0 captions"):
-        animation([None], [])
+    with pytest.raises(ValueError, match="one caption per position, got 1 positions and 0 captions"):
+        draw_animation([None], [])
 
 
 def test_words_of_boards_and_leduc(tmp_path: Path) -> None:
@@ -184,7 +192,7 @@ def test_what_frames_share_is_there_once() -> None:
     start, step = jax.jit(game.init)(jax.random.key(0)), jax.jit(game.step)
     moved = step(start, np.array([32 * 73 + 73 + 17, 0]), jax.random.key(0))  # e2e4
     board, positions = board_of(start.inner.state), [start.inner.state, moved.inner.state]
-    text = animation(positions, [["the start"], ["e2e4"]], board, [[], [(4, 6), (4, 4)]])
+    text = draw_animation(positions, [["the start"], ["e2e4"]], board, [[], [(4, 6), (4, 4)]])
     root = ElementTree.fromstring(text)
     assert len(list(root.iter(f"{SVG}image"))) == 12 and text.count("base64") == 12
     uses = [part for part in root.iter(f"{SVG}use")]
@@ -198,7 +206,7 @@ def test_command(kuhn_run: RunDirectory, tmp_path: Path) -> None:
     assert done.code == 0 and done.err == "" and "Kuhn poker: gems, seed 4" in done.out
     assert sorted(path.suffix for path in (tmp_path / "out").iterdir()) == [".txt"]
     assert_one_line(call("replay", kuhn_run.shared, "--episodes", 0), 2, "--episodes must be at least 1")
-    assert_one_line(call("replay", kuhn_run.shared, "--seed", 7), 1, "seeds 3, 4, asked for seed 7")
+    assert_one_line(call("replay", kuhn_run.shared, "--seed", 7), 1, "seeds 3, 4, got seed 7")
 
 
 def test_an_empty_game_is_told() -> None:

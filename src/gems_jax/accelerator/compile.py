@@ -1,4 +1,4 @@
-"""How outermost programs are compiled: with the XLA options that measured faster."""
+"""Compilation of outermost programs, with the XLA options that measured faster."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import jax
 
 from gems_jax.accelerator.cpu import cpu_workarounds
 
-# XLA:CPU hands reductions to YNNPACK, also those over two legal actions or three steps of an episode, of which a solver
-# has hundreds. Its own loops compile faster. Gain: 1.7 (as in `accelerator.cpu`).
+# XLA:CPU hands reductions to YNNPACK, even those over two legal actions or three steps of an episode, and a solver has
+# hundreds of them. XLA's own loops compile faster. Gain: 1.7 (as in `accelerator.cpu`).
 _CPU: dict[str, str | bool] = {"xla_cpu_experimental_ynn_fusion_type": ""}
 
 
@@ -22,7 +22,7 @@ def compiler_options() -> dict[str, str | bool]:
 
 @functools.cache
 def _known_options() -> dict[str, str | bool]:
-    """The options, or none where this XLA does not know them."""
+    """The options, or none if this version of XLA does not know them."""
     try:
         jax.jit(lambda: 0, compiler_options=_CPU).lower().compile()
     except Exception:
@@ -31,5 +31,13 @@ def _known_options() -> dict[str, str | bool]:
 
 
 def program(function: Callable[..., Any], **options: Any) -> Any:
-    """Wraps `function` in `jax.jit` as an outermost program: it must not be called from within another one."""
+    """Wraps a function in `jax.jit` as an outermost program, which no other program may call.
+
+    Args:
+      function: function to compile.
+      options: further arguments of `jax.jit`.
+
+    Returns:
+      The jitted function.
+    """
     return jax.jit(function, compiler_options=compiler_options() or None, **options)

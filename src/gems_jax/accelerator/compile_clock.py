@@ -1,8 +1,8 @@
-"""Seconds that JAX spends on compilation, from the events that it reports itself.
+"""Seconds that JAX spends on compilation, measured by the events that it reports.
 
 A step that runs in Python may compile at any time: when the shapes of its state grow, or when a branch is taken for the
-first time. JAX reports how long it traced, lowered and compiled; a compilation cache's hit counts as a compilation of
-the time that reading it took.
+first time. JAX reports how long it traced, lowered and compiled. A hit of the compilation cache counts as a compilation
+that lasts as long as reading the entry.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import dataclasses
 import functools
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import jax
 
@@ -29,26 +29,27 @@ class Compilation:
     """Time spans of one thread's compilation, in seconds of `time.perf_counter`."""
 
     spans: list[tuple[float, float]] = dataclasses.field(default_factory=list)  # (begin, end)
-    programs: int = 0  # that XLA compiled, or that were read from a cache
+    programs: int = 0  # number of programs that XLA compiled, or that were read from a cache
 
     @property
     def seconds(self) -> float:
-        """The time within at least one span: nested events count once."""
+        """Time within at least one span: nested events count once."""
         return merged_seconds(self.spans)
 
 
 class _Recorders(threading.local):
-    """The blocks of `count_compilation` that a thread is in."""
+    """The open blocks of `count_compilation` and `follow_compilation` of a thread."""
 
     def __init__(self) -> None:
         self.active: list[Compilation] = []
+        self.followers: list[Callable[[str], None]] = []
 
 
 _RECORDERS = _Recorders()
 
 
 def merged_seconds(spans: Iterable[tuple[float, float]]) -> float:
-    """Returns the length of the union of spans (begin, end)."""
+    """Computes the length of the union of spans (begin, end)."""
     total, reached = 0.0, -float("inf")
     for begin, end in sorted(spans):
         total += max(end - max(begin, reached), 0.0)
@@ -58,9 +59,9 @@ def merged_seconds(spans: Iterable[tuple[float, float]]) -> float:
 
 @contextlib.contextmanager
 def count_compilation() -> Iterator[Compilation]:
-    """Records what the calling thread compiles inside the block. Blocks may be nested: each records everything.
+    """Records the compilations of the calling thread inside the block. Nested blocks each record everything.
 
-    What other threads compile meanwhile is not recorded, so that seconds without compilation never lose computation.
+    Compilations of other threads are not recorded, so that they are never subtracted from this thread's time.
     """
     _listen()
     recorder = Compilation()
@@ -69,6 +70,25 @@ def count_compilation() -> Iterator[Compilation]:
         yield recorder
     finally:
         _RECORDERS.active.remove(recorder)
+
+
+# What follows when an event ends: XLA compiles, or reads its cache, as soon as a program is lowered.
+_NEXT = {EVENTS[1]: "compiling or reading the cache", EVENTS[2]: "tracing"}
+
+
+@contextlib.contextmanager
+def follow_compilation(report: Callable[[str], None]) -> Iterator[None]:
+    """Reports what the calling thread does inside the block: tracing, or compiling or reading the cache.
+
+    Args:
+      report: called with a description whenever it changes.
+    """
+    _listen()
+    _RECORDERS.followers.append(report)
+    try:
+        yield
+    finally:
+        _RECORDERS.followers.remove(report)
 
 
 @functools.cache
@@ -82,5 +102,7 @@ def _listen() -> None:
             for recorder in _RECORDERS.active:
                 recorder.spans.append((end - duration_secs, end))
                 recorder.programs += event == EVENTS[-1]
+        for report in _RECORDERS.followers if event in _NEXT else ():
+            report(_NEXT[event])
 
     jax.monitoring.register_event_duration_secs_listener(record)

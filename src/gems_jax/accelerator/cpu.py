@@ -1,10 +1,10 @@
 """Workarounds for XLA's CPU back end, behind one switch.
 
-XLA:CPU recomputes cheap operations in every kernel that needs their result. Here are the identities that stop it. Where
-`cpu_workarounds()` is False they add no operation. Results do not depend on the switch, up to rounding.
+XLA:CPU recomputes cheap operations in every kernel that needs their result. The identities of this module prevent it.
+If `cpu_workarounds()` is False they add no operation. Results do not depend on the switch, up to rounding.
 
-Gains are those of one step of Kuhn poker with the preset `paper`, as CPU time without the workaround over with it,
-measured on a shared machine, where equal programs differed by up to a tenth.
+A gain is the CPU time of one step of Kuhn poker with the preset `paper` without the workaround, divided by the time
+with it. It was measured on a shared machine, where equal programs differed by up to a tenth.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ VARIABLE = "GEMS_JAX_WORKAROUNDS"  # environment variable: "off" compiles for th
 
 
 def cpu_workarounds() -> bool:
-    """Returns whether programs are traced with the workarounds: on a CPU, unless GEMS_JAX_WORKAROUNDS=off."""
+    """Returns whether programs are traced with the workarounds: on CPUs, unless GEMS_JAX_WORKAROUNDS=off."""
     return os.environ.get(VARIABLE, "on") != "off" and jax.default_backend() == "cpu"
 
 
 def compute_once(x: jax.Array) -> jax.Array:
-    """Returns x, computed once and stored. Gain: 1.5 for numbers, 1.2 for flags.
+    """Returns x, computed once and stored. Gain: 1.5 for numbers, 1.2 for booleans.
 
-    A reduction and a square root end a kernel: numbers are summed with zeros, flags take the root of 0 or 1.
+    A reduction and a square root end a kernel: numbers are summed with zeros, booleans become the root of 0 or 1.
     """
     if not cpu_workarounds():
         return x
@@ -51,11 +51,12 @@ def _tangent(primals: tuple[jax.Array], tangents: tuple[jax.Array]) -> tuple[jax
 
 
 def multiply_row(row: jax.Array, matrix: jax.Array) -> jax.Array:
-    """Computes row [k] @ matrix [k, n], whose gradients are sums for small matrices; callers vmap over rows.
+    """Computes row [k] @ matrix [k, n], with gradients that are sums if the matrix is small; callers vmap over rows.
 
     XLA:CPU hands products of many small matrices, one for each seed and population, to a library one after the other:
-    16 of 16 x 24 take 11 to 23 us, and 4.5 as sums of products, which XLA compiles itself. The product itself stays
-    one: XLA merges equal products, as those of play and of the loss after it are, but not equal sums. Gain: 1.2.
+    16 products of 16 x 24 take 11 to 23 us, but 4.5 us as sums of products, which XLA compiles itself. The forward
+    product stays a product: XLA merges equal products, such as those of play and of the loss, but not equal sums.
+    Gain: 1.2.
     """
     small = matrix.size <= _SMALL and min(matrix.shape) >= _NARROW
     if small and cpu_workarounds() and row.dtype == matrix.dtype == jnp.float32:
@@ -64,7 +65,7 @@ def multiply_row(row: jax.Array, matrix: jax.Array) -> jax.Array:
 
 
 _SMALL = 1024  # entries of a matrix; measured
-_NARROW = 8  # columns that a vector register holds: with fewer a sum of products is not vectorized
+_NARROW = 8  # width of a vector register: with fewer columns XLA does not vectorize a sum of products
 
 
 @jax.custom_jvp
@@ -76,10 +77,10 @@ def _sum_backwards(row: jax.Array, matrix: jax.Array) -> jax.Array:
 def _sum_tangent(
     primals: tuple[jax.Array, jax.Array], tangents: tuple[jax.Array, jax.Array]
 ) -> tuple[jax.Array, jax.Array]:
-    """d(row @ matrix) as sums of products, whose transposes are the sums that a gradient takes.
+    """d(row @ matrix) as sums of products, whose transposes are the sums of the gradient.
 
-    A rule for forward mode serves every composition of derivatives, the Jacobian norm inside a gradient among them; a
-    rule for reverse mode alone (`custom_vjp`) refuses forward mode.
+    A forward-mode rule supports every composition of derivatives, such as the Jacobian norm inside a gradient; a
+    reverse-mode rule (`custom_vjp`) does not support forward mode.
     """
     (row, matrix), (row_dot, matrix_dot) = primals, tangents
     by_row = jnp.sum(row_dot[None, :] * compute_once(matrix.T), axis=1)

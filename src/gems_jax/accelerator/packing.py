@@ -1,7 +1,8 @@
-"""Shuffling rows on a CPU: boolean arrays packed into words, and an argsort of uniform draws.
+"""Shuffling rows on a CPU: boolean arrays packed into uint32 words, and an argsort of uniform draws.
 
-XLA's CPU back end gathers element by element and sorts pairs slowly. Some thirty flags of a row gather as one uint32,
-and a sort key with its index sorts as one uint64, four times as fast as a pair. Results do not depend on the switch.
+XLA's CPU back end gathers element by element and sorts pairs slowly. Some thirty booleans of a row are gathered as one
+uint32, and a sort key with its index is sorted as one uint64, four times as fast as a pair. Results do not depend on
+the switch of `accelerator.cpu`.
 """
 
 from __future__ import annotations
@@ -18,18 +19,18 @@ _WORD = 32
 
 
 class PackedBits(Struct):
-    """Flags as words: the last axis holds what would be `shape` flags."""
+    """A boolean array packed into uint32 words along the last axis, which replaces axes of shape `shape`."""
 
     words: Array  # [..., W] uint32
     shape: tuple[int, ...] = static_field()
 
 
 def pack_bits(flags: Array, rank: int) -> PackedBits:
-    """Packs bool [...] into words; the first `rank` axes stay."""
+    """Packs a boolean array into words along all but its first `rank` axes."""
     shape = flags.shape[rank:]
     size = math.prod(shape)
     words = math.ceil(size / _WORD)
-    each = math.ceil(size / words)  # the same in every word: 84 are three times 28
+    each = math.ceil(size / words)  # equal in every word: 84 booleans are three times 28
     flat = flags.reshape(*flags.shape[:rank], size)
     flat = jnp.pad(flat, [(0, 0)] * rank + [(0, words * each - size)]).reshape(*flags.shape[:rank], words, each)
     values = jnp.left_shift(jnp.uint32(1), jnp.arange(each, dtype=jnp.uint32)).reshape((1,) * (rank + 1) + (each,))
@@ -37,7 +38,7 @@ def pack_bits(flags: Array, rank: int) -> PackedBits:
 
 
 def unpack_bits(bits: PackedBits) -> Array:
-    """Restores the flags, bool."""
+    """Restores the boolean array of `pack_bits`."""
     size, words = math.prod(bits.shape), bits.words.shape[-1]
     each = math.ceil(size / words)
     rows = bits.words.shape[:-1]
@@ -47,7 +48,10 @@ def unpack_bits(bits: PackedBits) -> Array:
 
 
 def argsort_uniform(sort_keys: Array) -> Array:
-    """Computes the stable argsort [G, n] int32 of multiples of 2^-23 in [0, 2), as uniform draws are."""
+    """Computes the stable argsort [G, n] int32 of sort keys [G, n] that are multiples of 2^-23 in [0, 2).
+
+    Uniform draws of `jax.random.uniform` are such numbers.
+    """
     if not cpu_workarounds():
         return jnp.argsort(sort_keys, axis=1).astype(jnp.int32)
     integers = (sort_keys * 2**23).astype(jnp.uint32)

@@ -1,11 +1,12 @@
-"""A PRNG implementation that fuses: Threefry-2x32 with 13 rounds, unrolled as plain integer arithmetic.
+"""A PRNG implementation that XLA fuses: Threefry-2x32 with 13 rounds, unrolled as plain integer arithmetic.
 
 On a CPU JAX's own Threefry compiles to a loop of several kernels for every split and every draw. An iteration of a
 small game is thousands of tiny kernels, and those loops are most of them. Unrolled, a draw becomes part of the kernel
-that uses it. 13 rounds is the fewest that Salmon et al. (2011, "Parallel random numbers: as easy as 1, 2, 3") report to
-pass BigCrush; JAX uses 20. Keys are typed keys, split and consumed like any other. Gain: 2.1 (as in `accelerator.cpu`).
+that uses it. 13 is the smallest number of rounds that passes BigCrush according to Salmon et al. (2011, "Parallel
+random numbers: as easy as 1, 2, 3"); JAX uses 20. Keys are typed keys, split and consumed like any other. Gain: 2.1 (as
+in `accelerator.cpu`).
 
-Solvers made for runs on a CPU convert their key (`fused_key`). Functions that take a key use the one they get.
+Solvers made for runs on a CPU convert their key (`fused_key`). Functions that take a key use it as it is.
 """
 
 from __future__ import annotations
@@ -22,14 +23,14 @@ from jax.typing import ArrayLike
 from gems_jax.accelerator.cpu import compute_once, cpu_workarounds
 from gems_jax.types import Array
 
-Key = Array | tuple[Array, Array]  # two uint32, or many of each
+Key = Array | tuple[Array, Array]  # two uint32, or two arrays of uint32
 _ROTATIONS = (13, 15, 26, 6, 17, 29, 16, 24)
 _ROUNDS = 13
 _PARITY = 0x1BD11BDA
 
 
 def fused_key(key: Array) -> Array:
-    """Derives a key of this module's implementation where `cpu_workarounds()`, and returns `key` itself elsewhere.
+    """Derives a key of this module's implementation if `cpu_workarounds()`, and returns `key` itself otherwise.
 
     Args:
       key: any typed PRNG key; consumed.
@@ -43,10 +44,10 @@ def fused_key(key: Array) -> Array:
 
 
 def split_keys(key: Array, count: int) -> tuple[Array, ...]:
-    """Splits a key into a tuple of `count` keys, those of `jax.random.split`. key: consumed.
+    """Splits a key into a tuple of `count` keys, the same keys as `jax.random.split`. key: consumed.
 
-    Rows of one array would be written to memory before anything could be drawn from one of them. Gain: 1.05 of a step
-    of rock-paper-scissors with the preset `tuned`.
+    A single array of keys would be written to memory before the first draw. Gain: 1.05 in a step of rock-paper-scissors
+    with the preset `tuned`.
     """
     if jax.random.key_impl(key) != _implementation():
         return tuple(jax.random.split(key, count))
@@ -56,7 +57,17 @@ def split_keys(key: Array, count: int) -> tuple[Array, ...]:
 
 
 def threefry_2x32(key: Key, high: Array, low: Array, rounds: int = _ROUNDS) -> tuple[Array, Array]:
-    """Encrypts two uint32 (or arrays of them) under a key of two uint32."""
+    """Encrypts two uint32, or arrays of uint32, with Threefry-2x32.
+
+    Args:
+      key: two uint32 that broadcast with `high` and `low`.
+      high: first word of the counter.
+      low: second word of the counter.
+      rounds: number of rounds.
+
+    Returns:
+      Two words of the shape of the counter, uint32.
+    """
     schedule = (key[0], key[1], key[0] ^ key[1] ^ jnp.uint32(_PARITY))
     x, y = high + schedule[0], low + schedule[1]
     for number in range(rounds):
@@ -64,9 +75,9 @@ def threefry_2x32(key: Key, high: Array, low: Array, rounds: int = _ROUNDS) -> t
         x = x + y
         y = ((y << rotation) | (y >> (32 - rotation))) ^ x
         if number % 4 == 3:  # inject the key
-            turn = number // 4 + 1
-            x = x + schedule[turn % 3]
-            y = y + schedule[(turn + 1) % 3] + jnp.uint32(turn)
+            injection = number // 4 + 1
+            x = x + schedule[injection % 3]
+            y = y + schedule[(injection + 1) % 3] + jnp.uint32(injection)
     return x, y
 
 
@@ -74,8 +85,8 @@ def threefry_2x32(key: Key, high: Array, low: Array, rounds: int = _ROUNDS) -> t
 def _draws(combine: Callable[[Array, Array], tuple[Array, ...]], count: int) -> Callable[[Array], tuple[Array, ...]]:
     """A function from a key [2] to combine(uint32 [count], uint32 [count]).
 
-    Draws per key are few (the noise and the deal of an episode) and keys are many: with the draws along the last axis
-    nothing would be vectorized. Under `vmap` the longer axis therefore comes last.
+    There are few draws per key (the noise and the deal of an episode) and many keys: with the draws along the last axis
+    XLA would vectorize nothing. Under `vmap` the longer axis therefore comes last.
     """
 
     def encrypt(key: Key, counter: Array) -> tuple[Array, ...]:
@@ -99,7 +110,7 @@ def _draws(combine: Callable[[Array, Array], tuple[Array, ...]], count: int) -> 
 
 
 def _both_words(high: Array, low: Array) -> tuple[Array, Array]:
-    # Keys of keys of keys in one kernel take LLVM minutes to compile: a split ends a kernel, only draws fuse.
+    # LLVM takes minutes to compile nested splits in one kernel, so a split ends a kernel and only draws are fused.
     return compute_once(high), compute_once(low)
 
 
@@ -121,7 +132,7 @@ def _random_bits(key: Array, width: int, shape: tuple[int, ...]) -> Array:
 
 
 def _fold_in(key: Array, data: ArrayLike) -> Array:
-    # A counter of its own in the high word: folding never gives what a split of the same key gives.
+    # The high word of the counter is 1, and 0 in a split: folding never gives a key of a split.
     return jnp.stack(threefry_2x32(key, jnp.uint32(1), jnp.asarray(data).astype(jnp.uint32)))
 
 

@@ -1,4 +1,4 @@
-"""The commands of `gems`, one module each: `main(argv) -> exit code`. Their heavy imports wait until they run."""
+"""Commands of `gems`, one module each with `main(argv) -> exit code`. A module is imported when its command runs."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from typing import NamedTuple
 
 
 class Command(NamedTuple):
+    """Module of a command inside `gems_jax.cli`, its usage and its summary for the overview."""
+
     module: str
     usage: str
     summary: str
@@ -13,15 +15,16 @@ class Command(NamedTuple):
 
 COMMANDS: dict[str, Command] = {
     "train": Command("train", "train GAME", "solve a game; every setting is a flag"),
-    "resume": Command("resume", "resume RUN", "go on with a run that was stopped, or make it longer"),
-    "sweep": Command("sweep", "sweep FILE", "many settings from a TOML file; SLURM and Ray as well"),
-    "eval": Command("evaluate", "eval RUN", "exact exploitability; --why names what limits it"),
-    "compare": Command("compare", "compare RUN...", "curves and final table of several runs"),
-    "replay": Command("replay", "replay RUN", "write games of a trained policy as SVG animations and text"),
+    "resume": Command("resume", "resume RUN", "continue a stopped run, or extend a finished one"),
+    "sweep": Command("sweep", "sweep FILE", "run many settings from a TOML file, locally, on SLURM or on Ray"),
+    "eval": Command("evaluate", "eval RUN", "measure exploitability; --why explains what limits it"),
+    "compare": Command("compare", "compare RUN...", "draw the curves and print the final table of several runs"),
+    "replay": Command("replay", "replay RUN", "write games of a trained policy as text and SVG animations"),
     "play": Command("play", "play RUN", "play against a trained policy in the terminal"),
-    "export": Command("export", "export RUN", "the trained policy as one safetensors file"),
-    "profile": Command("profile", "profile RUN", "where an iteration's time goes: a phase table and a trace"),
-    "plan": Command("plan", "plan GAME --minutes M", "settings that fit the time on this machine"),
-    "games": Command("games", "games", "list the games; --check NAME examines one"),
-    "doctor": Command("doctor", "doctor", "versions, devices, extras, cache: for a bug report"),
+    "export": Command("export", "export RUN", "write the trained policy as one safetensors file"),
+    "profile": Command("profile", "profile RUN", "measure the phases of an iteration and write a trace"),
+    "plan": Command("plan", "plan GAME --minutes M", "propose settings that fit the time on this machine"),
+    "games": Command("games", "games", "list the games; --check NAME validates one"),
+    "methods": Command("methods", "methods", "list the methods, what they need and how they respond"),
+    "doctor": Command("doctor", "doctor", "print versions, devices, extras and cache for a bug report"),
 }

@@ -1,4 +1,4 @@
-"""`gems doctor`: what this installation is made of. The first thing to put into a bug report."""
+"""Prints the versions and devices of this installation, for a bug report: `gems doctor`."""
 
 from __future__ import annotations
 
@@ -22,10 +22,11 @@ EXTRAS = {
 
 @dataclasses.dataclass(frozen=True)
 class Doctor:
-    """Versions, devices, extras and the cache folder."""
+    """Print versions, devices, extras and the cache folder."""
 
 
 def main(argv: Sequence[str]) -> int:
+    """Runs `gems doctor` and returns its exit code."""
     parse(Doctor, argv, prog="gems doctor")
     import jax
 
@@ -60,5 +61,5 @@ def _print_versions(title: str, missing: dict[str, str]) -> None:
     from gems_jax.runner.machine import package_version
 
     print(f"{title}:")
-    for name, told in missing.items():
-        print(f"  {name:<18} {package_version(name) or told}")
+    for name, note in missing.items():
+        print(f"  {name:<18} {package_version(name) or note}")

@@ -1,6 +1,7 @@
-"""`gems eval RUN`: how far from equilibrium, exactly, or what the mixture earns; `--why`: what limits it.
+"""Measures the gap of a trained mixture, or its score (`gems eval RUN`), and with `--why` explains what limits it.
 
-Every gap is told with its kind: exact where the tree can be walked, otherwise a trained exploiter's lower bound.
+Every gap is printed with its kind: exact on enumerable games, bounds on boards whose states alone can be listed,
+otherwise a trained exploiter's lower bound.
 """
 
 from __future__ import annotations
@@ -9,36 +10,37 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from gems_jax.cli.parsing import PolicyArguments, UsageError, check_least, load_policy, parse
+from gems_jax.cli.parsing import PolicyArguments, UsageError, check_minima, load_policy, parse
 
 
 @dataclasses.dataclass(frozen=True)
 class Evaluate(PolicyArguments):
-    """Exact exploitability (NashConv / 2) of a trained mixture, or NashConv where there is no such thing.
+    """Measure the exact exploitability (NashConv / 2) of a trained mixture; NashConv unless two-player zero-sum.
 
-    Games that cannot be walked: what it earns against fixed opponents, beside what random play earns, and with
-    --exploiter a lower bound of its exploitability and the error budget, by held-out episodes."""
+    On games that are not enumerable, measure its score and that of random play against fixed opponents. With
+    --exploiter, add a lower bound of its exploitability and the error budget, both by held-out episodes."""
 
     why: bool = False
-    """Name the largest term of the error budget, its cause, and the flags that make it smaller."""
+    """Print the largest term of the error budget, its cause, and the flags that reduce it."""
     which: Literal["iterate", "average"] = "iterate"
-    """The mixture of the last iteration, or the average over the run."""
+    """Evaluate the mixture of the last iteration, or the average over the run."""
     seed: int | None = None
-    """One seed of a batch (default: all)."""
+    """Seed of a batch to evaluate (default: all)."""
     episodes: int = 1000
-    """Episodes per number where the game cannot be walked, and with --exploiter."""
+    """Episodes per measured mean, on games that are not enumerable and with --exploiter."""
     exploiter: int = 0
-    """Rounds of training of an exploiter: a lower bound at --confidence, and the error budget with its intervals."""
+    """Training rounds of an exploiter, whose gain is a lower bound (0: no exploiter and no error budget)."""
     confidence: float = 0.95
-    """At which the bounds and intervals of --exploiter hold."""
+    """Confidence level of the bounds and intervals of --exploiter."""
 
 
 def main(argv: Sequence[str]) -> int:
+    """Runs `gems eval` and returns its exit code."""
     arguments = parse(Evaluate, argv, prog="gems eval")
-    check_least(arguments, episodes=2)
+    check_minima(arguments, episodes=2)
     if arguments.exploiter < 0 or not 0.0 < arguments.confidence < 1.0:
         raise UsageError(
-            "--exploiter must not be negative and --confidence must be between 0 and 1: "
+            "--exploiter must be at least 0 and --confidence must be between 0 and 1, "
             f"got {arguments.exploiter} and {arguments.confidence}"
         )
     from gems_jax.types import NotEnumerableError
@@ -46,10 +48,11 @@ def main(argv: Sequence[str]) -> int:
     seeds = _seeds(arguments.run, arguments.seed)
     policies = [load_policy(arguments, seed=seed, which=arguments.which) for seed in seeds]
     try:
-        _exact(policies, arguments.which)
+        _print_exact(policies, arguments.which)
     except NotEnumerableError:
-        _by_playing(policies, arguments)
-    sampled = _certified(policies, arguments) if arguments.exploiter else []
+        _print_bounds(policies)
+        _print_sampled(policies, arguments)
+    sampled = _certify_policies(policies, arguments) if arguments.exploiter else []
     if any(sampled):
         _explain(sampled, policies[0].config)
     elif arguments.why:
@@ -58,23 +61,26 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _explain(rows: Sequence[Mapping[str, Any]], config: Any, logged: bool = False) -> None:
-    from gems_jax.cli.why import explain, when
+    from gems_jax.cli.why import explain, explain_timing
 
     print(f"why: {explain(rows, config)}")
     if logged:
-        print(f"     ({when(rows)})")
+        print(f"     ({explain_timing(rows)})")
 
 
 def _title(policies: Sequence[Any], which: str, how: str) -> str:
     mixture = "the mixture of iteration" if which == "iterate" else "the average mixture of iterations 1 to"
-    return f"{policies[0].game.name}, {policies[0].method}: {mixture} {policies[0].iteration}, {how}"
+    iterations = str(policies[0].iteration)
+    if any(policy.iteration != policies[0].iteration for policy in policies):  # with --at best every seed has its own
+        iterations = ", ".join(f"{policy.iteration} (seed {policy.seed})" for policy in policies)
+    return f"{policies[0].game.name}, {policies[0].method}: {mixture} {iterations}, {how}"
 
 
-def _exact(policies: Sequence[Any], which: str) -> None:
+def _print_exact(policies: Sequence[Any], which: str) -> None:
     import numpy as np
 
     from gems_jax.evaluate.exact_gains import exact_gains
-    from gems_jax.runner.console import format_mean
+    from gems_jax.evaluate.statistics import describe_mean, format_mean
     from gems_jax.types import is_two_player_zero_sum
 
     game = policies[0].game
@@ -82,29 +88,43 @@ def _exact(policies: Sequence[Any], which: str) -> None:
     zero_sum = is_two_player_zero_sum(game)
     print(_title(policies, which, "exact"))
     for policy, gain in zip(policies, gains, strict=True):
-        print(f"seed {policy.seed}: {_words(float(gain.sum()), zero_sum)}")
+        print(f"seed {policy.seed}: {_describe_gap(float(gain.sum()), zero_sum)}")
         print(f"  gain of each player by deviating: {', '.join(f'{float(each):.4f}' for each in gain)}")
-        _joint_play(policy, which)
+        _print_joint_play(policy, which)
     if len(policies) > 1:
-        name, share = ("exploitability", 2) if zero_sum else ("NashConv", 1)
-        print(f"mean: {name} {format_mean(np.asarray([gain.sum() for gain in gains]) / share)} (95 % interval)")
+        name, divisor = ("exploitability", 2) if zero_sum else ("NashConv", 1)
+        values = np.asarray([gain.sum() for gain in gains]) / divisor
+        print(f"{name} {format_mean(values)} ({describe_mean(len(values))})")
 
 
-def _joint_play(policy: Any, which: str) -> None:
-    """What the run logged of its whole joint play, up to the iteration of this mixture."""
+def _print_bounds(policies: Sequence[Any]) -> None:
+    """Prints bounds of every seed's gap in games whose states can be listed, but not their histories."""
+    from gems_jax.evaluate.exact_gains import certify_gap
+    from gems_jax.types import NotEnumerableError, is_two_player_zero_sum
+
+    name = "exploitability" if is_two_player_zero_sum(policies[0].game) else "NashConv"
+    for policy in policies:
+        try:
+            print(f"seed {policy.seed}: {name} {certify_gap(policy.game, policy.profile)}")
+        except NotEnumerableError:
+            return
+
+
+def _print_joint_play(policy: Any, which: str) -> None:
+    """Prints the gaps of joint play that the run logged at the iteration of this mixture."""
     import numpy as np
 
-    from gems_jax.runner.labels import readable
+    from gems_jax.runner.labels import column_label
 
     row = {name: float(np.atleast_1d(values)[-1]) for name, values in _rows(policy).items()}
     columns = ("exploit_restricted",) * (which == "iterate") + ("cce_gap", "cce_gap_anchors", "cce_gap_ids")
-    logged = [f"{readable(column)} {row[column]:.4f}" for column in columns if column in row]
+    logged = [f"{column_label(column)} {row[column]:.4f}" for column in columns if column in row]
     if logged:
         print(f"  logged, exact: {'; '.join(logged)}")
 
 
-def _certified(policies: Sequence[Any], arguments: Evaluate) -> list[Mapping[str, Any]]:
-    """Prints what held-out episodes say of every seed; the estimated budgets, {} for other methods than GEMS."""
+def _certify_policies(policies: Sequence[Any], arguments: Evaluate) -> list[Mapping[str, Any]]:
+    """Prints the certified gap and budget of every seed; returns the budgets, {} unless the method is GEMS."""
     import jax
 
     from gems_jax.cli.certify import certify, describe_budget
@@ -125,22 +145,22 @@ def _certified(policies: Sequence[Any], arguments: Evaluate) -> list[Mapping[str
     return budgets
 
 
-def _by_playing(policies: Sequence[Any], arguments: Evaluate) -> None:
-    """Every measured column of every seed, and of random play."""
+def _print_sampled(policies: Sequence[Any], arguments: Evaluate) -> None:
+    """Prints every measured column for each seed and for random play."""
     import jax
 
     from gems_jax.evaluate.sampled import random_profile, sampled_row
-    from gems_jax.runner.labels import readable
+    from gems_jax.runner.labels import column_label
 
     game, key = policies[0].game, jax.random.key(0)
     profiles = {f"seed {policy.seed}": policy.profile for policy in policies} | {"random": random_profile(game)}
     rows = {name: sampled_row(key, game, profile, arguments.episodes) for name, profile in profiles.items()}
     print(_title(policies, arguments.which, f"{arguments.episodes} episodes, ± half of the 95 % interval"))
     columns = [column for column in rows["random"] if not column.endswith("_interval")]
-    width = max(map(len, map(readable, columns)))
+    width = max(map(len, map(column_label, columns)))
     print(" " * width, *(f"{name:>18}" for name in rows))
     for column in columns:
-        print(f"{readable(column):<{width}}", *(f"{_cell(row, column):>18}" for row in rows.values()))
+        print(f"{column_label(column):<{width}}", *(f"{_cell(row, column):>18}" for row in rows.values()))
 
 
 def _cell(row: Mapping[str, Any], column: str) -> str:
@@ -148,14 +168,16 @@ def _cell(row: Mapping[str, Any], column: str) -> str:
     return f"{float(row[column]):.3f}" + ("" if margin is None else f" ± {float(margin):.3f}")
 
 
-def _words(gap: float, zero_sum: bool) -> str:
-    from gems_jax.evaluate.certificates import exact
+def _describe_gap(gap: float, zero_sum: bool) -> str:
+    from gems_jax.evaluate.certificates import certify_exact
 
-    return f"exploitability {exact(gap / 2)}, NashConv {gap:.6f}" if zero_sum else f"NashConv {exact(gap)}"
+    return (
+        f"exploitability {certify_exact(gap / 2)}, NashConv {gap:.6f}" if zero_sum else f"NashConv {certify_exact(gap)}"
+    )
 
 
 def _seeds(run: str, seed: int | None) -> Sequence[int | None]:
-    """All seeds of a batch's folder; the one of a seed's folder or of a file."""
+    """Lists the seeds to evaluate: all of a batch, the only one (None) of a seed's folder or of a file."""
     from gems_jax.runner.directory import open_run, read_config
     from gems_jax.runner.load import find_run, run_folder
 

@@ -1,4 +1,4 @@
-"""`gems export RUN`: the trained mixture as one file of float32 arrays, to share and to load anywhere."""
+"""Writes the trained mixture as one file of float32 arrays: `gems export RUN`."""
 
 from __future__ import annotations
 
@@ -14,22 +14,23 @@ from gems_jax.cli.parsing import Trust, parse
 
 @dataclasses.dataclass(frozen=True)
 class Export:
-    """Write the policy of a run as a safetensors file; `gems_jax.load(FILE)` and every command take it."""
+    """Write the policy of a run as a safetensors file, which `gems_jax.load` and every command accept."""
 
     run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
-    """Run directory: a seed's folder, or that of a whole batch."""
+    """Run directory: the folder of a seed or of a batch."""
     output: Path | None = None
     """File to write (default: policy-sSEED.safetensors in the run's folder)."""
     which: Literal["iterate", "average"] = "iterate"
-    """The mixture of the last iteration, or the average over the run."""
+    """Export the mixture of the last iteration, or the average over the run."""
     seed: int | None = None
-    """Which seed of a batch (default: the first)."""
+    """Seed of a batch (default: the first)."""
     at: str = "last"
-    """Which checkpoint: last, best (of lowest exploitability or highest score), or an iteration that was kept."""
+    """Checkpoint to use: last, best (lowest exploitability or highest score), or a saved iteration."""
     trust: Trust = False
 
 
 def main(argv: Sequence[str]) -> int:
+    """Runs `gems export` and returns its exit code."""
     arguments = parse(Export, argv, prog="gems export")
     from gems_jax.runner.directory import read_config
     from gems_jax.runner.load import export_policy, find_run, load, read_description

@@ -1,4 +1,4 @@
-"""`gems games`: what there is to play, and whether a game keeps its promises."""
+"""Lists the games, or checks that one implements the `Game` protocol: `gems games`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from gems_jax.cli.parsing import UsageError, check_least, parse
+from gems_jax.cli.parsing import UsageError, check_minima, parse
 from gems_jax.runner.errors import RunError
 from gems_jax.runner.machine import package_version
 
@@ -17,35 +17,36 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True)
 class Games:
-    """List the games, or examine one of them."""
+    """List the games, or validate one of them."""
 
     check: str = ""
-    """A game to examine, also your own as package.module:MyGame: does it keep the promises of a game?"""
+    """Name of a game to validate; your own is package.module:MyGame."""
     game_option: tuple[str, ...] = ()
-    """Options of the game to examine, as name=value."""
+    """Options of the game to validate, as name=value, separated by spaces."""
     episodes: int = 32
-    """Random episodes that the examination plays."""
+    """Random episodes to play while validating."""
 
 
 def main(argv: Sequence[str]) -> int:
+    """Runs `gems games` and returns its exit code."""
     arguments = parse(Games, argv, prog="gems games")
-    check_least(arguments, episodes=1)
+    check_minima(arguments, episodes=1)
     if arguments.check:
         return _check(arguments.check, arguments.game_option, arguments.episodes)
     if arguments.game_option:
-        raise UsageError("--game-option goes with --check NAME")
+        raise UsageError("--game-option needs --check NAME")
     return _list()
 
 
 def _list() -> int:
     from gems_jax.games import GAMES, KINDS, game_options
-    from gems_jax.presets import PRESETS
+    from gems_jax.presets import AUTO, PRESETS
 
     width = max(len(name) for name in GAMES)
     for name, entry in {**GAMES, **KINDS}.items():
-        notes = [_needs(entry)]
+        notes = [_describe_library(entry)]
         if PRESETS.get(name):
-            notes.append(f"presets: {', '.join(PRESETS[name])}")
+            notes.append(f"presets: {', '.join([*PRESETS[name], AUTO])}")
         if name in GAMES and game_options(name):
             notes.append(f"options: {', '.join(game_options(name))}")
         print(f"{name:<{width}}  {entry.description}")
@@ -54,10 +55,10 @@ def _list() -> int:
     return 0
 
 
-def _needs(entry: GameEntry) -> str:
-    """The library that the game is made with, and whether it is installed."""
+def _describe_library(entry: GameEntry) -> str:
+    """Describes the library that a game needs, and whether it is installed."""
     if not entry.library:
-        return "needs nothing else"
+        return "no extra library"
     found = package_version(entry.library)
     install = f'pip install "gems_jax[{entry.extra}]"' if entry.extra else f"pip install {entry.library}"
     return f"needs {entry.library}: {f'{found} is installed' if found else f'not installed, {install}'}"
@@ -74,11 +75,11 @@ def _check(name: str, pairs: Sequence[str], episodes: int) -> int:
     try:
         check_game(game, episodes=episodes)
     except GameError as error:
-        raise RunError(f"not a sound game yet. {error}") from None
+        raise RunError(f"{name} is not a valid game: {error}") from None
     seats = f"{game.num_seats} seats, {game.num_actions} {'action dimensions' if game.continuous else 'actions'}"
     shape = "x".join(map(str, game.observation_shape))
     print(
-        f"{name}: sound. {seats}, observations of {shape}, at most {game.max_steps} steps, {episodes} episodes played"
+        f"{name}: valid. {seats}, observations of {shape}, at most {game.max_steps} steps, {episodes} episodes played"
     )
     if supports(game, Annotated) and game.note:
         print(f"note: {game.note}")

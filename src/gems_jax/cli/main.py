@@ -1,8 +1,8 @@
 """The command `gems`, also `python -m gems_jax`.
 
-A command's module is imported when it is called, so that help is quick. What a user did wrong, and what can go wrong
-with a run, is one line on stderr and an exit code: 2 for the command line, 1 for files and disks, 3 for NaN, 130 and
-143 for Ctrl-C and SIGTERM, 70 for a defect of the program (whose traceback goes to a file).
+A command's module is imported when it is called, so that help is quick. Every expected failure is printed as one line
+on stderr and sets the exit code: 2 for the command line, 1 for files and disks, 3 for NaN, 130 and 143 for Ctrl-C and
+SIGTERM. Exit code 70 marks a defect of the program, whose traceback is written to a file.
 """
 
 from __future__ import annotations
@@ -18,21 +18,23 @@ from pathlib import Path
 from typing import NoReturn
 
 from gems_jax.cli import COMMANDS
+from gems_jax.cli.words import asks_for_help, check_run_folder
 from gems_jax.host.base import EnvironmentFailure
 from gems_jax.runner.errors import RunError
 
 DEFECT = 70
+WAITING = ("train", "resume")  # commands that show what they wait for from the start
 
 
 def main(argv: Sequence[str] | None = None) -> NoReturn:
-    """Run a command line, by default that of the process, and leave with its exit code."""
+    """Runs a command line, by default that of the process, and exits with its exit code."""
     sys.exit(invoke(sys.argv[1:] if argv is None else argv))
 
 
 def invoke(argv: Sequence[str]) -> int:
     """Runs a command line and returns its exit code; every failure is reported in one line on stderr."""
     argv = list(argv)
-    # XLA's own log lines, such as an alarm at every compilation that takes two minutes: its errors are raised as well
+    # Silences XLA's log, such as an alarm at every compilation of two minutes; errors are raised as exceptions anyway.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     if not argv or argv[0] in ("-h", "--help", "help"):
         print(overview())
@@ -45,21 +47,37 @@ def invoke(argv: Sequence[str]) -> int:
     prog = f"gems {argv[0]}" if argv[0] in COMMANDS else "gems"
     try:
         return _run_command(argv)
-    except SystemExit as leave:  # help was shown
+    except SystemExit as leave:  # help was printed
         return leave.code if isinstance(leave.code, int) else 0
     except BrokenPipeError:
         _forget_stdout()
         return 141
     except (Exception, KeyboardInterrupt) as error:
+        _end_waiting()
         return _report(prog, error, show="--debug" in argv)
+    finally:
+        _end_waiting()
 
 
 def _run_command(argv: list[str]) -> int:
+    if _command(argv[0]) in WAITING and "--quiet" not in argv and not asks_for_help(argv):
+        from gems_jax.runner.console import open_console
+
+        open_console().wait("importing")
+    if argv[0] == "train":
+        check_run_folder(argv[1:])
     module = importlib.import_module(f"gems_jax.cli.{COMMANDS[_command(argv[0])].module}")
-    # A user's own game lies in the current folder. Other lines import nothing from there, whatever a file names.
-    if _may_import(argv) and os.getcwd() not in sys.path:
+    # A user's own game may be in the current folder. Otherwise nothing is imported from there, whatever a file names.
+    if _allows_imports(argv) and os.getcwd() not in sys.path:
         sys.path.append(os.getcwd())
     return module.main(argv[1:])
+
+
+def _end_waiting() -> None:
+    """Closes the console of the command, if it has one."""
+    module = sys.modules.get("gems_jax.runner.console")
+    if module is not None:
+        module.close_console()
 
 
 def _report(prog: str, error: BaseException, show: bool) -> int:
@@ -69,10 +87,11 @@ def _report(prog: str, error: BaseException, show: bool) -> int:
         return _fail(prog, str(error), 1)
     if isinstance(error, KeyboardInterrupt):
         return _fail(prog, "stopped", 130)
-    return _unexpected(prog, error, show)
+    return _report_defect(prog, error, show)
 
 
 def overview() -> str:
+    """Formats the list of commands that `gems --help` prints."""
     width = max(len(command.usage) for command in COMMANDS.values())
     lines = [f"  gems {command.usage:<{width}}   {command.summary}" for command in COMMANDS.values()]
     return "\n".join(
@@ -83,7 +102,7 @@ def overview() -> str:
             "",
             "gems COMMAND --help lists the flags of a command. A RUN is a run directory, an exported file, or the name",
             "of a policy that ships with the package.",
-            "First steps:  gems train kuhn_poker --quick;  gems games;  gems doctor",
+            "First steps:  gems train kuhn_poker --quick;  gems games;  gems methods",
         ]
     )
 
@@ -100,30 +119,30 @@ def _command(word: str) -> str:
     raise error
 
 
-def _may_import(argv: Sequence[str]) -> bool:
-    """Whether the line names a module, `module:MyGame`, or trusts a file that may."""
+def _allows_imports(argv: Sequence[str]) -> bool:
+    """Checks whether the line names a module, `module:MyGame`, or trusts a file that may name one."""
     return any(word == "--trust" or ":" in word for word in argv)
 
 
 def _fail(prog: str, message: str, code: int) -> int:
-    with contextlib.suppress(OSError, ValueError):  # nobody may be listening
+    with contextlib.suppress(OSError, ValueError):  # stderr may be closed
         print(f"{prog}: {' '.join(message.split())}", file=sys.stderr, flush=True)
     return code
 
 
-def _unexpected(prog: str, error: BaseException, show: bool) -> int:
-    """A failure that nobody foresaw: one line, and the whole story in a file."""
-    told = f"{type(error).__name__}: {str(error) or 'no further words'}"
-    if isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in told or "out of memory" in told.lower():
-        return _fail(prog, f"out of memory ({told[:200]}); try fewer --seeds, a --seed-batch, or smaller sizes", 1)
+def _report_defect(prog: str, error: BaseException, show: bool) -> int:
+    """Reports a defect in one line and writes its traceback to a file."""
+    text = f"{type(error).__name__}: {str(error) or 'no message'}"
+    if isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in text or "out of memory" in text.lower():
+        return _fail(prog, f"out of memory ({text[:200]}); try fewer --seeds, a --seed-batch, or smaller sizes", 1)
     if show:
         traceback.print_exception(error)
         return DEFECT
-    return _fail(prog, f"unexpected {told[:300]}{_write_traceback(error)}", DEFECT)
+    return _fail(prog, f"unexpected {text[:300]}{_write_traceback(error)}", DEFECT)
 
 
 def _write_traceback(error: BaseException) -> str:
-    """Where the traceback is, for the end of a message; "" where it cannot be written."""
+    """Writes the traceback to a file and names it for the end of a message; "" if it cannot be written."""
     try:
         with tempfile.NamedTemporaryFile(
             "w", prefix="gems_jax-error-", suffix=".txt", delete=False, encoding="utf-8", errors="replace"
@@ -135,7 +154,7 @@ def _write_traceback(error: BaseException) -> str:
 
 
 def _forget_stdout() -> None:
-    """Whoever read our output has left: nothing more may be flushed to it at exit."""
+    """Redirects stdout to the null device, because its reader has closed the pipe."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

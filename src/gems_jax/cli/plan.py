@@ -1,4 +1,4 @@
-"""`gems plan GAME --minutes M`: settings that fit the time."""
+"""Proposes settings that fit the time: `gems plan GAME --minutes M`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
-from gems_jax.cli.parsing import UsageError, check_least, parse
+from gems_jax.cli.parsing import UsageError, check_minima, parse
 
 if TYPE_CHECKING:
     from gems_jax.config import GemsConfig
@@ -17,34 +17,35 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    """Measure GEMS on a game for a few seconds, and propose episodes, a pool and steps that fit the time."""
+    """Measure GEMS on a game for a few seconds, and propose episodes, candidates and steps that fit the time."""
 
     game: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="GAME")]
-    """Game to solve: see `gems games`. Your own: package.module:MyGame."""
+    """Game to solve (`gems games` lists them); your own is package.module:MyGame."""
     minutes: float = 20.0
-    """What the run may take, compiling apart."""
+    """Minutes that the run may take, excluding compilation."""
     preset: str = ""
-    """Named settings to begin with (default: tuned, or paper where there is none)."""
+    """Named settings to start from, as in gems train (default: replay, tuned or auto, the first that the game has)."""
     iterations: int = 0
-    """Iterations of the run (0: the preset's)."""
+    """Iterations of the run (0: those of the preset)."""
     seeds: int = 1
-    """Seeds of the run, one after another in the estimate."""
+    """Seeds of the run; the estimate runs them one after another."""
     measure: float = 10.0
-    """Seconds to measure for, compiling apart."""
+    """Seconds to measure for, excluding compilation."""
     game_option: tuple[str, ...] = ()
-    """Options of the game as name=value, several apart by spaces."""
+    """Options of the game as name=value, separated by spaces."""
 
 
 def main(argv: Sequence[str]) -> int:
+    """Runs `gems plan` and returns its exit code."""
     arguments = parse(Plan, argv, prog="gems plan")
     for name in ("minutes", "measure", "seeds"):
         if not getattr(arguments, name) > 0:
-            raise UsageError(f"--{name} must be above 0: got {getattr(arguments, name)}")
-    check_least(arguments, iterations=0)
+            raise UsageError(f"--{name} must be positive, got {getattr(arguments, name)}")
+    check_minima(arguments, iterations=0)
     from gems_jax.accelerator.cache import enable_compilation_cache
-    from gems_jax.profiling.planner import fit, measure_rates
+    from gems_jax.profiling.planner import fit_to_seconds, measure_rates
 
-    game, config, preset = _start(arguments)
+    game, config, preset = _prepare(arguments)
     enable_compilation_cache()
     print(
         f"{game.name}, {preset or 'default'} settings: compiling, then measuring for {arguments.measure:g} s",
@@ -52,21 +53,21 @@ def main(argv: Sequence[str]) -> int:
     )
     rates = measure_rates(game, config, arguments.measure)
     allowed = 60.0 * arguments.minutes / config.iterations / arguments.seeds
-    planned = fit(rates, config, allowed)
+    planned = fit_to_seconds(rates, config, allowed)
     _print_table(arguments, rates, config, planned, allowed)
     print(_command(arguments, preset, config, planned))
     return 0
 
 
-def _start(arguments: Plan) -> tuple[Any, GemsConfig, str]:
-    """The game, the settings to begin with, and their preset."""
+def _prepare(arguments: Plan) -> tuple[Any, GemsConfig, str]:
+    """Makes the game, and returns it with the settings to start from and their preset."""
     from gems_jax.cli.train import make_named_game
     from gems_jax.host.stages import on_host
     from gems_jax.runner.rebuild import starting_settings
 
     game = make_named_game(arguments.game, arguments.game_option)
     if on_host(game):
-        raise UsageError(f"{game.name} is played in Python, by as many workers as there are: time a `gems train` of it")
+        raise UsageError(f"{game.name} runs in Python, where phases cannot be measured: time `gems train` instead")
     try:
         config, preset = starting_settings("gems", arguments.game, game, arguments.preset)
     except ValueError as error:
@@ -87,11 +88,11 @@ def _print_table(arguments: Plan, rates: Rates, config: GemsConfig, planned: Gem
     per_run = config.iterations * arguments.seeds / 60.0
     print(f"{'minutes':<20}{before * per_run:>10.1f}{after * per_run:>10.1f}   ({config.iterations} iterations)")
     if after > 1.05 * allowed:
-        print(f"even the smallest sizes take longer than {arguments.minutes:g} minutes: plan fewer --iterations")
+        print(f"the smallest sizes take longer than {arguments.minutes:g} minutes: plan fewer --iterations")
 
 
 def _command(arguments: Plan, preset: str, config: GemsConfig, planned: GemsConfig) -> str:
-    """The line that trains with the planned settings."""
+    """Formats the command that trains with the planned settings."""
     from gems_jax.profiling.planner import SCALED
 
     changed = [name for name in SCALED if getattr(planned, name) != getattr(config, name)]

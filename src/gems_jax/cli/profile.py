@@ -1,4 +1,4 @@
-"""`gems profile RUN`: where an iteration's time goes."""
+"""Measures the phases of an iteration: `gems profile RUN`."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from gems_jax.cli.parsing import Trust, UsageError, check_least, parse, report_error
-from gems_jax.runner.errors import writing
+from gems_jax.cli.parsing import Trust, UsageError, check_minima, parse, report_error
+from gems_jax.runner.errors import report_write_errors
 
 if TYPE_CHECKING:
     from gems_jax.runner.rebuild import Problem
@@ -18,24 +18,25 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True)
 class ProfileArguments:
-    """Measure the phases of a run's next iteration, one by one and together, and write a trace of it."""
+    """Measure the phases of a run's next iteration, one by one and as one program, and write a trace."""
 
     run: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
-    """Run directory of GEMS on a game that is compiled (a seed's folder or a batch's)."""
+    """Run directory (of a seed or of a batch) of GEMS on a compiled game."""
     repeats: int = 5
-    """How often each phase is measured, in turns."""
+    """Measurements per phase; the phases alternate."""
     seed: int | None = None
-    """Which seed of a batch (default: the first)."""
+    """Seed of a batch (default: the first)."""
     at: str = "last"
-    """Which checkpoint: last, best, or an iteration that was kept."""
+    """Checkpoint to use: last, best, or a saved iteration."""
     output: Path | None = None
-    """Folder to write to (default: profile/ of the run)."""
+    """Folder to write to (default: profile/ in the run's folder)."""
     trust: Trust = False
 
 
 def main(argv: Sequence[str]) -> int:
+    """Runs `gems profile` and returns its exit code."""
     arguments = parse(ProfileArguments, argv, prog="gems profile")
-    check_least(arguments, repeats=1)
+    check_minima(arguments, repeats=1)
     from gems_jax.accelerator.cache import enable_compilation_cache
     from gems_jax.profiling.trace import profile
     from gems_jax.runner.load import find_run, load_state
@@ -43,16 +44,16 @@ def main(argv: Sequence[str]) -> int:
     enable_compilation_cache()
     path = find_run(arguments.run)
     if path.suffix == ".safetensors":
-        raise UsageError(f"{path} is a policy without the run that trained it: give a run directory")
+        raise UsageError(f"{path} is an exported policy, which cannot be profiled: give a run directory")
     found = load_state(path, arguments.seed, arguments.at, report_error, trust=arguments.trust)
     game, config = found.problem.game, found.problem.config
     _check_measurable(found.problem)
     folder = arguments.output or found.folder / "profile"
-    print(f"{game.name}, seed {found.seed}, from iteration {found.iteration} on; compiling first", flush=True)
-    with writing(folder):
+    print(f"{game.name}, seed {found.seed}, after iteration {found.iteration}; compiling first", flush=True)
+    with report_write_errors(folder):
         table = profile(game, config, found.state, folder, arguments.repeats)
     print(table)
-    print(f"written: {folder} (phases.txt; a trace that TensorBoard's profiler and ui.perfetto.dev open)")
+    print(f"written: {folder} (phases.txt, and a trace for TensorBoard's profiler or ui.perfetto.dev)")
     return 0
 
 
@@ -60,6 +61,6 @@ def _check_measurable(problem: Problem) -> None:
     from gems_jax.host.stages import on_host
 
     wrong = f"method {problem.method}" if problem.method != "gems" else ""
-    wrong = wrong or (f"{problem.game.name}, played in Python" if on_host(problem.game) else "")
+    wrong = wrong or (f"{problem.game.name}, which runs in Python" if on_host(problem.game) else "")
     if wrong:
-        raise UsageError(f"phases are measured of GEMS on games that are compiled: got {wrong}")
+        raise UsageError(f"gems profile needs a run of GEMS on a compiled game, got {wrong}")

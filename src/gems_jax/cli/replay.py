@@ -1,4 +1,4 @@
-"""`gems replay RUN`: games of the trained policy as pictures and words."""
+"""Writes games of the trained policy as text and pictures: `gems replay RUN`."""
 
 from __future__ import annotations
 
@@ -6,26 +6,27 @@ import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
 
-from gems_jax.cli.parsing import PolicyArguments, UsageError, check_games_seed, check_least, load_policy, parse
+from gems_jax.cli.parsing import PolicyArguments, UsageError, check_games_seed, check_minima, load_policy, parse
 
 
 @dataclasses.dataclass(frozen=True)
 class Replay(PolicyArguments):
-    """Let the trained mixture play against itself: every game in words, SVG animations of boards, GIFs of particles."""
+    """Let the trained mixture play itself; write its games as text, and as SVG (boards) or GIF (particle worlds)."""
 
     episodes: int = 3
     """Games to play."""
     games_seed: int = 0
-    """Seed of the games; the same one gives the same games."""
+    """Seed of the games; equal seeds give equal games."""
     output: Path | None = None
-    """Folder to write to (default: replays/ of the run, or of the current folder for a file)."""
+    """Folder to write to (default: replays/ in the run's folder, or in the current folder for a file)."""
     show: bool = True
-    """Print the words, too."""
+    """Print the text of the games as well."""
 
 
 def main(argv: Sequence[str]) -> int:
+    """Runs `gems replay` and returns its exit code."""
     arguments = parse(Replay, argv, prog="gems replay")
-    check_least(arguments, episodes=1)
+    check_minima(arguments, episodes=1)
     check_games_seed(arguments.games_seed)
     from gems_jax.viz.transcripts import check_discrete, write_replays
 

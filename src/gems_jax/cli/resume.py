@@ -1,4 +1,4 @@
-"""`gems resume RUN`: go on where a run stands."""
+"""Continues a run from its newest checkpoint: `gems resume RUN`."""
 
 from __future__ import annotations
 
@@ -9,37 +9,39 @@ from typing import Annotated
 
 import tyro
 
-from gems_jax.cli.parsing import Trust, check_least, parse
+from gems_jax.cli.parsing import Trust, check_minima, parse
 
 
 @dataclasses.dataclass(frozen=True)
 class Resume:
-    """Go on with a run from its newest good checkpoint, with the settings it was started with."""
+    """Continue a run from its newest intact checkpoint, with the settings that it was started with."""
 
     run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
-    """Run directory: a seed's folder, or that of a whole batch."""
+    """Run directory: the folder of a seed or of a batch."""
     iterations: int | None = None
-    """Iterations to reach (default: what was planned). More than planned makes the run longer."""
+    """Total iterations to reach (default: as planned); a larger number extends the run."""
     distributed: bool = False
-    """Go on in several processes, one started on every host: see `gems train --help`."""
+    """Continue in several processes, one started on every host (see `gems train --help`)."""
     figures: bool = True
-    """Draw the run's figures at its end, where it was measured."""
+    """Draw the run's figures at its end."""
     quiet: bool = False
-    """Show nothing but errors."""
+    """Print nothing but errors."""
     debug: bool = False
-    """Check every operation for NaN (checkify), one iteration at a time, and show tracebacks. Slow."""
+    """Check every operation for NaN (checkify) and print tracebacks; slow."""
     trust: Trust = False
 
 
 def main(argv: Sequence[str]) -> int:
+    """Runs `gems resume` and returns its exit code."""
     arguments = parse(Resume, argv, prog="gems resume")
     if arguments.iterations is not None:
-        check_least(arguments, iterations=1)
+        check_minima(arguments, iterations=1)
     from gems_jax.runner import distributed
 
     if arguments.distributed:
-        distributed.join()
+        distributed.join_cluster()
     from gems_jax.cli.training import train_and_report
+    from gems_jax.runner.console import share_console
     from gems_jax.runner.directory import open_run, read_config
     from gems_jax.runner.load import find_run, run_folder
     from gems_jax.runner.options import RunOptions
@@ -47,10 +49,11 @@ def main(argv: Sequence[str]) -> int:
 
     directory = open_run(run_folder(find_run(arguments.run)))
     record = read_config(directory.shared)
+    share_console(arguments.quiet).wait("making the game, enumerating it")
     problem = rebuild(record, str(directory.shared), trust=arguments.trust)
     options = RunOptions.from_record(record.get("options") or {})
     options = dataclasses.replace(options, debug=arguments.debug, mesh=options.mesh or arguments.distributed)
     iterations = arguments.iterations or record["iterations"]
-    written = directory if distributed.primary() else None
+    written = directory if distributed.is_primary() else None
     shown = {"quiet": arguments.quiet, "figures": arguments.figures}
     return train_and_report(problem, written, options, iterations, directory.seeds, **shown)

@@ -1,4 +1,4 @@
-"""`gems sweep SWEEP`: a grid, a list or random draws over any settings, from a TOML file."""
+"""Runs a grid, a list or random draws over any settings, from a TOML file: `gems sweep SWEEP`."""
 
 from __future__ import annotations
 
@@ -14,24 +14,25 @@ from gems_jax.cli.parsing import Trust, parse
 
 @dataclasses.dataclass(frozen=True)
 class Sweep:
-    """Run a sweep, or go on with one: cells that are finished are skipped, failed ones are tried again."""
+    """Run or resume a sweep: finished cells are skipped, failed cells are retried."""
 
     sweep: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="SWEEP")]
-    """A sweep file (TOML), or the folder of a sweep to go on with."""
+    """Sweep file (TOML), or the folder of a sweep to resume."""
     run_dir: Path | None = None
-    """Folder of the sweep (default: runs/sweep/NAME/TIME); one that holds the same sweep is gone on with."""
+    """Folder of the sweep (default: runs/sweep/NAME/TIME); an existing folder of the same sweep is resumed."""
     plan: bool = False
-    """Only check the file and show its cells."""
+    """Check the file and print its cells, without running them."""
     quiet: bool = False
-    """Show nothing but errors."""
+    """Print nothing but errors."""
     trust: Trust = False
 
 
 def main(argv: Sequence[str]) -> int:
+    """Runs `gems sweep` and returns its exit code."""
     arguments = parse(Sweep, argv, prog="gems sweep")
     import jax
 
-    # This process plans and waits: an accelerator belongs to the cells.
+    # This process only plans and waits: the accelerator is left to the cells.
     jax.config.update("jax_platforms", "cpu")
     from gems_jax.runner.console import Console
     from gems_jax.sweep.execution import run_sweep, show_plan

@@ -1,16 +1,25 @@
-"""`gems train GAME`: everything that can be wrong is found before anything compiles or any folder is made."""
+"""Trains a method on a game: `gems train GAME`. All settings are checked before any folder is created.
+
+What the words of a line already show is checked first: the folder of the run before JAX is imported (`cli/words.py`),
+the name of the method and whether it fits the game before the networks are imported.
+"""
 
 from __future__ import annotations
 
 import ast
+import contextlib
 import dataclasses
-from collections.abc import Sequence
+import operator
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeVar
 
 import tyro
 
-from gems_jax.cli.parsing import HELP, UsageError, check_least, flags_of, parse
+from gems_jax.cli.parsing import UsageError, check_minima, flags_of, parse, print_help
+from gems_jax.cli.words import HELP, HELP_ALL, asks_for_help, check_folder, values_of
+from gems_jax.runner.console import share_console
 from gems_jax.runner.errors import RunError
 from gems_jax.runner.options import RunOptions
 
@@ -19,7 +28,7 @@ if TYPE_CHECKING:
 
 C = TypeVar("C")
 PROG = "gems train"
-# What --quick allows of each setting at most: a look at the whole pipeline, not a result.
+# Upper limits of settings under --quick, which tests the pipeline and gives no result.
 QUICK = {
     "iterations": 5,
     "meta_steps": 10,
@@ -30,70 +39,87 @@ QUICK = {
 }
 
 
+# Groups of flags that `gems train --help` shows, and those of the settings that the method has.
+_SHORT_HELP = {
+    "what to run": ("method", "preset", "game_option", "quick"),
+    "how long": ("iterations", "budget", "seeds", "seed"),
+    "what to learn": ("policy", "oracle", "meta_solver", "learning_rate"),
+    "what to measure": ("exact", "evaluation_every", "evaluation_episodes"),
+    "what to write": ("run_dir", "figures", "quiet"),
+}
+
+
 @dataclasses.dataclass(frozen=True)
 class Train:
-    """Where the run goes and how it is watched; flags of the method follow below."""
+    """Train a method on a game. The flags of the method follow below."""
 
     game: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="GAME")]
-    """Game to solve: see `gems games`. Your own: package.module:MyGame."""
+    """Game to solve (`gems games` lists them); your own is package.module:MyGame."""
     preset: str = ""
-    """Named settings of the game, which the flags below then change (default: tuned, or paper where there is none)."""
+    """Named settings, which flags override: of the game, NAME@GAME of another game, or auto, derived from the game
+    (default: replay, tuned or auto, the first it has)."""
     method: str = "gems"
-    """Method to solve it with; its own settings are then the flags below (--method psro --help)."""
+    """Method to solve the game with (`gems methods` lists them); each has flags of its own."""
     budget: int = 0
-    """Env steps per iteration, for every method that learns from episodes (0: as its own settings have it). GEMS
-    divides them between estimating, oracle, trust region and training."""
+    """Environment steps per iteration, for methods that learn from episodes (0: given by the method's settings)."""
     quick: bool = False
-    """A short version that only shows that everything works."""
+    """Shorten the run, to test that everything works."""
     seed: int = 0
-    """Seed; the first one of several."""
+    """Seed of the run, or the first of several."""
     seeds: int = 1
-    """How many seeds to run as one batch."""
+    """Number of seeds to run as one batch."""
     distributed: bool = False
-    """One program of several processes, the same line started on every host (SLURM, TPU pods, or by the variables
-    JAX_COORDINATOR_ADDRESS, JAX_NUM_PROCESSES, JAX_PROCESS_ID); implies --mesh. Process 0 writes and speaks."""
+    """Run as one of several processes, each started with the same command (SLURM, TPU pods, or the variables
+    JAX_COORDINATOR_ADDRESS, JAX_NUM_PROCESSES, JAX_PROCESS_ID); implies --mesh, and only process 0 writes."""
     run_dir: Path | None = None
-    """Folder of the run, which must not hold anything yet (default: runs/GAME/METHOD/TIME-sSEED)."""
+    """New or empty folder of the run (default: runs/GAME/METHOD/TIME-sSEED)."""
     game_option: tuple[str, ...] = ()
-    """Options of the game as name=value, several apart by spaces."""
+    """Options of the game as name=value, separated by spaces."""
     options: tyro.conf.OmitArgPrefixes[RunOptions] = RunOptions()
     figures: bool = True
-    """Draw the run's figures at its end, where it was measured."""
+    """Draw the run's figures at its end."""
     quiet: bool = False
-    """Show nothing but errors."""
+    """Print nothing but errors."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Arguments(Generic[C]):
+    """The flags of the run, and those of its method."""
+
     run: tyro.conf.OmitArgPrefixes[Train]
     settings: tyro.conf.OmitArgPrefixes[C]
 
 
 def main(argv: Sequence[str]) -> int:
+    """Runs `gems train` and returns its exit code."""
     from gems_jax.runner.rebuild import default_settings
 
-    try:
-        default = default_settings(_method_of(argv))
-    except ValueError as error:
-        raise UsageError(str(error)) from None
-    if any(word in HELP for word in argv):
-        return _help(argv, default)
-    first = _parse(argv, default)
-    run = _with_preset_options(first.run)
-    _validated(first.settings)
+    method = _method_of(argv)
+    _check_words(argv, method)
+    default = default_settings(method)
+    if asks_for_help(argv):
+        return _print_help(argv, default)
+    run = _add_preset_options(_parse(argv, default).run)
+    base, name = _base_settings(run, None)
+    config = _parse(argv, base).settings
+    config = _validate_fields(config) if name == "auto" else _validate(config)  # auto: the rest depends on the game
     if run.distributed:
-        from gems_jax.runner.distributed import join
+        from gems_jax.runner.distributed import join_cluster
 
-        join()
+        join_cluster()
     _check(run)
+    console = share_console(run.quiet)
+    console.wait("making the game")
     game = make_named_game(run.game, run.game_option)
-    base, name = _base_settings(run, game)
-    config = _validated(_parse(argv, base).settings) if base != default else first.settings
+    console.wait("enumerating the game")
+    known, name = _base_settings(run, game)
+    if known != base or name == "auto":
+        config = _validate(_parse(argv, known).settings)
     return _train(run, game, config, name)
 
 
-def _with_preset_options(run: Train) -> Train:
-    """The options with those of the game that the preset `paper` is for, before the user's own."""
+def _add_preset_options(run: Train) -> Train:
+    """Puts the game options of the preset `paper` before those of the user, which override them."""
     from gems_jax.gems.paper_presets import paper_game_options
 
     pairs = tuple(f"{name}={value!r}" for name, value in paper_game_options(run.game, run.preset).items())
@@ -101,71 +127,128 @@ def _with_preset_options(run: Train) -> Train:
 
 
 def _parse(argv: Sequence[str], base: Any) -> Any:
-    """The line as run options and settings, whose defaults are `base`."""
+    """Parses the line into run options and settings, with defaults from `base`."""
     kind = type(base)
     flags = flags_of(Train) | flags_of(kind)
-    # A game's name that is missing must stay missing: tyro's own mark for it is the default.
+    # MISSING makes tyro require the name of the game, although `default` is given.
     default = Arguments(run=Train(game=tyro.MISSING), settings=base)
-    return parse(Arguments[kind], argv, prog=PROG, default=default, flags=flags)  # type: ignore[valid-type]
+    return parse(
+        Arguments[kind],  # type: ignore[valid-type]
+        argv,
+        prog=PROG,
+        default=default,
+        flags=flags,
+        elsewhere=partial(_name_methods_with, _method_of(argv)),
+    )
+
+
+def _name_methods_with(method: str, flag: str) -> str:
+    """Names the methods that have a flag which `method` lacks, for a message; "" if there are none."""
+    from gems_jax.solvers import DEFAULTS
+
+    names = [name for name, settings in DEFAULTS.items() if flag in flags_of(type(settings))]
+    others = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    return f"it is a flag of --method {', '.join(names[:3])}{others}, not of {method}" if names else ""
 
 
 def _method_of(argv: Sequence[str]) -> str:
-    """The value of --method, which decides what flags there are."""
-    for index, word in enumerate(argv):
-        if word.startswith("--method="):
-            return word.partition("=")[2]
-        if word == "--method":
-            return argv[index + 1] if index + 1 < len(argv) else ""
-    return "gems"
+    """Finds the value of --method, which determines the flags."""
+    given = values_of(argv, "--method")
+    return "gems" if given is None else "".join(given[:1])
 
 
-def _help(argv: Sequence[str], base: Any) -> int:
-    """Help whose defaults are those of the preset that the rest of the line asks for, where it can be read."""
+def _check_words(argv: Sequence[str], method: str) -> None:
+    """Checks by the words of a line that the method exists and fits the game.
+
+    The game is known if it is the first word, as in `gems train GAME ...`. If not, it is checked later.
+    """
+    from gems_jax.games.requirements import CATALOG, Needs, check_fit, check_name, check_size
+
+    with _usage_errors():
+        check_name(method)
+    if asks_for_help(argv) or not argv or argv[0].startswith("-") or CATALOG[method].needs == Needs():
+        return
+    from gems_jax.accelerator.cache import enable_compilation_cache
+    from gems_jax.extensive.tree import build_tree
+    from gems_jax.games.adapters.pgx import approximate_positions
+
+    enable_compilation_cache()
+    options = values_of(argv, "--game-option") or []
+    with _usage_errors():
+        if not options:
+            check_size(method, argv[0], approximate_positions(argv[0]))
+        game = make_named_game(argv[0], options)
+        share_console("--quiet" in argv).wait("enumerating the game")
+        check_fit(method, game)
+        if CATALOG[method].needs.tree:
+            build_tree(game)  # cached: the method does not enumerate it again
+
+
+@contextlib.contextmanager
+def _usage_errors() -> Iterator[None]:
+    """Converts ValueError into UsageError."""
     try:
-        run = _parse([word for word in argv if word not in HELP], base).run
+        yield
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+
+
+def _print_help(argv: Sequence[str], base: Any) -> int:
+    """Prints help with the defaults of the preset that the line selects, if the rest of the line is valid."""
+    try:
+        run = _parse([word for word in argv if word not in (*HELP, HELP_ALL)], base).run
         base, _ = _base_settings(run, None)
     except UsageError:
-        pass
-    _parse(["--help"], base)  # prints, and leaves
+        run = Train(game="")
+    if HELP_ALL in argv:
+        _parse(["--help"], base)  # prints, and exits
+    print_help(f"{PROG} GAME", _SHORT_HELP, (run, run.options, base))
+    print(f"\n{PROG} --help-all lists all {len(flags_of(Train) | flags_of(type(base)))} flags: every setting is one.")
+    print("gems games and gems methods list what to train on what; docs/command_line.md has examples.")
     return 0
 
 
-def _validated(config: Any) -> Any:
-    """The config or options, or their complaint with the field as the flag it is here."""
+def _validate_fields(config: Any) -> Any:
+    """Validates every field of a config by itself; errors name the flag instead of the field."""
+    from gems_jax.config import validate_fields
+
+    return _validate(config, validate_fields)
+
+
+def _validate(config: Any, check: Callable[[Any], Any] = operator.methodcaller("validate")) -> Any:
+    """Validates a config or options; errors name the flag instead of the field."""
     try:
-        return config.validate()
+        check(config)
     except ValueError as error:
         name, _, rest = str(error).partition(" ")
         known = {field.name for field in dataclasses.fields(config)}
         raise UsageError(f"--{name.replace('_', '-')} {rest}" if name in known else str(error)) from None
+    return config
 
 
 def _check(run: Train) -> None:
-    """Everything that can be said without knowing the game."""
-    check_least(run, seeds=1, budget=0)
+    """Checks the flags that do not depend on the game."""
+    check_minima(run, seeds=1, budget=0)
     if not 0 <= run.seed < 2**31 - run.seeds:
-        raise UsageError(f"--seed must be a whole number from 0 to 2^31, room for {run.seeds} seeds: got {run.seed}")
-    _validated(run.options)
-    writes = not run.distributed or _primary()
-    if run.run_dir is not None and writes:
-        from gems_jax.runner.directory import check_free
-
-        check_free(run.run_dir)
+        raise UsageError(f"--seed must be an integer from 0 to {2**31 - 1 - run.seeds}, got {run.seed}")
+    _validate(run.options)
+    if run.distributed and _is_primary():  # others are checked by their words
+        check_folder(run.run_dir)
 
 
-def _primary() -> bool:
-    from gems_jax.runner.distributed import primary
+def _is_primary() -> bool:
+    from gems_jax.runner.distributed import is_primary
 
-    return primary()
+    return is_primary()
 
 
 def parse_game_options(pairs: Sequence[str]) -> dict[str, Any]:
-    """`a=1 shared=True name=x` as keyword arguments; what is not a Python literal is a string."""
+    """Parses `a=1 shared=True name=x` into keyword arguments; a value that is not a Python literal is a string."""
     options: dict[str, Any] = {}
     for pair in pairs:
         name, separator, text = pair.partition("=")
         if not separator or not name.isidentifier():
-            raise UsageError(f"--game-option takes name=value: got {pair!r}")
+            raise UsageError(f"--game-option must be name=value, got {pair!r}")
         try:
             options[name] = ast.literal_eval(text)
         except (ValueError, SyntaxError, MemoryError, RecursionError):
@@ -174,7 +257,15 @@ def parse_game_options(pairs: Sequence[str]) -> dict[str, Any]:
 
 
 def make_named_game(name: str, pairs: Sequence[str]) -> Any:
-    """The game, or a UsageError: it may be the user's own, so that anything can go wrong in it."""
+    """Makes a game by name.
+
+    Args:
+      name: name of the game, or package.module:MyGame.
+      pairs: its options as name=value.
+
+    Raises:
+      UsageError: if the game raises any exception: its code may be the user's own.
+    """
     from gems_jax.games import make_game
 
     try:
@@ -184,11 +275,11 @@ def make_named_game(name: str, pairs: Sequence[str]) -> Any:
     except RunError:
         raise
     except Exception as error:
-        raise UsageError(f"the game {name!r} cannot be made: {type(error).__name__}: {error}") from error
+        raise UsageError(f"cannot make the game {name!r}: {type(error).__name__}: {error}") from error
 
 
 def _base_settings(run: Train, game: Any) -> tuple[Any, str]:
-    """The settings that the flags change, and the name of the preset they come from ("" for none)."""
+    """Returns the settings that the flags override, and the name of their preset ("" for none)."""
     from gems_jax.runner.rebuild import starting_settings
 
     try:
@@ -209,7 +300,7 @@ def _train(run: Train, game: Any, config: Any, preset: str) -> int:
     options = _fit_options(run, problem)
     iterations, seeds = problem.config.iterations, range(run.seed, run.seed + run.seeds)
     directory = None
-    if not run.distributed or _primary():
+    if not run.distributed or _is_primary():
         own = {"game": parse_game_options(run.game_option), "preset": preset, "quick": run.quick}
         directory = create_run(
             game=run.game,
@@ -224,31 +315,30 @@ def _train(run: Train, game: Any, config: Any, preset: str) -> int:
 
 
 def _make_problem(run: Train, game: Any, config: Any) -> Problem:
-    """The problem within its budget. UsageError for settings that do not go with the game."""
+    """Makes the problem within its budget. Raises UsageError for settings that do not fit the game."""
+    console = share_console(run.quiet)
+    console.wait("importing the method")
     import jax
 
     from gems_jax.host.stages import on_host
-    from gems_jax.runner.rebuild import Problem
-    from gems_jax.solvers import make_solver, with_budget
+    from gems_jax.runner.training.train import build_problem
 
-    try:
-        if run.budget:
-            config = with_budget(run.method, game, config, run.budget)
-        problem = Problem(game, run.method, config, make_solver(run.method, game, config))
+    console.wait("checking the settings, enumerating the game")
+    with _usage_errors():
+        problem = build_problem(game, run.method, config, run.budget)
         if problem.solver.jittable or (on_host(game) and run.method == "gems"):
             jax.eval_shape(problem.solver.init, jax.random.key(0))
-    except ValueError as error:
-        raise UsageError(str(error)) from error
     return problem
 
 
 def _fit_options(run: Train, problem: Problem) -> RunOptions:
-    """The options as this game is run with them: an iteration of a game in Python takes seconds, so each is shown."""
+    """Adapts the options to the game and the method."""
     from gems_jax.host.stages import on_host
+    from gems_jax.runner.training.train import fit_options
 
     options = dataclasses.replace(run.options, mesh=run.options.mesh or run.distributed)
     if options.mesh and not problem.solver.jittable:
-        raise UsageError(f"--mesh needs a method that is compiled as a whole, {run.method} on {run.game} is not")
-    if not on_host(problem.game):
-        return options
-    return dataclasses.replace(options, chunk=1, evaluation_every=1 if run.quick else options.evaluation_every)
+        raise UsageError(f"--mesh needs a jittable solver, and {run.method} on {run.game} is not: leave --mesh out")
+    options = fit_options(options, problem.game)
+    every = run.quick and on_host(problem.game)  # a short run of a slow game
+    return dataclasses.replace(options, evaluation_every=1) if every else options

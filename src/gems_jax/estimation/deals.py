@@ -1,10 +1,10 @@
-"""Deals of games that list them: episodes from a given deal, and deals that are stratified over a batch of episodes.
+"""Deals (initial states) of games that list them: episodes from a given deal, and stratified deals of a batch.
 
     play = start_from_deal(play_episode)
     deals = stratify_deals(key_deals, game, (policies,), (opponents, episodes))
     play_groups(play, key, game, ..., lanes=(deals,))
 
-Every deal then comes up as often as its probability says, to within one, among the episodes of each policy. A single
+Among the episodes of each policy, the count of every deal then differs from its expectation by less than one. A single
 episode still has the game's distribution of deals, so averages over episodes stay unbiased.
 """
 
@@ -27,13 +27,14 @@ from gems_jax.types import Array, Enumerable, Game, GameState, NotEnumerableErro
 
 
 def list_deals(game: Game) -> tuple[GameState, Array] | None:
-    """Lists the initial states of a game, from the position of a view where it is one.
+    """Lists the initial states of a game.
 
     Args:
-      game: any game.
+      game: any game, or a view of it.
 
     Returns:
-      The states, leaves [N, ...], and their probabilities [N]; None where the game does not list them.
+      The states, leaves [N, ...] with the seats of the view, and their probabilities [N]; None if the game does not
+      list them.
     """
     if not supports(game, Enumerable):
         return None
@@ -47,13 +48,13 @@ def list_deals(game: Game) -> tuple[GameState, Array] | None:
 
 
 class DealIndex:
-    """Finds the deal of a position among those of its game, hidden cards included. Static and hashed by value.
+    """Finds the deal of a position among those of its game, including hidden cards. Static and hashed by value.
 
-    It compares what differs between deals in `GameState.inner`. A position that has changed it agrees with none.
+    It compares the leaves of `GameState.inner` that differ between deals. If play has changed them, no deal is found.
     """
 
     def __init__(self, states: GameState):
-        """states: all initial states, concrete, leaves [N, ...]."""
+        """Makes the index of all initial states, which are concrete, leaves [N, ...]."""
         leaves = [np.asarray(leaf) for leaf in map(_as_numbers, jax.tree.leaves(states.inner))]
         self.varying = tuple(index for index, leaf in enumerate(leaves) if (leaf != leaf[:1]).any())
         count = len(np.asarray(states.terminated))
@@ -68,10 +69,11 @@ class DealIndex:
 
     @property
     def count(self) -> int:
+        """Number of deals."""
         return len(self.rows)
 
     def __call__(self, state: GameState) -> Array:
-        """Returns the index [] of the position's deal, `count` where it agrees with none."""
+        """Finds the index [] int32 of the position's deal; `count` if there is none."""
         leaves = jax.tree.leaves(state.inner)
         seen = jnp.concatenate([_as_numbers(leaves[index][None])[0] for index in self.varying])
         same = jnp.all(jnp.asarray(self.rows, seen.dtype) == seen[None], axis=1)
@@ -79,20 +81,20 @@ class DealIndex:
 
 
 def _as_numbers(leaf: Array) -> Array:
-    """[N, ...] of any type -> [N, n] float32; of keys nothing."""
+    """[N, ...] of any dtype -> [N, n] float32; PRNG keys give n = 0."""
     if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
         return jnp.zeros((len(leaf), 0))
     return leaf.reshape(len(leaf), -1).astype(jnp.float32)
 
 
 def index_deals(game: Game) -> DealIndex | None:
-    """Makes the index of a game's deals. Works inside a trace.
+    """Makes the index of a game's deals, also inside a trace.
 
     Args:
-      game: any game; of a view or a dealt game, the game behind it counts.
+      game: any game; the base of a view or a dealt game is used.
 
     Returns:
-      The index; None where the game does not list its deals or they do not differ.
+      The index; None if the game does not list its deals or they do not differ.
     """
     while isinstance(game, View | DealtGame):
         game = game.base
@@ -105,7 +107,7 @@ def index_deals(game: Game) -> DealIndex | None:
 
 
 class DealtGame(Struct):
-    """`base` with a known deal: `init` returns that initial state, everything else is the base's."""
+    """A game with a fixed deal: `init` returns that initial state, everything else is delegated to `base`."""
 
     base: Game
     deal: Array  # [] int32, index in `deals`
@@ -116,7 +118,7 @@ class DealtGame(Struct):
         return getattr(self.base, name)
 
     def init(self, key: Array) -> GameState:
-        """key: unused, nothing is drawn."""
+        """Returns the fixed initial state. key: unused."""
         del key
         states, _ = self.base.deals()  # type: ignore[attr-defined]
         return jax.tree.map(lambda leaf: leaf[self.deal], states)
@@ -126,14 +128,14 @@ class DealtGame(Struct):
 
 
 def fix_deal(game: Game, deal: Array) -> Game:
-    """Makes a game start from one of its deals.
+    """Fixes the deal of a game.
 
     Args:
       game: a game with `deals`, or a view of one.
       deal: index of the deal, [] int32.
 
     Returns:
-      The game, or a view of the same player, whose `init` ignores its key.
+      A game, or a view of the same player, whose `init` returns that deal and ignores its key.
     """
     if isinstance(game, View):
         return dataclasses.replace(game, base=DealtGame(game.base, deal))
@@ -145,19 +147,19 @@ class DealtPlay(Struct):
 
     play: PyTree  # a function, or a pytree that can be called
 
-    def __call__(self, key: Array, game: Game, policies: Policies, deal: Array, *lanes: PyTree) -> PyTree:
+    def __call__(self, key: Array, game: Game, policies: Policies, deal: Array, *arguments: PyTree) -> PyTree:
         """Plays one episode from the deal []. key: consumed."""
-        return self.play(key, fix_deal(game, deal), policies, *lanes)
+        return self.play(key, fix_deal(game, deal), policies, *arguments)
 
 
 def start_from_deal(play: Callable[..., PyTree]) -> DealtPlay:
-    """Makes `play` take the deal of its episode, as a lane of `play_groups` and `play_joint`.
+    """Adds an argument to `play`: the deal of its episode, one of the `lanes` of `play_groups` and `play_joint`.
 
     Args:
-      play: play(key, game, policies, *lanes), such as `play_episode` or what `make_corrected_play` returns.
+      play: play(key, game, policies, *arguments), such as `play_episode` or the result of `make_corrected_play`.
 
     Returns:
-      A function of (key, game, policies, deal [], *lanes) that plays from that deal.
+      A function of (key, game, policies, deal [], *arguments) that plays from that deal.
     """
     return DealtPlay(play)
 
@@ -165,8 +167,8 @@ def start_from_deal(play: Callable[..., PyTree]) -> DealtPlay:
 def stratify_deals(key: Array, game: Game, groups: tuple[int, ...], within: tuple[int, ...]) -> Array:
     """Draws the deals of a batch of episodes, stratified within each group.
 
-    Among the n = prod(within) episodes of a group, deal d with probability p_d comes up floor(n p_d) or ceil(n p_d)
-    times, in random order. Every single episode has deal d with probability p_d: means over a group are unbiased.
+    Among the n = prod(within) episodes of a group, deal d of probability p_d is drawn floor(n p_d) or ceil(n p_d)
+    times, in random order. Every single episode has deal d with probability p_d, so means over a group are unbiased.
     The episodes of a group depend on each other, so their sample variance overstates the error of their mean.
 
     Args:
@@ -183,7 +185,7 @@ def stratify_deals(key: Array, game: Game, groups: tuple[int, ...], within: tupl
     """
     listed = list_deals(game)
     if listed is None:
-        raise ValueError(f"deals of {game.name!r} cannot be stratified: it does not list them (no `deals`)")
+        raise ValueError(f"stratify_deals: expected a game that lists its deals (`deals`), got {game.name!r}.")
     log_mass = jnp.log(listed[1])
     count = math.prod(groups)
     draws = jax.vmap(lambda own: stratify_slots(own, log_mass, math.prod(within)))(jax.random.split(key, count))

@@ -1,4 +1,4 @@
-"""The meta-game without noise, for enumerable games: what the Monte-Carlo estimators estimate."""
+"""The exact meta-game of enumerable games, which the Monte-Carlo estimators estimate."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from gems_jax.types import Array, Game
 
 
 def exact_values(game: Game, opponents: StackedPolicies, log_sigma: Array, active: Array) -> Estimate:
-    """Computes v and sigma . v on the game's tree, as an estimate without variance that took no episodes.
+    """Computes the exact values v and r of the meta-game on the game's tree, as an estimate without variance.
+
+        v_i = (M sigma)_i,   r = sigma . v        (expectations of eq:mc-estimators_revised)
 
     Args:
       game: an enumerable game.
@@ -22,10 +24,10 @@ def exact_values(game: Game, opponents: StackedPolicies, log_sigma: Array, activ
       active: which slots hold an anchor, [P, K].
 
     Returns:
-      An `Estimate` that is 0 on inactive slots.
+      An `Estimate` of 0 episodes that is 0 on inactive slots.
 
     Raises:
-      NotEnumerableError: for other games, before anything is traced.
+      NotEnumerableError: if the game is not enumerable, before anything is traced.
     """
     tree = build_tree(game)
     sigma = jnp.exp(log_sigma)

@@ -1,13 +1,13 @@
-"""Critics of full positions: what every seat still earns, for control variates (`estimation/control_variates.py`).
+"""Critics of full positions: the remaining return of every seat, for control variates (`control_variates.py`).
 
-Such a critic sees what all seats see, and cards that nobody sees yet, which no player may. It judges returns and never
-acts, and a wrong one costs variance but no bias. `HistoryCritic` is a small network, `TabularHistoryCritic` a table of
-means for poker.
+The inputs of such a critic are the observations of all seats and hidden cards, which no player may see. It only
+corrects returns and never acts, so an inaccurate critic costs variance but no bias. `HistoryCritic` is a small network,
+`TabularHistoryCritic` a table of means for poker.
 
     critic = make_history_critic(game)
     state = critic.init(key)                                   # a pytree of fixed shape
     state, losses = critic.train(state, key, targets)          # targets of episodes, leaves [E, T, ...]
-    play = make_corrected_play(critic, state.params)           # in the place of `play_episode`
+    play = make_corrected_play(critic, state.params)           # replaces `play_episode`
 """
 
 from __future__ import annotations
@@ -28,37 +28,37 @@ from gems_jax.extensive.tree import build_tree
 from gems_jax.policies.networks import Mlp
 from gems_jax.types import Array, Game, GameState, PyTree, Struct, Trajectory, expect
 
-MAX_DEALS = 256  # that a critic tells apart
+MAX_DEALS = 256  # largest number of deals that a critic has as an input
 _OPTIMIZER = optax.scale_by_adam()
 
 
 class ValueTargets(Struct):
-    """Positions of episodes and what the seats earned from there on; callers stack episodes, leaves [E, T, ...]."""
+    """Positions of episodes and the seats' returns from there on; callers stack episodes, leaves [E, T, ...]."""
 
     observation: Array  # [..., T, S, *obs]
     to_move: Array  # [..., T, S] bool
     remaining: Array  # [..., T, S], returns to go, plain or corrected
     played: Array  # [..., T] bool, False on padding
-    infoset: Array | None = None  # [..., T, S] int32, where the game numbers its information sets
-    deal: Array | None = None  # [..., T] int32, index of the deal, where the game lists its deals
+    infoset: Array | None = None  # [..., T, S] int32, if the game indexes its information sets
+    deal: Array | None = None  # [..., T] int32, index of the deal, if the game lists its deals
 
 
 class CriticState(Struct):
-    """A critic's parameters and what its training remembers."""
+    """A critic's parameters and the state of its optimizer."""
 
     params: PyTree
     optimizer: PyTree
 
 
 def targets_of_trajectory(trajectory: Trajectory, deal: Array | None = None) -> ValueTargets:
-    """Reads positions and plain returns to go off recorded whole episodes of all seats, as `unroll` plays them.
+    """Extracts positions and plain returns to go from whole episodes that `unroll` recorded for all seats.
 
     Args:
-      trajectory: leaves [..., T, S, ...], in the seats' order of the game itself, not of a view.
-      deal: index of every episode's deal, [...], where it is known.
+      trajectory: leaves [..., T, S, ...], seats in the order of the game itself, not of a view.
+      deal: index of every episode's deal, [...] int32, if it is known.
 
     Returns:
-      `ValueTargets` with the same leading axes. Information sets are not recorded in trajectories.
+      `ValueTargets` with the same leading axes. Trajectories do not record information sets.
     """
     remaining = jnp.flip(jnp.cumsum(jnp.flip(trajectory.reward, -2), axis=-2), -2)
     time = jnp.arange(trajectory.reward.shape[-2]).reshape(*(1,) * trajectory.length.ndim, -1)
@@ -69,20 +69,20 @@ def targets_of_trajectory(trajectory: Trajectory, deal: Array | None = None) -> 
 
 @dataclasses.dataclass(frozen=True)
 class HistoryCritic:
-    """V(position, context) [S]: a network on what all seats see, who is to move, the deal, and codes of the policies.
+    """Value network V(position, context) [S] on all seats' observations, the seats to move, the deal and the policies.
 
-    `deals` tells cards that nobody sees yet, such as the public card of Leduc before it is turned.
-    `context` is any array of `context_size` numbers that tells policies apart, such as their latent codes
-    [players, D]; without one the critic learns the mean over the policies that it has seen.
+    `deals` adds hidden cards, such as the public card of Leduc before it is revealed. `context` is any array of
+    `context_size` numbers that identifies the policies, such as their latent codes [players, D]; without it the critic
+    learns the mean over all policies in its training data.
     """
 
     observation_shape: tuple[int, ...]
     num_seats: int
     context_size: int = 0
     hidden: tuple[int, ...] = (64, 64)
-    scale: float = 1.0  # of returns: the network learns value / scale
+    scale: float = 1.0  # scale of returns: the network learns value / scale
     zero_sum: bool = False  # whether the seats' values sum to zero
-    deals: DealIndex | None = None  # of the game, None to do without
+    deals: DealIndex | None = None  # deals of the game, None if the deal is not an input
 
     def _inputs(
         self, observation: Array, to_move: Array, deal: Array | None, context: Array | None
@@ -90,13 +90,13 @@ class HistoryCritic:
         parts = [observation.astype(jnp.float32).reshape(-1), to_move.astype(jnp.float32)]
         if self.deals is not None:
             if deal is None:
-                raise ValueError("this critic knows the deal: got none; record targets with make_recorded_play")
-            parts.append(jax.nn.one_hot(deal, self.deals.count))  # zeros for none of them
+                raise ValueError("HistoryCritic: expected the deal, got None. Record targets with make_recorded_play.")
+            parts.append(jax.nn.one_hot(deal, self.deals.count))  # zeros for an unknown deal
         position = jnp.concatenate(parts)
         if self.context_size == 0:
             return (position,)
         if context is None:
-            raise ValueError(f"this critic needs a context of {self.context_size} numbers; got none")
+            raise ValueError(f"HistoryCritic: expected a context of {self.context_size} numbers, got None.")
         chex.assert_size(context, self.context_size)
         return position, context.reshape(-1)
 
@@ -104,7 +104,7 @@ class HistoryCritic:
         return Mlp(self.hidden, self.num_seats, head_scale=0.01)
 
     def init(self, key: Array) -> CriticState:
-        """Makes the state of an untrained critic. key: consumed."""
+        """Initializes the critic. key: consumed."""
         shape = (self.num_seats, *self.observation_shape)
         context = jnp.zeros(self.context_size) if self.context_size else None
         inputs = self._inputs(jnp.zeros(shape), jnp.zeros(self.num_seats), jnp.int32(0), context)
@@ -123,10 +123,10 @@ class HistoryCritic:
 
         Args:
           params: the parameters of a `CriticState`.
-          observation: what all seats see, [S, *obs].
+          observation: observations of all seats, [S, *obs].
           to_move: which seats are to move, [S] bool.
-          deal: index of the deal, [] int32; needed if the critic has `deals`.
-          context: of the policies that play, any shape with `context_size` numbers.
+          deal: index of the deal, [] int32; required if the critic has `deals`.
+          context: description of the policies that play, any shape with `context_size` numbers.
 
         Returns:
           The remaining return of every seat, [S].
@@ -158,13 +158,13 @@ class HistoryCritic:
         Pure and of fixed shape. The loss is the mean squared error in units of `scale` over played positions.
 
         Args:
-          state: the critic so far.
+          state: the critic before training.
           key: typed PRNG key; consumed.
           targets: positions of E episodes, leaves [E, T, ...].
-          context: of every episode, [E, ...] with `context_size` numbers each.
+          context: context of every episode, [E, ...] with `context_size` numbers each.
           steps: number of gradient steps (static).
           batch: positions per step (static).
-          learning_rate: of Adam.
+          learning_rate: learning rate of Adam.
 
         Returns:
           The trained state, and the loss of every step [steps].
@@ -197,11 +197,11 @@ def make_history_critic(game: Game, context_size: int = 0, hidden: tuple[int, ..
 
     Args:
       game: the game itself, not a view of it.
-      context_size: numbers that describe the policies that play, 0 for none.
+      context_size: size of the description of the policies that play, 0 for none.
       hidden: widths of the hidden layers.
 
     Returns:
-      A `HistoryCritic` in units of half the width of the game's return bounds. It knows the deal where the game lists
+      A `HistoryCritic` in units of half the width of the game's return bounds. The deal is an input if the game lists
       at most `MAX_DEALS` of them.
     """
     low, high = game.return_bounds
@@ -219,27 +219,28 @@ def make_history_critic(game: Game, context_size: int = 0, hidden: tuple[int, ..
 
 @dataclasses.dataclass(frozen=True)
 class TabularHistoryCritic:
-    """V(position) [S] as a table of mean returns, by the information sets of all seats and the seat to move.
+    """Value table V(position) [S] of mean returns, indexed by the information sets of all seats and the seat to move.
 
-    For games that number their information sets (`GameState.infoset`), as poker does. Cards that nobody sees yet are
-    left out, and so their luck is. Its parameters are sums [cells, S] and counts [cells]; a cell without visits has
-    value 0.
+    It is for games that number their information sets (`GameState.infoset`), such as poker. Hidden cards are not part
+    of the index, so their variance remains. Parameters are sums [cells, S] and counts [cells]; a cell without visits
+    has value 0.
     """
 
-    first: tuple[int, ...]  # the lowest number of each seat's information sets
-    sizes: tuple[int, ...]  # how many numbers each seat has
+    first: tuple[int, ...]  # lowest index of each seat's information sets
+    sizes: tuple[int, ...]  # size of the range of each seat's indices
 
     @property
     def num_cells(self) -> int:
+        """Number of cells of the table."""
         return len(self.sizes) * math.prod(self.sizes)
 
     def init(self, key: Array) -> CriticState:
-        """Makes the state of an untrained critic. key: consumed, for the interface's sake."""
+        """Initializes the critic. key: consumed, because the interface has one."""
         del key
         return CriticState((jnp.zeros((self.num_cells, len(self.sizes))), jnp.zeros(self.num_cells)), ())
 
     def find_cell(self, infoset: Array, to_move: Array) -> Array:
-        """Returns the index [...] of positions: infoset [..., S], to_move [..., S]."""
+        """Computes the cells [...] of positions given by infoset [..., S] int32 and to_move [..., S] bool."""
         cell = jnp.argmax(to_move, axis=-1)
         for seat, (first, size) in enumerate(zip(self.first, self.sizes, strict=True)):
             cell = cell * size + jnp.clip(infoset[..., seat] - first, 0, size - 1)
@@ -259,20 +260,23 @@ class TabularHistoryCritic:
         """Adds returns to go to the means of their positions.
 
         Args:
-          state: the critic so far.
-          key: typed PRNG key; consumed, for the interface's sake.
+          state: the critic before training.
+          key: typed PRNG key; consumed, because the interface has one.
           targets: positions with information sets, leaves [..., T, S].
-          retained: weight of earlier returns; 1 weighs all equally, 0 forgets them.
+          retained: weight of earlier returns; 1 weights all equally, 0 drops them.
 
         Returns:
-          The trained state, and the mean squared error of the old one on the new targets, [1].
+          The trained state, and the mean squared error of the old state on the new targets, [1].
 
         Raises:
           ValueError: if the targets have no information sets.
         """
         del key
         if targets.infoset is None:
-            raise ValueError("tabular critic: targets need information sets; record them with make_recorded_play")
+            raise ValueError(
+                "TabularHistoryCritic: expected targets with information sets, got None. Record them with "
+                "make_recorded_play."
+            )
         sums, counts = state.params
         cells = self.find_cell(targets.infoset, targets.to_move).reshape(-1)
         weight = targets.played.reshape(-1).astype(jnp.float32)
@@ -285,7 +289,7 @@ class TabularHistoryCritic:
 
 
 def make_tabular_critic(game: Game) -> TabularHistoryCritic:
-    """Makes the tabular critic of an enumerable game that numbers its information sets.
+    """Makes the tabular critic of an enumerable game that indexes its information sets.
 
     Args:
       game: the game itself, not a view of it.
@@ -300,7 +304,8 @@ def make_tabular_critic(game: Game) -> TabularHistoryCritic:
     tree = build_tree(game)
     expect(
         tree.number is not None,
-        f"{game.name!r} does not number its information sets (GameState.infoset): use make_history_critic",
+        "make_tabular_critic: expected a game that indexes its information sets (GameState.infoset), got "
+        f"{game.name!r}. Use make_history_critic.",
     )
     numbers, seats = np.asarray(tree.number), np.asarray(tree.seat)
     own = [numbers[seats == seat] for seat in range(tree.num_seats)]

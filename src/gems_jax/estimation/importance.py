@@ -1,7 +1,7 @@
 """The shared-rollout estimator of the n-player meta-game: importance weights on one batch of joint play.
 
-One batch of episodes between all players serves all anchors, where `population_values` plays each anchor separately.
-The price is variance: an anchor of mass sigma is drawn in a fraction sigma of the batch.
+One batch of episodes between all players serves all anchors, whereas `population_values` plays each anchor separately.
+The variance is higher: an anchor of mass sigma is drawn in a fraction sigma of the batch.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def shared_values(
     samples: int,
     episodes: int,
     floor: Array | float = 0.0,
-    self_normalised: bool = False,
+    self_normalized: bool = False,
     stratified: bool = False,
 ) -> Estimate:
     """Estimates v-hat of all anchors of all players from one batch of joint play (eq:iw_estimator_main).
@@ -41,7 +41,7 @@ def shared_values(
         v-hat_i = 1/B sum_b 1{i_b = i} / q(i) prod_{others} sigma(i_b) / q(i_b) Y_b
         r-hat   = 1/B sum_b prod_{all players} sigma(i_b) / q(i_b) Y_b
 
-    which is the paper's estimator at floor = 0, and unbiased at any floor. No weight exceeds k / floor.
+    This is the paper's estimator at floor = 0, and unbiased at any floor. No weight exceeds k / floor.
 
     Args:
       key: typed PRNG key; consumed.
@@ -49,12 +49,12 @@ def shared_values(
       opponents: the policies of all anchors, [P, K, ...].
       log_sigma: logarithms of the mixtures, [P, K].
       active: which slots hold an anchor, [P, K].
-      samples: B, profiles.
+      samples: B, number of profiles.
       episodes: m, episodes per profile.
       floor: probability of drawing an anchor uniformly.
-      self_normalised: divide by the sum of the weights instead of by B: a small bias for less variance, and r-hat for
-        an anchor that was never drawn.
-      stratified: draw profiles systematically.
+      self_normalized: divide by the sum of the weights instead of by B: a small bias for less variance. An anchor that
+        was never drawn then gets r-hat.
+      stratified: draw profiles by systematic sampling.
 
     Returns:
       An `Estimate` that is 0 on inactive slots.
@@ -76,8 +76,8 @@ def shared_values(
         others = jnp.prod(jnp.delete(ratio, player, axis=1, assume_unique_indices=True), axis=1)
         hit = drawn[:, player, None] == jnp.arange(active.shape[1])[None, :]  # [B, K]
         weight = jnp.where(hit, (others / chance[:, player])[:, None], 0.0)
-        if self_normalised:
-            return *_self_normalised_mean(weight, earned, profile_weight), profile_weight * earned
+        if self_normalized:
+            return *_self_normalized_mean(weight, earned, profile_weight), profile_weight * earned
         weighted = weight * earned[:, None]
         return weighted.mean(axis=0), sample_variance(weighted.T), profile_weight * earned
 
@@ -100,12 +100,12 @@ def shared_values(
     )
 
 
-def _self_normalised_mean(weight: Array, earned: Array, profile_weight: Array) -> tuple[Array, Array]:
+def _self_normalized_mean(weight: Array, earned: Array, profile_weight: Array) -> tuple[Array, Array]:
     """Weighted mean of returns and its variance [K]: weight [B, K], earned [B], profile_weight [B]."""
     total = weight.sum(axis=0)
     mixture = jnp.sum(profile_weight * earned) / jnp.sum(profile_weight)
     met = total > 0.0
     mean = jnp.where(met, weight.T @ earned / jnp.where(met, total, 1.0), mixture)
-    # the delta method: B sum w^2 (y - mean)^2 / (sum w)^2, of B samples
+    # Delta method for B samples: B sum_b w_b^2 (Y_b - mean)^2 / (sum_b w_b)^2.
     square = jnp.sum((weight * (earned[:, None] - mean[None, :])) ** 2, axis=0)
     return mean, jnp.where(met, len(earned) * square / jnp.where(met, total, 1.0) ** 2, 0.0)

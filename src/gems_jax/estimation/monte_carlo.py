@@ -1,7 +1,7 @@
-"""Monte-Carlo estimates of the meta-game, without the matrix.
+"""Monte-Carlo estimates of the meta-game without the payoff matrix (sec:meta_game_est).
 
-Every anchor is played against draws of the others; `estimation/importance.py` weights joint play instead. Returns are
-scaled to [0, 1] by the game's bounds here and nowhere else. Every average is over whole episodes.
+Every anchor plays against opponents drawn from the others' mixtures; `estimation/importance.py` weights joint play
+instead. Only this module scales returns to [0, 1] by the game's bounds. Every average is over whole episodes.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from gems_jax.meta import simplex
 from gems_jax.policies.population import StackedPolicies
 from gems_jax.rollout.episode import play_episode, take_seats
 from gems_jax.rollout.groups import play_groups, play_joint
-from gems_jax.rollout.views import View, each_population, each_view, players_of, rotate, take_population
+from gems_jax.rollout.views import View, map_populations, map_views, players_of, rotate, take_population
 from gems_jax.types import (
     Array,
     Game,
@@ -35,8 +35,8 @@ OPPONENTS = ("per_anchor", "shared", "stratified")
 class Estimate(Struct):
     """Values of anchors and mixtures in scaled returns.
 
-    `count` samples stand behind each entry: the error of a value is sqrt(variance / count). Importance-weighted samples
-    are not in [0, 1]: they can reach 1 / sigma(i).
+    Each entry is a mean of `count` samples: the standard error of a value is sqrt(variance / count).
+    Importance-weighted samples are not in [0, 1]: they can reach 1 / sigma(i).
     """
 
     values: Array  # [P, K]
@@ -49,7 +49,7 @@ class Estimate(Struct):
 
 
 def empty_estimate(populations: int, slots: int) -> Estimate:
-    """Makes an estimate of P populations of K slots without samples: zeros."""
+    """Makes an estimate of P populations of K slots from no samples: zeros."""
     each, joint, none = jnp.zeros((populations, slots)), jnp.zeros(populations), jnp.int32(0)
     return Estimate(each, each, joint, joint, count=none, episodes=none, env_steps=none)
 
@@ -61,13 +61,13 @@ def return_scale(game: Game) -> tuple[float, float]:
 
 
 def to_unit(game: Game, returns: Array) -> Array:
-    """Scales raw returns to the [0, 1] of the paper: affine, not clipped (bounds may be a typical interval)."""
+    """Scales raw returns of any shape to the paper's [0, 1]: affine, not clipped (bounds may be a typical interval)."""
     low, width = return_scale(game)
     return (returns - low) / width
 
 
 def from_unit(game: Game, values: Array) -> Array:
-    """Scales values back to raw returns."""
+    """Scales values in [0, 1] back to raw returns."""
     low, width = return_scale(game)
     return values * width + low
 
@@ -78,13 +78,21 @@ def player_return(game: Game, player: int, returns: Array) -> Array:
 
 
 def draw_opponents(key: Array, game: Game, log_sigma: Array, shape: tuple[int, ...], stratified: bool) -> Array:
-    """Draws slots [*shape, players], each player's from its population's sigma [P, K]. key: consumed.
+    """Draws one slot per player from its population's mixture.
 
-    A joint distribution over profiles, log_sigma [K], gives everybody the same slot: populations that hold a profile's
-    policies in one slot (psro/jpsro.py) then play profiles.
+    Stratified draws are systematic along the last axis of `shape`: the count of every slot differs from its expectation
+    by less than one, each single draw follows sigma, and a random order makes the players' draws independent.
 
-    Stratified draws are systematic along the last axis of `shape`: every slot comes up as often as its mass says, to
-    within one, each draw keeps the marginal sigma, and a random order keeps the players' draws independent.
+    Args:
+      key: typed PRNG key; consumed.
+      game: the game.
+      log_sigma: logarithms of the mixtures, [P, K]. Or [K], a joint distribution over profiles whose policies have the
+        same slot in every population (psro/jpsro.py): all players then get the same slot.
+      shape: shape of the draws.
+      stratified: draw by systematic sampling.
+
+    Returns:
+      Slots, [*shape, players] int32.
     """
     if log_sigma.ndim == 1:
         return jnp.repeat(simplex.sample_slots(key, log_sigma, shape)[..., None], num_players(game), axis=-1)
@@ -99,12 +107,12 @@ def draw_opponents(key: Array, game: Game, log_sigma: Array, shape: tuple[int, .
 
 
 class Sampling(NamedTuple):
-    """How policies are measured against draws of the others."""
+    """Settings of the Monte-Carlo evaluation of policies against drawn opponents."""
 
-    num_opponents: int  # n, per policy
-    episodes: int  # m, per match-up
+    num_opponents: int  # n, opponents per policy
+    episodes: int  # m, episodes per pair
     opponents: str = "per_anchor"  # one of OPPONENTS; "shared" gives all policies the same draws
-    common: bool = False  # common random numbers: all policies also meet the same deals and noise
+    common: bool = False  # common random numbers: all policies also have the same deals and noise
 
 
 def policy_returns(
@@ -116,11 +124,11 @@ def policy_returns(
     sampling: Sampling,
     wanted: Array | None = None,
 ) -> tuple[Array, Array]:
-    """Plays C policies against draws of the others' sigma.
+    """Plays C policies against opponents drawn from the others' mixtures: the returns Y of eq:mc-estimators_revised.
 
     Args:
       key: typed PRNG key; consumed.
-      views: the game from every position that the policies fill; each policy is measured in all of them.
+      views: the game from every player position of the policies; each policy plays in all of them.
       policies: [C, ...].
       opponents: policies of the others, [P, K, ...] in the order of the views.
       log_sigma: logarithms of their mixtures, [P, K] in the order of the views.
@@ -128,13 +136,16 @@ def policy_returns(
       wanted: [C] bool, see `play_groups`.
 
     Returns:
-      Scaled returns and lengths [C, n] with n = views * num_opponents * episodes.
+      Scaled returns and lengths, [C, n] with n = views * num_opponents * episodes.
 
     Raises:
       ValueError: if `sampling.opponents` is unknown.
     """
     if sampling.opponents not in OPPONENTS:
-        raise ValueError(f"unknown opponent sampling {sampling.opponents!r}; known: {', '.join(OPPONENTS)}")
+        raise ValueError(
+            f"policy_returns: unknown opponent sampling, expected one of {', '.join(OPPONENTS)}, got "
+            f"{sampling.opponents!r}."
+        )
     count = num_slots(policies.params)
     together = sampling.common or sampling.opponents == "shared"
     shape = (sampling.num_opponents,) if together else (count, sampling.num_opponents)
@@ -158,7 +169,7 @@ def policy_returns(
         returns = to_unit(view, player_return(view, 0, outcome.returns))
         return returns.reshape(count, -1), outcome.length.reshape(count, -1)
 
-    rows = each_view(views, measure, random.split(key, len(views)))
+    rows = map_views(views, measure, random.split(key, len(views)))
     returns, lengths = (jnp.concatenate(part, axis=1) for part in zip(*rows, strict=True))
     return returns, lengths
 
@@ -166,9 +177,18 @@ def policy_returns(
 def joint_returns(
     key: Array, game: Game, opponents: StackedPolicies, log_sigma: Array, *, samples: int, episodes: int
 ) -> tuple[Array, Array]:
-    """Plays B = `samples` profiles drawn from sigma x ... x sigma, m = `episodes` times each. key: consumed.
+    """Plays B profiles drawn from sigma x ... x sigma: the joint returns of eq:mc-estimators_revised.
 
-    Returns scaled returns [B * m, players] and lengths [B * m].
+    Args:
+      key: typed PRNG key; consumed.
+      game: the game.
+      opponents: the policies of all anchors, [P, K, ...].
+      log_sigma: logarithms of the mixtures, [P, K].
+      samples: B, number of profiles.
+      episodes: m, episodes per profile.
+
+    Returns:
+      Scaled returns [B * m, players] and lengths [B * m].
     """
     key_draw, key_play = random.split(key)
     indices = draw_opponents(key_draw, game, log_sigma, (samples,), stratified=False)
@@ -199,9 +219,9 @@ def population_values(
       log_sigma: logarithms of the mixtures, [P, K].
       active: which slots hold an anchor, [P, K].
       sampling: n and m, and how opponents are drawn.
-      mixture_samples: B. 0 plays no joint episode and takes sigma . v-hat as the mixture's value, which is unbiased
-        too (its only use in the meta update is a shift that normalization cancels).
-      mixture: what B counts, "joint" profiles or "bootstrap" resamples (see `bootstrap_mixture`).
+      mixture_samples: B. 0 plays no joint episode and uses r-hat = sigma . v-hat, which is unbiased too (in the meta
+        update r-hat is only a shift that normalization cancels).
+      mixture: whether B counts "joint" profiles or "bootstrap" resamples (see `bootstrap_mixture`).
 
     Returns:
       An `Estimate` that is 0 on inactive slots.
@@ -222,7 +242,7 @@ def population_values(
         return *found, *bootstrap_mixture(random.fold_in(key_mixture, p), returns, sigma[p], mixture_samples)
 
     keys = random.split(key_values, num_populations(game))
-    values, variances, lengths, *resampled = each_population(game, measure, keys)
+    values, variances, lengths, *resampled = map_populations(game, measure, keys)
     values, variances = jnp.where(active, values, 0.0), jnp.where(active, variances, 0.0)
     count = sampling.num_opponents * sampling.episodes
     positions = jnp.asarray([len(players_of(game, p)) for p in range(num_populations(game))])
@@ -243,19 +263,20 @@ def population_values(
 
 
 def bootstrap_mixture(key: Array, returns: Array, sigma: Array, resamples: int) -> tuple[Array, Array]:
-    """Estimate the mixture's value by bootstrap from the anchors' own returns.
+    """Estimates the mixture's value by bootstrap from the anchors' own returns.
 
-    Every resample draws as many returns of each anchor as there are, with replacement:
-    r-hat = 1/B sum_b sum_i sigma(i) mean(returns*_{b,i}), which tends to sigma . v-hat.
+        r-hat = 1/B sum_b sum_i sigma(i) mean(returns*_{b,i}),    which tends to sigma . v-hat
+
+    Every resample returns*_{b,i} draws n of the n returns of anchor i with replacement.
 
     Args:
-      key: consumed.
+      key: typed PRNG key; consumed.
       returns: scaled returns of one population's anchors, [K, n].
-      sigma: its mixture, [K], 0 on inactive slots.
-      resamples: B.
+      sigma: mixture of the population, [K], 0 on inactive slots.
+      resamples: B, number of resamples.
 
     Returns:
-      r-hat [], and n times the variance of the resamples [], so that variance / n is the error of sigma . v-hat.
+      r-hat [], and n times the variance of the resamples []: variance / n is the squared error of sigma . v-hat.
     """
     slots, count = returns.shape
     picked = random.randint(key, (resamples, slots, count), 0, count)
@@ -271,5 +292,5 @@ def sample_variance(returns: Array) -> Array:
 
 
 def _by_population(game: Game, per_player: Array) -> Array:
-    """[players] -> [P]: the mean over the players that share a population."""
+    """[players] -> [P], the mean over the players of each population."""
     return jnp.stack([jnp.mean(per_player[jnp.asarray(players_of(game, p))]) for p in range(num_populations(game))])

@@ -1,11 +1,11 @@
-"""A table of returns per pair of anchors, kept over the iterations of a two-player game.
+"""A table of returns per pair of anchors, retained over the iterations of a two-player game.
 
     R_ij = sum of the returns of anchor i against anchor j,   N_ij = number of episodes behind it
     U_ij = (R_ij + c0 prior_ij) / (N_ij + c0),   prior_ij = row mean + column mean - mean
 
-An entry of an anchor that training moved is worth less: its sums and counts are multiplied by exp(-c KL), KL being the
-measured divergence of the policy from what it was. A slot that a newcomer takes is cleared. The table has K x K entries
-whatever the iteration.
+Training makes the returns of an anchor stale: its sums and counts are multiplied by exp(-c KL), where KL is the
+measured divergence of the policy from the policy before training. A slot that a new anchor takes is cleared. The table
+always has K x K entries.
 """
 
 from __future__ import annotations
@@ -33,22 +33,34 @@ class PairTable(Struct):
 
 
 def empty_table(game: Game, slots: int) -> PairTable:
-    """Makes a table of `slots` x `slots` pairs without episodes; ValueError unless the game has two players."""
+    """Makes an empty table of K x K pairs.
+
+    Args:
+      game: a two-player game.
+      slots: K.
+
+    Returns:
+      The table.
+
+    Raises:
+      ValueError: if the game does not have two players.
+    """
     expect(
         num_players(game) == 2,
-        f"estimator='pairs' is for two players: {game.name!r} has {num_players(game)}; use estimator='trajectories'",
+        f"estimator='pairs': expected a game with 2 players, got {game.name!r} with {num_players(game)}. "
+        "Use estimator='trajectories'.",
     )
     return PairTable(jnp.zeros((slots, slots)), jnp.zeros((2, slots, slots)), jnp.zeros((2, slots, slots)))
 
 
 def draw_pairs(key: Array, log_proposal: Array, counts: Array, num_draws: int) -> Array:
-    """Draws pairs in proportion to q(i) q(j) / sqrt(1 + N_ij): what matters and is not known yet.
+    """Draws pairs with probability proportional to q(i) q(j) / sqrt(1 + N_ij), by systematic sampling.
 
     Args:
       key: typed PRNG key; consumed.
       log_proposal: logarithms of the players' mixtures q, [2, K].
       counts: N, [K, K].
-      num_draws: pairs to draw, systematically.
+      num_draws: number of pairs.
 
     Returns:
       Slots [num_draws, 2] int32.
@@ -69,20 +81,20 @@ def play_pairs(
     samples: int,
     episodes: int,
 ) -> tuple[PairTable, Array]:
-    """Plays pairs that `draw_pairs` chooses, and adds their returns to the table.
+    """Plays pairs drawn by `draw_pairs`, and adds their returns to the table.
 
     Args:
-      play: plays one episode, `play_episode` or one with a control variate.
+      play: plays one episode: `play_episode` or a function with a control variate.
       key: typed PRNG key; consumed.
       game: a two-player game.
       policies: the policies of all anchors, [P, K, ...].
-      table: returns so far.
+      table: stored returns.
       log_proposal: logarithms of the mixtures that pairs are drawn from, [P, K].
-      samples: pairs.
+      samples: number of pairs.
       episodes: episodes per pair.
 
     Returns:
-      The table with the new returns, and the environment steps [] that they took.
+      The table with the new returns, and the environment steps [] played.
     """
     key_draw, key_play = jax.random.split(key)
     owners = jnp.asarray(game.population_of_player)
@@ -93,7 +105,16 @@ def play_pairs(
 
 
 def add_returns(table: PairTable, drawn: Array, returns: Array) -> PairTable:
-    """Adds the scaled returns [2, samples, M] of the pairs `drawn` [samples, 2]."""
+    """Adds returns to the table.
+
+    Args:
+      table: stored returns.
+      drawn: slots of the pairs, [samples, 2] int32.
+      returns: scaled returns of both players, [2, samples, M].
+
+    Returns:
+      The table with the new returns.
+    """
     slots = table.counts.shape[1]
     cell = drawn[:, 0] * slots + drawn[:, 1]
     ones = jnp.full((1, *returns.shape[1:]), 1.0)
@@ -104,37 +125,52 @@ def add_returns(table: PairTable, drawn: Array, returns: Array) -> PairTable:
 
 
 def discount_table(table: PairTable, owners: tuple[int, ...], factors: Array) -> PairTable:
-    """Multiplies the entries of every anchor by its factor [P, K]: 1 keeps them, 0 clears them."""
+    """Multiplies the sums and counts of every pair by the factors of its two anchors.
+
+    Args:
+      table: stored returns.
+      owners: population of each player.
+      factors: factor of every anchor, [P, K]; 0 clears its returns.
+
+    Returns:
+      The discounted table.
+    """
     first, second = (factors[owner] for owner in owners)
     each = first[:, None] * second[None, :]
     return PairTable(table.counts * each, table.sums * each[None], table.squares * each[None])
 
 
 def staleness_factors(divergence: Array, replaced: Array, rate: ArrayLike, discount: ArrayLike) -> Array:
-    """Computes discount * exp(-rate KL) [P, K] of anchors that training moved, 0 for slots with a newcomer.
+    """Computes the factors discount * exp(-rate KL) of anchors after training.
 
     Args:
-      divergence: measured KL of every anchor to what it was before training, [P, K].
-      replaced: slots that a newcomer took, [P, K] bool.
+      divergence: measured KL of every anchor from its policy before training, [P, K].
+      replaced: slots that a new anchor took, [P, K] bool.
       rate: c.
-      discount: factor of an iteration without any drift.
+      discount: factor of an iteration without drift.
+
+    Returns:
+      Factors [P, K], 0 for replaced slots.
     """
-    kept = discount * jnp.exp(-jnp.asarray(rate) * jnp.maximum(divergence, 0.0))
-    return jnp.where(replaced, 0.0, kept)
+    factor = discount * jnp.exp(-jnp.asarray(rate) * jnp.maximum(divergence, 0.0))
+    return jnp.where(replaced, 0.0, factor)
 
 
 def estimate_pairs(table: PairTable, owners: tuple[int, ...], prior_count: ArrayLike) -> PairGame:
-    """Estimates the payoffs of all pairs by their shrunk means, over the episodes of all iterations.
+    """Estimates the payoffs of all pairs by their shrunk means over the episodes of all iterations.
 
         U_ij = (R_ij + c0 prior_ij) / (N_ij + c0),   v-hat_i = sum_j sigma_j U_ij
 
-    The sum over sigma takes the place of the drawn opponents of eq:mc-estimators_revised. The variance of a return is
-    pooled over all pairs: an entry may rest on one episode, or on none.
+    The sum over sigma replaces the drawn opponents of eq:mc-estimators_revised. The variance of a return is pooled over
+    all pairs, because an entry may have only one episode, or none.
 
     Args:
-      table: returns so far.
+      table: stored returns.
       owners: population of each player.
-      prior_count: c0, the number of episodes that the prior counts for.
+      prior_count: c0, weight of the prior in episodes.
+
+    Returns:
+      The meta-game by pairs, with standard errors.
     """
     total = jnp.maximum(table.counts.sum(), 1.0)
     means = table.sums / jnp.where(table.counts > 0.0, table.counts, 1.0)[None]

@@ -1,14 +1,15 @@
 """A ring buffer of joint episodes, from which the values of all anchors against any mixtures are estimated.
 
-All policies are known, so an episode says something of every anchor, whoever played it: its return is weighted by how
-much more likely an anchor is to decide as its player did than the mixture that was drawn from. The weights are those of
-eq:iw_estimator_main with the drawn index summed out, over the episodes of several iterations:
+All policies are known, so an episode is evidence about every anchor, whoever played it: its return is weighted by the
+likelihood of the player's decisions under an anchor, divided by that under the mixture that was drawn from. The weights
+are those of eq:iw_estimator_main with the drawn index summed out, over the episodes of several iterations:
 
     ratio_p(b, k) = prod_{t: player p moves} pi_k(a_t | o_t) / sum_i q_p(i) prod_t pi_i(a_t | o_t)
 
-with q the mixtures that episode b was drawn from and pi_i their policies at that time. The denominator is the balance
-heuristic over the anchors of an iteration: no anchor with q(k) > 0 has a ratio above 1 / q(k) while its policy stays.
-Anchors that are trained on, or added, need no new episodes: their ratios change. What is stored never gets stale.
+where q are the mixtures that episode b was drawn from and pi_i their policies at that time. The denominator is the
+balance heuristic over the anchors of an iteration: no anchor with q(k) > 0 has a ratio above 1 / q(k) while its policy
+does not change. Anchors that are trained further, or added, need no new episodes: their ratios change. Stored episodes
+never become stale.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import jax
 import jax.numpy as jnp
 
 from gems_jax.estimation.estimated_game import JointGame
-from gems_jax.estimation.monte_carlo import draw_opponents, player_return, to_unit
+from gems_jax.estimation.monte_carlo import draw_opponents, player_return, return_scale, to_unit
 from gems_jax.policies import distributions
 from gems_jax.policies.population import StackedPolicies
 from gems_jax.policies.tabular import TabularPolicy
@@ -34,32 +35,33 @@ from gems_jax.types import (
     PyTree,
     Struct,
     Trajectory,
+    is_two_player_zero_sum,
     num_players,
     num_populations,
     num_slots,
     slot_axes,
 )
 
-_BLOCK = 4096  # episodes whose likelihoods are computed at a time
-_LARGEST = 30.0  # bound of the logarithm of a ratio: float32 holds its square
+_BLOCK = 4096  # episodes whose likelihoods are computed together
+_LARGEST = 30.0  # bound of the logarithm of a ratio: float32 can represent the squared ratio
 
 
 class TrajectoryBuffer(Struct):
-    """The last B joint episodes: who decided what, what it returned, and how likely that was when it was played.
+    """The last B joint episodes: decisions, returns, and likelihoods under the mixtures that played.
 
-    Axis Q counts decisions of an episode: steps of games in turns, steps times seats of simultaneous ones.
+    Axis Q counts the decisions of an episode: steps in turn-based games, steps times seats in simultaneous ones.
     """
 
     decision: PyTree  # [B, Q, ...], "action", and "row" of a table or "observation" and "legal"
-    player: Array  # [B, Q] int8, who decided, -1 on padding
+    player: Array  # [B, Q] int8, player that decided, -1 on padding
     log_drawn: Array  # [B, players], log of the denominator
     returns: Array  # [B, players], scaled
-    born: Array  # [B] int32, iteration that played it, -1 for an empty slot
-    cursor: Array  # [] int32, the slot that is overwritten next
+    born: Array  # [B] int32, iteration of the episode, -1 for an empty slot
+    cursor: Array  # [] int32, next slot to overwrite
 
 
 class JointEpisodes(NamedTuple):
-    """Joint episodes of one iteration, and what they cost."""
+    """Joint episodes of one iteration, as `TrajectoryBuffer` stores them, and their cost."""
 
     decision: PyTree  # [n, Q, ...]
     player: Array  # [n, Q]
@@ -70,7 +72,16 @@ class JointEpisodes(NamedTuple):
 
 
 def empty_buffer(game: Game, policies: StackedPolicies, size: int) -> TrajectoryBuffer:
-    """Makes a buffer of `size` episodes without any. Shapes are those that `play_and_record` returns."""
+    """Makes an empty buffer for the episodes of `play_and_record`.
+
+    Args:
+      game: the game.
+      policies: the policies of all anchors, [P, K, ...].
+      size: B, number of episodes.
+
+    Returns:
+      The buffer.
+    """
     shape = (num_populations(game), num_slots(take_population(policies, 0).params))
 
     def record(key: Array, policies: StackedPolicies) -> JointEpisodes:
@@ -99,16 +110,16 @@ def play_and_record(
     episodes: int,
     stratified: bool,
 ) -> JointEpisodes:
-    """Plays joint episodes of profiles drawn from the proposal, and records what the buffer needs.
+    """Plays joint episodes of profiles drawn from the proposal, and records them for the buffer.
 
     Args:
       key: typed PRNG key; consumed.
       game: the game that is played.
       policies: the policies of all anchors, [P, K, ...].
       log_proposal: logarithms of the mixtures q that profiles are drawn from, [P, K].
-      samples: profiles.
+      samples: number of profiles.
       episodes: episodes per profile.
-      stratified: draw profiles systematically.
+      stratified: draw profiles by systematic sampling.
 
     Returns:
       n = samples * episodes recorded episodes.
@@ -117,7 +128,7 @@ def play_and_record(
     drawn = draw_opponents(key_draw, game, log_proposal, (samples,), stratified)
     trajectory = play_joint(unroll, key_play, game, policies, drawn, episodes)
     flat = jax.tree.map(lambda leaf: leaf.reshape(samples * episodes, *leaf.shape[2:]), trajectory)
-    decision, player = _decisions(game, flat)
+    decision, player = _extract_decisions(game, flat)
     likelihood = log_likelihoods(game, policies, decision, player)  # [players, n, K]
     owners = jnp.asarray(game.population_of_player)
     log_drawn = jax.nn.logsumexp(likelihood + log_proposal[owners][:, None, :], axis=2)
@@ -133,7 +144,16 @@ def play_and_record(
 
 
 def insert_episodes(buffer: TrajectoryBuffer, play: JointEpisodes, iteration: Array) -> TrajectoryBuffer:
-    """Overwrites the oldest episodes of the buffer by those of `play`, which are as many at most as it has slots."""
+    """Overwrites the oldest episodes of the buffer.
+
+    Args:
+      buffer: B stored episodes.
+      play: n new episodes, at most B.
+      iteration: [] int32, when they were played.
+
+    Returns:
+      The buffer with the new episodes.
+    """
     size, count = buffer.born.shape[0], play.returns.shape[0]
     where = (buffer.cursor + jnp.arange(count)) % size
     put = lambda held, new: held.at[where].set(new.astype(held.dtype))  # noqa: E731
@@ -150,27 +170,31 @@ def insert_episodes(buffer: TrajectoryBuffer, play: JointEpisodes, iteration: Ar
 def estimate_game(
     buffer: TrajectoryBuffer, game: Game, policies: StackedPolicies, iteration: Array, discount: Array | float
 ) -> JointGame:
-    """Weights the stored episodes by the likelihoods of the policies of today.
+    """Weights the stored episodes by their likelihoods under the current policies.
 
         ratio_p(b, k) = prod_{t: player p moves} pi_k(a_t | o_t) / sum_i q_p(i) prod_t pi_i(a_t | o_t)
 
-    The denominator was recorded when episode b was played. `JointGame` has the values that follow.
+    The denominator was recorded when episode b was played. `JointGame` computes values from the ratios.
 
     Args:
       buffer: stored episodes.
-      game: the game that they were played in.
-      policies: the policies of all anchors, [P, K, ...].
-      iteration: [] int32, today.
-      discount: weight of an episode relative to one that is an iteration younger.
+      game: the game of the episodes.
+      policies: the current policies of all anchors, [P, K, ...].
+      iteration: [] int32, current iteration.
+      discount: weight of an episode relative to one of the next iteration.
 
     Returns:
-      The meta-game as these episodes estimate it.
+      The estimated meta-game.
     """
     likelihood = log_likelihoods(game, policies, buffer.decision, buffer.player)  # [players, B, K]
     ratios = jnp.exp(jnp.clip(likelihood - buffer.log_drawn.T[:, :, None], -_LARGEST, _LARGEST))
     age = (iteration - buffer.born).astype(jnp.float32)
     weights = jnp.where(buffer.born >= 0, jnp.asarray(discount, jnp.float32) ** age, 0.0)
-    return JointGame(ratios, buffer.returns.T, weights, game.population_of_player)
+    constant_sum = None
+    if is_two_player_zero_sum(game):
+        low, width = return_scale(game)
+        constant_sum = -2.0 * low / width
+    return JointGame(ratios, buffer.returns.T, weights, game.population_of_player, constant_sum)
 
 
 def log_likelihoods(game: Game, policies: StackedPolicies, decision: PyTree, player: Array) -> Array:
@@ -179,13 +203,22 @@ def log_likelihoods(game: Game, policies: StackedPolicies, decision: PyTree, pla
     Args:
       game: the game.
       policies: the policies of all anchors, [P, K, ...].
-      decision: [n, Q, ...].
-      player: [n, Q], who decided, -1 on padding.
+      decision: decisions of n episodes, [n, Q, ...].
+      player: player that decided, [n, Q], -1 on padding.
 
     Returns:
-      [players, n, K].
+      Log-likelihoods, [players, n, K].
     """
-    if len(player) > _BLOCK and len(player) % _BLOCK == 0:  # in blocks: [n, Q, K] would be large
+    if "row" in decision:
+        apply = policies.apply
+        assert isinstance(apply, TabularPolicy)  # only tabular policies record rows
+
+        def likelihood(decider: int, owner: int) -> Array:
+            population = jnp.where(player == decider, owner, -1)
+            return apply.log_likelihoods_of_rows(policies.params, population, decision["row"], decision["action"])
+
+        return jnp.stack([likelihood(*pair) for pair in enumerate(game.population_of_player)])
+    if len(player) > _BLOCK and len(player) % _BLOCK == 0:  # in blocks, because [n, Q, K] would be large
         blocks = jax.tree.map(lambda leaf: leaf.reshape(-1, _BLOCK, *leaf.shape[1:]), (decision, player))
         found = jax.lax.map(lambda block: log_likelihoods(game, policies, *block), blocks)  # [blocks, players, n, K]
         return jnp.moveaxis(found, 0, 1).reshape(found.shape[1], -1, found.shape[3])
@@ -195,9 +228,9 @@ def log_likelihoods(game: Game, policies: StackedPolicies, decision: PyTree, pla
 
 
 def evaluate_decisions(apply: Apply, params: PyTree, decision: PyTree) -> PolicyOutput:
-    """Evaluates one policy on stored decisions [n, Q, ...]; returns action distributions [n, Q, ...]."""
+    """Evaluates the action distributions [n, Q, ...] of one policy on stored decisions [n, Q, ...]."""
     if "row" in decision:
-        assert isinstance(apply, TabularPolicy)  # only tables remember rows
+        assert isinstance(apply, TabularPolicy)  # only tabular policies record rows
         return apply.read_rows(params, decision["row"])
     each = jax.vmap(jax.vmap(apply, in_axes=(None, 0, 0)), in_axes=(None, 0, 0))
     return each(params, decision["observation"], decision["legal"])
@@ -206,9 +239,6 @@ def evaluate_decisions(apply: Apply, params: PyTree, decision: PyTree) -> Policy
 def _log_probs(game: Game, policies: StackedPolicies, decision: PyTree, player: Array) -> Array:
     """log pi_k(a) [n, Q, K] of stored decisions under the K policies of the deciding player's population."""
     owner = jnp.asarray(game.population_of_player)[jnp.maximum(player, 0)]  # [n, Q]
-    if "row" in decision:
-        assert isinstance(policies.apply, TabularPolicy)
-        return policies.apply.log_probs_of_rows(policies.params, owner, decision["row"], decision["action"])
 
     def one(params: PyTree) -> Array:
         outputs = evaluate_decisions(policies.apply, params, decision)
@@ -222,8 +252,8 @@ def _log_probs(game: Game, policies: StackedPolicies, decision: PyTree, player: 
     return found
 
 
-def _decisions(game: Game, trajectory: Trajectory) -> tuple[PyTree, Array]:
-    """Decisions [n, Q, ...] of trajectories [n, T, S, ...], and who made them [n, Q]."""
+def _extract_decisions(game: Game, trajectory: Trajectory) -> tuple[PyTree, Array]:
+    """Decisions [n, Q, ...] of trajectories [n, T, S, ...], and the players that made them [n, Q]."""
     stored = {"action": trajectory.action, "row": trajectory.row}
     if trajectory.row is None:
         stored = {"action": trajectory.action, "observation": trajectory.observation, "legal": trajectory.legal}

@@ -1,4 +1,4 @@
-"""How far a profile is from equilibrium, what it comes to, and why: exact measures for games that can be walked."""
+"""Measures of a profile on enumerable games: distance from equilibrium, its causes, values and choice rates."""
 
 from gems_jax.evaluate.outcomes import choice_rates, welfare
 from gems_jax.extensive.values import GameTree, build_tree, exploitability, nash_conv, player_gains, player_values

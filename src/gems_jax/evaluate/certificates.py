@@ -1,8 +1,9 @@
-"""What stands behind a number: it is exact, a lower bound, or an interval at a confidence.
+"""Certificates: a number together with its kind (exact, bounds, lower bound, interval) and its confidence.
 
-A gap is never told without its kind. An exact one walked the tree. A lower bound is what some exploiter earned, held
-against the mixture in fresh episodes: the best response earns as much or more. An interval is around a mean of
-episodes. Both are at a stated confidence, by the empirical-Bernstein inequality, for returns within their bounds.
+An exact gap comes from the whole game tree, bounds without confidence from the graph of its states. A lower bound is
+what a trained exploiter earned against the mixture in fresh episodes: the best response earns at least as much. An
+interval surrounds a mean over episodes. Lower bounds and intervals hold at a stated confidence, by the
+empirical-Bernstein inequality for bounded returns.
 """
 
 from __future__ import annotations
@@ -17,72 +18,110 @@ from gems_jax.estimation.monte_carlo import sample_variance
 from gems_jax.meta.bandit import empirical_bernstein_width
 from gems_jax.types import Array, Struct
 
-Kind = Literal["exact", "lower bound", "interval"]
+Kind = Literal["exact", "bounds", "lower bound", "interval"]
 
 
 class Certificate(NamedTuple):
-    """A number with its kind."""
+    """A number with its kind, its bounds and its confidence."""
 
     kind: Kind
     low: float
     high: float
     confidence: float = 1.0
-    how: str = ""  # what it cost: rounds of training, episodes
+    how: str = ""  # its cost: rounds of training, episodes
 
     def __str__(self) -> str:
-        """`0.0163 (exact)`, `at least 0.12 (lower bound at 95 %; ...)`, `0.1 to 0.3 (95 % interval; ...)`."""
+        """Formats `0.0163 (exact)`, `at least 0.12 (lower bound at 95 %; ...)`, `0.1 to 0.3 (95 % interval; ...)`.
+
+        Bounds read `between 0.1 and 0.2 (bounds; ...)`.
+        """
         how = f"; {self.how}" if self.how else ""
         if self.kind == "exact":
             return f"{self.low:.6f} (exact{how})"
-        share = f"{100 * self.confidence:g} %"
+        if self.kind == "bounds":
+            return f"between {self.low:.4f} and {self.high:.4f} (bounds{how})"
+        percent = f"{100 * self.confidence:g} %"
         if self.kind == "lower bound":
-            return f"at least {self.low:.4f} (lower bound at {share}{how})"
-        return f"{self.low:.4f} to {self.high:.4f} ({share} interval{how})"
+            return f"at least {self.low:.4f} (lower bound at {percent}{how})"
+        return f"{self.low:.4f} to {self.high:.4f} ({percent} interval{how})"
 
 
-def exact(value: float, how: str = "") -> Certificate:
+def certify_exact(value: float, how: str = "") -> Certificate:
+    """Makes the certificate of an exact value."""
     return Certificate("exact", float(value), float(value), how=how)
 
 
-def lower_bound(low: float, confidence: float, how: str) -> Certificate:
-    """At least `low`, with probability `confidence`; how: the exploiter's budget."""
+def certify_bounds(low: float, high: float, how: str) -> Certificate:
+    """Makes the certificate of a number that certainly lies between two bounds.
+
+    Args:
+      low: lower bound.
+      high: upper bound.
+      how: where they come from, for the text.
+    """
+    return Certificate("bounds", float(low), float(high), how=how)
+
+
+def certify_lower_bound(low: float, confidence: float, how: str) -> Certificate:
+    """Makes the certificate of a lower bound.
+
+    Args:
+      low: the bound.
+      confidence: probability that the number is at least `low`.
+      how: budget of the exploiter, for the text.
+    """
     return Certificate("lower bound", float(low), math.inf, confidence, how)
 
 
-def interval(low: float, high: float, confidence: float, how: str) -> Certificate:
+def certify_interval(low: float, high: float, confidence: float, how: str) -> Certificate:
+    """Makes the certificate of an interval.
+
+    Args:
+      low: lower end.
+      high: upper end.
+      confidence: probability that the number lies between them.
+      how: its cost, for the text.
+    """
     return Certificate("interval", float(low), float(high), confidence, how)
 
 
 class Bounds(Struct):
-    """Between what and what something lies, and what it probably is. Arrays of equal shape."""
+    """Lower bound, estimate and upper bound of some quantities. Arrays of equal shape."""
 
     low: Array
     estimate: Array
     high: Array
 
-    def most(self, mask: Array) -> Bounds:
-        """Of the largest along the last axis, among those where the mask is True; -inf where there is none."""
+    def max_over(self, mask: Array) -> Bounds:
+        """Bounds the maximum over the last axis where the mask is True; -inf where it is nowhere True."""
         return jax.tree.map(lambda side: jnp.max(jnp.where(mask, side, -jnp.inf), axis=-1), self)
 
-    def larger(self, other: Bounds) -> Bounds:
-        """Of the larger of the two."""
+    def maximum(self, other: Bounds) -> Bounds:
+        """Bounds the elementwise maximum of two quantities."""
         return jax.tree.map(jnp.maximum, self, other)
 
-    def beyond(self, other: Bounds) -> Bounds:
-        """Of max(0, this - other)."""
+    def excess_over(self, other: Bounds) -> Bounds:
+        """Bounds max(0, self - other)."""
         differences = (self.low - other.high, self.estimate - other.estimate, self.high - other.low)
         return Bounds(*(jnp.maximum(difference, 0.0) for difference in differences))
 
-    def scaled(self, width: float) -> Bounds:
-        """Of `width` times this."""
+    def scale(self, width: float) -> Bounds:
+        """Bounds `width` times this quantity."""
         return jax.tree.map(lambda side: side * width, self)
 
 
 def mean_bounds(returns: Array, delta: float | Array) -> Bounds:
-    """Of the mean behind independent returns [..., n] in [0, 1], which it leaves with probability at most delta.
+    """Bounds the mean of independent returns by the empirical-Bernstein inequality.
 
-    Twice the one-sided inequality of Maurer and Pontil at delta / 2 each: sqrt(2 v L / n) + 7 L / (3 (n - 1)) with L =
-    ln(4 / delta). The paper's form, which has 3 for 7/3 and ln(2 / delta), is taken at delta / 2: it is wider.
+    The two-sided inequality of Maurer and Pontil uses delta / 2 on each side: sqrt(2 v L / n) + 7 L / (3 (n - 1)) with
+    L = ln(4 / delta). This function uses the paper's form, with 3 for 7/3 and ln(2 / delta), at delta / 2. It is wider.
+
+    Args:
+      returns: independent samples in [0, 1], [..., n].
+      delta: probability with which the mean may lie outside the bounds.
+
+    Returns:
+      Bounds [...] within [0, 1].
     """
     mean = returns.mean(axis=-1)
     width = empirical_bernstein_width(sample_variance(returns), returns.shape[-1], delta / 2)

@@ -1,7 +1,7 @@
-"""What a generator forgot while it learned, and how many different policies a population really holds.
+"""Forgetting of a generator while it learns, and the effective number of distinct policies of a population.
 
-A generator that is trained on new anchors moves the old ones too. `policy_drift` measures by how much the play of an
-anchor has changed since it was inserted, `value_drift` what that did to its value, both exactly, on tables [I, A].
+Training a generator on new anchors also moves the old ones. `policy_drift` measures how much the policy of an anchor
+has changed since its insertion, `value_drift` how much its value has changed. Both are exact, on tables [I, A].
 """
 
 from __future__ import annotations
@@ -15,16 +15,17 @@ from gems_jax.extensive.tree import GameTree
 from gems_jax.extensive.values import values_against
 from gems_jax.types import Array
 
-_FLOOR = 1e-9  # probabilities below this count as this: a divergence is then at most -log(1e-9), about 21
+_FLOOR = 1e-9  # smallest probability in a logarithm: a divergence is then at most -log(1e-9), about 21
 
 
 def outside_reach(tree: GameTree) -> Array:
-    """[I]: the probability that chance and the other seats lead to an information set whose owner heads for it.
+    """Computes the reach of every information set by chance and the other seats, [I].
 
-    The other seats play uniformly at random: nobody's current play decides what counts as forgotten.
+    The set's owner moves towards it with probability 1, the other seats play uniformly at random. The weights therefore
+    do not depend on anybody's current policy.
     """
     uniform = reach(tree, uniform_table(tree))
-    way = tree.chance * jnp.prod(uniform[tree.leaf_sequence], axis=1)  # [L] under uniform play of everybody
+    way = tree.chance * jnp.prod(uniform[tree.leaf_sequence], axis=1)  # [L] under uniform play of all seats
     mass = jnp.zeros_like(uniform)
     for seat in range(tree.num_seats):
         mass = mass.at[tree.leaf_sequence[:, seat]].add(way)
@@ -32,14 +33,19 @@ def outside_reach(tree: GameTree) -> Array:
         below = mass[start * tree.num_actions : stop * tree.num_actions].reshape(stop - start, tree.num_actions)
         mass = mass.at[tree.parent[start:stop]].add(below.sum(axis=1))
     visits = mass[: -tree.num_seats].reshape(tree.legal.shape).sum(axis=1)
-    return visits / uniform[tree.parent]  # a set's own share of the way there is taken out again
+    return visits / uniform[tree.parent]  # divide by the owner's own reach
 
 
 def visit_weights(tree: GameTree, table: Array, player: int) -> Array:
-    """[I], summing to one: how often each of the player's information sets comes up when it plays `table` [I, A].
+    """Computes how often each information set of a player is visited when it plays a table, [I], summing to one.
 
-    Its own moves follow the table; chance follows the deal; the other seats move uniformly at random. Sets that leave
-    no choice count for nothing. All zero when the player never has a choice.
+    Args:
+      tree: the game.
+      table: the player's policy, [I, A]. Chance plays as dealt, the other seats uniformly at random.
+      player: whose information sets count. Sets with a single legal action have weight 0.
+
+    Returns:
+      Weights [I]; all zero if the player never has a choice.
     """
     chex.assert_shape(table, tree.legal.shape)
     own = jnp.isin(tree.seat, jnp.array(tree.seats_of(player)))
@@ -51,10 +57,15 @@ def visit_weights(tree: GameTree, table: Array, player: int) -> Array:
 
 @jax.jit
 def policy_drift(tree: GameTree, inserted: Array, now: Array) -> Array:
-    """KL(pi at insertion || pi now), [P, K], averaged over the information sets that the inserted policy visits.
+    """Computes KL(pi at insertion || pi now), averaged over the information sets that the inserted policy visits.
 
-    inserted, now: tables [P, K, I, A]. The weights are `visit_weights` of the inserted policy; a population that
-    supplies several players averages over them.
+    Args:
+      tree: the game.
+      inserted: policies at their insertion, [P, K, I, A]. Their `visit_weights` are the weights of the average.
+      now: policies now, [P, K, I, A].
+
+    Returns:
+      Divergence in nats, [P, K]: a mean over the players that the population supplies.
     """
     chex.assert_equal_shape([inserted, now])
     chex.assert_shape(now, (tree.num_populations, None, *tree.legal.shape))
@@ -70,18 +81,31 @@ def policy_drift(tree: GameTree, inserted: Array, now: Array) -> Array:
 
 @jax.jit
 def value_drift(tree: GameTree, inserted: Array, now: Array, tables: Array, sigma: Array) -> Array:
-    """Value now minus value at insertion, [players, K], against one fixed mixture.
+    """Computes the value now minus the value at insertion, both against one fixed mixture.
 
-    inserted, now: tables [P, K, I, A]; the mixture: tables [P, N, I, A] and sigma [P, N].
+    Args:
+      tree: the game.
+      inserted: policies at their insertion, [P, K, I, A].
+      now: policies now, [P, K, I, A].
+      tables: policies of the mixture, [P, N, I, A].
+      sigma: the mixture, [P, N].
+
+    Returns:
+      Differences [players, K].
     """
     before, after = (values_against(tree, policies, tables, sigma) for policies in (inserted, now))
     return after - before
 
 
 def similarity(tables: Array, infoset_weights: Array) -> Array:
-    """s_ij, [K, K]: the Bhattacharyya coefficient sum_a sqrt(pi_i(a|I) pi_j(a|I)), averaged over information sets.
+    """Computes the mean Bhattacharyya coefficient s_ij = sum_a sqrt(pi_i(a|I) pi_j(a|I)) of every two policies.
 
-    1 for policies that play alike wherever the weights [I] (summing to one) look, 0 for those that never agree.
+    Args:
+      tables: policies, [K, I, A].
+      infoset_weights: weights of the information sets, [I], summing to one.
+
+    Returns:
+      s [K, K]: 1 for policies that are identical where the weights are positive, 0 for policies that never agree.
     """
     chex.assert_rank([tables, infoset_weights], [3, 1])
     root = jnp.sqrt(tables)
@@ -90,11 +114,17 @@ def similarity(tables: Array, infoset_weights: Array) -> Array:
 
 @jax.jit
 def effective_policies(tables: Array, sigma: Array, infoset_weights: Array) -> Array:
-    """The effective number of distinct policies, []: 1 / sum_ij sigma_i sigma_j s_ij.
+    """Computes the effective number of distinct policies, 1 / sum_ij sigma_i sigma_j s_ij.
 
-    tables: [K, I, A]; sigma: [K] weights that sum to one (a mixture, or uniform over the active slots);
-    infoset_weights: [I], which information sets count how much, normalised here (`infoset_choices` for all alike).
-    k copies of one policy count as 1, k deterministic policies that never agree, equally weighted, as k.
+    k copies of one policy count as 1; k deterministic policies that never agree, with equal weights, count as k.
+
+    Args:
+      tables: policies, [K, I, A].
+      sigma: weights that sum to one, [K]: a mixture, or uniform over the active slots.
+      infoset_weights: weights of the information sets, [I], normalized here; `infoset_choices` weighs them uniformly.
+
+    Returns:
+      The number, [].
     """
     chex.assert_shape(sigma, (tables.shape[0],))
     chex.assert_shape(infoset_weights, (tables.shape[1],))
@@ -103,7 +133,7 @@ def effective_policies(tables: Array, sigma: Array, infoset_weights: Array) -> A
 
 
 def infoset_choices(tree: GameTree, population: int) -> Array:
-    """[I], summing to one: the information sets where a population's players have a choice, all alike."""
+    """Returns uniform weights [I] over the information sets where a population's players have a choice."""
     seats = [s for s, player in enumerate(tree.player_of_seat) if tree.population_of_player[player] == population]
     choice = jnp.isin(tree.seat, jnp.array(seats)) & (tree.legal.sum(axis=1) > 1)
     return choice / jnp.maximum(choice.sum(), 1)

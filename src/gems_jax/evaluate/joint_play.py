@@ -1,18 +1,17 @@
-"""How far the joint play of a whole run is from a coarse correlated equilibrium, exactly, on games that can be walked.
+"""Distance of a run's joint play from a coarse correlated equilibrium, exact on enumerable games.
 
-The players of iteration t draw independently from sigma_t; over the run that makes the joint play
+The players of iteration t draw independently from sigma_t. Over the run this gives the joint play
 
     mu(i_1, ..., i_n) = 1/T sum_t prod_p sigma_t^p(i_p)                     (eq:n_player_cce_omwu and before)
 
-which is correlated by time. A player's *regret* is what one policy of its own, kept throughout, would have earned more
-than what it earned, and the CCE gap is the sum over players of the regrets that are positive. Two readings, because
-the generator changes while the anchors' names stay:
+which time correlates. A player's *regret* is the gain of its best fixed policy over what it earned, and the CCE gap is
+the sum of the positive regrets. The generator changes while anchor ids stay, so there are two versions:
 
-    as played    the policies as they were in their iteration. `MeanPlay` keeps the mean over time of what multiplies a
-                 player's own reach at every leaf, [players, L]: all that regrets need, whatever the number of players
-    by id        mu over anchor ids, [K, ..., K], with the policies that the generator of today makes of them
+    as played    the policies as they were in their iteration. `MeanPlay` stores the time average of the factor of a
+                 player's own reach at every leaf, [players, L]: sufficient for regrets with any number of players
+    by id        mu over anchor ids, [K, ..., K], with the policies that the current generator makes of them
 
-Deviations are any policy of the game, or the anchors of today.
+A deviation is any policy of the game, or one of the current anchors.
 """
 
 from __future__ import annotations
@@ -24,28 +23,39 @@ import jax.numpy as jnp
 from gems_jax.extensive.sequence_form import leaf_reach
 from gems_jax.extensive.tree import GameTree
 from gems_jax.extensive.values import all_reaches, anchor_values, best_values, exact_mixture_returns, mixture_gains
-from gems_jax.meta.cce import joint_of
+from gems_jax.meta.cce import product_distribution
 from gems_jax.types import Array, Struct
 
-MAX_JOINT = 2**20  # entries of a joint distribution over anchors that is kept
+MAX_JOINT = 2**20  # largest number of entries of a stored joint distribution over anchors
 
 
 class MeanPlay(Struct):
-    """The time average of play so far: enough to say what any deviation would have earned."""
+    """The time average of play so far: sufficient to evaluate any deviation."""
 
     gains: Array  # [players, L], chance times the others' reach times the player's payoff
     values: Array  # [players], what they earned
     count: Array  # [] int32, iterations
 
     @classmethod
-    def none(cls, tree: GameTree) -> MeanPlay:
+    def zeros(cls, tree: GameTree) -> MeanPlay:
+        """Returns the average over no iterations."""
         players = tree.num_players
         return cls(jnp.zeros((players, tree.num_leaves)), jnp.zeros(players), jnp.int32(0))
 
 
 @jax.jit
 def add_play(tree: GameTree, play: MeanPlay, tables: Array, sigma: Array) -> MeanPlay:
-    """One iteration more, in which everybody drew from sigma [P, K] over tables [P, K, I, A]."""
+    """Adds one iteration to the time average of play.
+
+    Args:
+      tree: the game.
+      play: the average so far.
+      tables: policies of the iteration, [P, K, I, A].
+      sigma: the mixture that every player drew from, [P, K].
+
+    Returns:
+      The new average.
+    """
     count = play.count + 1
     gains = play.gains + (mixture_gains(tree, tables, sigma) - play.gains) / count
     values = play.values + (exact_mixture_returns(tree, tables, sigma) - play.values) / count
@@ -54,13 +64,23 @@ def add_play(tree: GameTree, play: MeanPlay, tables: Array, sigma: Array) -> Mea
 
 @jax.jit
 def regrets(tree: GameTree, play: MeanPlay) -> Array:
-    """[players]: the best policy of the game, kept throughout, against what the player earned."""
+    """Computes each player's gain from its best fixed policy of the game over what it earned, [players]."""
     return best_values(tree, play.gains) - play.values
 
 
 @jax.jit
 def anchor_regrets(tree: GameTree, play: MeanPlay, tables: Array, active: Array) -> Array:
-    """[players]: the same for the best of the active anchors, tables [P, K, I, A]."""
+    """Computes each player's gain from its best fixed active anchor over what it earned.
+
+    Args:
+      tree: the game.
+      play: the average of the run's play.
+      tables: policies of the anchors, [P, K, I, A].
+      active: [P, K] bool.
+
+    Returns:
+      Regrets [players].
+    """
     chex.assert_shape(tables, (*active.shape, *tree.legal.shape))
     weights = _reaches(tree, tables)
     rows = [
@@ -72,49 +92,77 @@ def anchor_regrets(tree: GameTree, play: MeanPlay, tables: Array, active: Array)
 
 @jax.jit
 def restricted_gains(tree: GameTree, tables: Array, sigma: Array, active: Array) -> Array:
-    """[players]: max_i v_i - sigma . v over the active anchors (eq:exploit_revised), 0 at restricted equilibria."""
+    """Computes max_i v_i - sigma . v over the active anchors (eq:exploit_revised).
+
+    Args:
+      tree: the game.
+      tables: policies of the anchors, [P, K, I, A].
+      sigma: the mixture, [P, K].
+      active: [P, K] bool.
+
+    Returns:
+      Gains [players], 0 at a restricted equilibrium.
+    """
     values, owner = anchor_values(tree, tables, sigma), jnp.array(tree.population_of_player)
     best = jnp.where(active[owner], values, -jnp.inf).max(axis=1)
     return jnp.maximum(best - (sigma[owner] * values).sum(axis=1), 0.0)
 
 
 def sum_positive_regrets(regret: Array) -> Array:
-    """sum_p max(0, regret_p), []."""
+    """Computes the CCE gap sum_p max(0, regret_p), []."""
     return jnp.maximum(regret, 0.0).sum()
 
 
 # --- the joint play by anchor id
 
 
-def can_hold(tree: GameTree, num_slots: int) -> bool:
-    """Whether a joint distribution over anchors is small enough to be kept."""
+def joint_fits(tree: GameTree, num_slots: int) -> bool:
+    """Returns whether a joint distribution over anchors is small enough to be stored."""
     return num_slots**tree.num_players <= MAX_JOINT
 
 
 def add_joint(tree: GameTree, joint: Array, count: Array, sigma: Array, fresh: Array) -> Array:
-    """mu [K, ..., K] after one iteration more. fresh [P, K]: slots whose anchor is new, which take nothing over.
+    """Adds one iteration to the joint distribution mu over anchor ids.
 
-    count: iterations in `joint` already. What was played by anchors that are gone is left out, and the rest counts in
-    its place; where nothing is left the average begins anew.
+    Mass of replaced anchors is dropped and the rest renormalized. If nothing remains, the average restarts.
+
+    Args:
+      tree: the game.
+      joint: mu so far, [K, ..., K].
+      count: iterations in `joint`, [] int32.
+      sigma: the mixture of this iteration, [P, K].
+      fresh: slots whose anchor is new, [P, K] bool; they inherit no mass.
+
+    Returns:
+      The new mu, [K, ..., K].
     """
-    kept = joint
+    retained = joint
     for player, owner in enumerate(tree.population_of_player):
         shape = [1] * joint.ndim
         shape[player] = joint.shape[player]
-        kept = jnp.where(fresh[owner].reshape(shape), 0.0, kept)
-    total = kept.sum()
-    now = joint_of(sigma[jnp.array(tree.population_of_player)])
-    past = jnp.where(total > 0.0, kept / jnp.where(total > 0.0, total, 1.0), now)
+        retained = jnp.where(fresh[owner].reshape(shape), 0.0, retained)
+    total = retained.sum()
+    now = product_distribution(sigma[jnp.array(tree.population_of_player)])
+    past = jnp.where(total > 0.0, retained / jnp.where(total > 0.0, total, 1.0), now)
     return past + (now - past) / (count + 1)
 
 
 @jax.jit
 def play_of_joint(tree: GameTree, tables: Array, joint: Array) -> MeanPlay:
-    """What `add_play` gives, of mu [K, ..., K] over tables [P, K, I, A]: the policies of today under the old ids."""
+    """Computes the `MeanPlay` of mu with the current policies of the anchor ids.
+
+    Args:
+      tree: the game.
+      tables: current policies, [P, K, I, A].
+      joint: mu, [K, ..., K].
+
+    Returns:
+      The average, with a count of 1.
+    """
     weights = _reaches(tree, tables)  # [players][K, L]
 
     def reached(rest: Array, players: list[int]) -> Array:
-        """[L]: how often the players lead there, from their joint distribution."""
+        """Reach [L] of the players under their joint distribution."""
         if not players:
             return jnp.full((tree.num_leaves,), rest)
         along = jnp.tensordot(rest, weights[players[-1]], axes=1, precision="highest")  # [..., L]
@@ -132,7 +180,7 @@ def play_of_joint(tree: GameTree, tables: Array, joint: Array) -> MeanPlay:
 
 
 def _reaches(tree: GameTree, tables: Array) -> list[Array]:
-    """[K, L] for every player: how far each policy of its population leads."""
+    """Reaches [K, L] of every player's policies at the leaves."""
     weights = all_reaches(tree, tables)
     return [leaf_reach(tree, weights[owner], player) for player, owner in enumerate(tree.population_of_player)]
 

@@ -1,57 +1,57 @@
-"""One row of scalars per iteration: how far from equilibrium, why, and what training did.
+"""Exact monitoring: one row of scalars per iteration with exploitability, its causes and training statistics.
 
-`exact_monitor(game, solver)` gives the pair `(init_monitor, measure)` that a driver scans along with the step:
+`exact_monitor(game, solver)` returns the pair `(init_monitor, measure)` that a driver scans along with the step:
 
     monitor = init_monitor(state)
     monitor, row = measure(monitor, state_before, metrics, state_after, iteration)
 
-Both are pure, for one seed: callers vmap. A solver needs no more than its `profile`; what its metrics and states do
-not hold (a pool, anchors) has no columns. Returns are in the game's own units (chips per game in poker).
+Both are pure and handle one seed: callers vmap. A solver needs only its `profile`. Columns whose inputs its metrics and
+states lack (a pool, anchors) are left out. Returns are in the game's own units (chips per game in poker).
 
-    column                       meaning, after the iteration unless said otherwise
+    column                       meaning, after the iteration unless noted otherwise
     nash_conv                    sum_p BR_p - u_p of the played mixture (profile "iterate")
-    exploitability               NashConv / 2, for two-player zero-sum games only, as is the next
+    exploitability               NashConv / 2, for two-player zero-sum games only, like the next column
     exploitability_average       of the run's average mixture (profile "average"); nash_conv_average in other games
     exploit_restricted           max_i v_i - sigma . v of the played mixture within its anchors (eq:exploit_revised),
                                  mean over players: 0 at any restricted equilibrium
-    regret_<player>              what the best policy of the game, kept throughout, would have earned more than the
-                                 player did, a mean over the run's iterations (`evaluate/joint_play.py`)
-    cce_gap                      sum of the positive regrets: how far the run's joint play, as it was played, is from a
+    regret_<player>              gain of the best fixed policy of the game over what the player earned, mean over the
+                                 run's iterations (`evaluate/joint_play.py`)
+    cce_gap                      sum of the positive regrets: distance of the run's joint play, as played, from a
                                  coarse correlated equilibrium of the game
-    cce_gap_anchors              the same with deviations to the anchors of today only
+    cce_gap_anchors              cce_gap with deviations to the current anchors only
     cce_gap_ids, cce_gap_ids_anchors
-                                 both of the joint play by anchor id under the generator of today; where anchors times
-                                 players are few enough
+                                 both gaps for the joint play by anchor id under the current generator, if the joint
+                                 distribution is small enough
     value_<player>               u_p of the played mixture, in games that are not zero-sum or that name their players
-    welfare                      sum_p u_p, beside it
-    <choice>                     what the game itself says is worth watching (`evaluate/outcomes.py`): coop, the
-                                 cooperation rate, in public goods; target_after_<message> in deceptive messages
+    welfare                      sum_p u_p, in the same games
+    <choice>                     probabilities that the game declares (`evaluate/outcomes.py`): coop, the cooperation
+                                 rate, in public goods; target_after_<message> in deceptive messages
     <column>_auc                 area under the curve of such a column from the start of the run until now
     budget_best_response, budget_oracle, budget_newcomer, budget_meta_regret
                                  the four terms of `error_budget`, of sigma' with the generator before ABR, averaged
                                  over the players: for two players they add up to the exploitability of that mixture
-    budget_total                 that gap, computed apart from the terms
+    budget_total                 that gap, computed independently of the terms
     budget_violation             the worst over players of |sum of the terms - gap| and of how negative a term is
     monte_carlo_error            max over active anchors of |v-hat - v| in the last round, v exact against the same
                                  mixture; mean over populations
     meta_regret_estimated        with reused returns: max_i v-hat_i - sigma' . v-hat, v-hat against sigma' itself, mean
-                                 over populations: what the solver of the meta-game leaves on its own estimate. The rest
-                                 of budget_meta_regret is the price of the noise of that estimate
+                                 over populations: the regret that the meta-solver leaves on its own estimate. The rest
+                                 of budget_meta_regret comes from the noise of that estimate
     value_error                  with reused returns: standard error that the estimator claims for v-hat, root mean
                                  square over the active anchors that have one; monte_carlo_error is the true error
-    abr_gap                      BR - f(newest anchor) against sigma', f with the generator after ABR: what training
-                                 left; mean over players
+    abr_gap                      BR - f(newest anchor) against sigma', f with the generator after ABR: the gap that
+                                 training left; mean over players
     forgetting_kl                KL(at insertion || now) in nats, mean over active anchors. An anchor's policy at
-                                 insertion is the one that the iteration which added it left behind
-    forgetting_value             value now minus value at insertion against today's mixture, mean over active anchors
-    forgetting_value_worst       the same of the anchor that lost most (at most 0)
+                                 insertion is its policy at the end of the iteration that added it
+    forgetting_value             value now minus value at insertion against the current mixture, mean over anchors
+    forgetting_value_worst       forgetting_value of the anchor that lost most (at most 0)
     effective_policies           effective number of distinct policies under sigma, mean over populations
-    effective_policies_uniform   the same with all active anchors alike
-    active_anchors               in all populations together
+    effective_policies_uniform   effective number of distinct policies with uniform weights on the active anchors
+    active_anchors               sum over all populations
     entropy, kl, objective, value_loss, gradient_norm, jacobian, max_score
-                                 means over populations of what the solver's metrics hold (scores of scaled returns)
+                                 means over populations of the solver's metrics (scores of scaled returns)
     share_meta, share_oracle, share_abr
-                                 with adaptive budgets: shares of the iteration's episodes
+                                 with adaptive budgets: fractions of the iteration's episodes
     episodes, env_steps          of this iteration
 """
 
@@ -70,7 +70,7 @@ from gems_jax.evaluate.joint_play import (
     add_joint,
     add_play,
     anchor_regrets,
-    can_hold,
+    joint_fits,
     play_of_joint,
     regrets,
     restricted_gains,
@@ -119,14 +119,14 @@ _COLUMNS: dict[str, _FromMetrics] = {  # field of a solver's metrics -> its colu
 
 
 class Area(NamedTuple):
-    """Under a curve of points with unit spacing: the last point, and the area up to it. [] each."""
+    """Area under a curve of points with unit spacing: the last point and the area up to it, [] each."""
 
     last: Array
     total: Array
 
 
 def plain_monitor(game: Game, solver: Solver) -> tuple[InitMonitor, Measure]:
-    """The columns that the metrics hold themselves, for games that cannot be walked."""
+    """Makes a monitor that logs only the solver's own metrics, for games that are not enumerable."""
     del game, solver
 
     def measure(
@@ -139,10 +139,17 @@ def plain_monitor(game: Game, solver: Solver) -> tuple[InitMonitor, Measure]:
 
 
 def exact_monitor(game: Game, solver: Solver) -> tuple[InitMonitor, Measure]:
-    """All columns, exact. Walks the game now; raises NotEnumerableError where that is not possible.
+    """Builds the game tree and makes a monitor that computes all columns of the module docstring exactly.
 
-    The monitor carries the tables [P, K, I, A] that the anchors had at their insertion, the areas so far, and the
-    average of the joint play.
+    Args:
+      game: an enumerable game.
+      solver: the solver whose states and metrics are measured.
+
+    Returns:
+      `init_monitor(state)` and `measure(monitor, before, metrics, after, iteration)`, which returns monitor and row.
+
+    Raises:
+      NotEnumerableError: if the game cannot be enumerated.
     """
     tree = build_tree(game)
     names = player_names(game) or tuple(map(str, range(num_players(game))))
@@ -155,7 +162,7 @@ def exact_monitor(game: Game, solver: Solver) -> tuple[InitMonitor, Measure]:
 
     def init_monitor(state: PyTree) -> PyTree:
         has_anchors = hasattr(state, "anchor_id")
-        monitor: dict[str, Any] = {"play": MeanPlay.none(tree)}
+        monitor: dict[str, Any] = {"play": MeanPlay.zeros(tree)}
         if not (has_anchors or areas):
             return monitor
         profile = solver.profile(state)
@@ -165,7 +172,7 @@ def exact_monitor(game: Game, solver: Solver) -> tuple[InitMonitor, Measure]:
             monitor["areas"] = {name: Area(start[name], jnp.zeros(())) for name in areas}
         if has_anchors:
             monitor["inserted"] = tables
-            if can_hold(tree, slots := profile.sigma.shape[1]):
+            if joint_fits(tree, slots := profile.sigma.shape[1]):
                 monitor["joint"] = jnp.zeros((slots,) * tree.num_players)
         return monitor
 
@@ -191,7 +198,7 @@ def exact_monitor(game: Game, solver: Solver) -> tuple[InitMonitor, Measure]:
             monitor = monitor | {"joint": joint}
         monitor = monitor | {"play": play}
         if areas:
-            grown = {name: _grown(monitor["areas"][name], row[name]) for name in areas}
+            grown = {name: _add_trapezoid(monitor["areas"][name], row[name]) for name in areas}
             monitor = monitor | {"areas": grown}
             row |= {f"{name}_auc": grown[name].total for name in areas}
         if hasattr(metrics, "pool") and hasattr(before, "active"):
@@ -213,8 +220,8 @@ def exact_monitor(game: Game, solver: Solver) -> tuple[InitMonitor, Measure]:
     return init_monitor, measure
 
 
-def _grown(area: Area, value: Array) -> Area:
-    """One trapezoid more."""
+def _add_trapezoid(area: Area, value: Array) -> Area:
+    """Extends the area by one trapezoid."""
     return Area(value, area.total + (area.last + value) / 2)
 
 
@@ -239,7 +246,7 @@ def _regret_columns(tree: GameTree, play: MeanPlay, names: tuple[str, ...]) -> R
 
 
 def _budget_columns(tree: GameTree, tables: Array, proposed: Array, before: PyTree, metrics: PyTree) -> Row:
-    """Tables are those of the generator before ABR, sigma' the mixture before the newcomer has mass."""
+    """Computes the budget with the generator before ABR and sigma', where the newcomer has no mass yet."""
     budget = error_budget(
         tree,
         tables_anchors=tables,
@@ -247,7 +254,7 @@ def _budget_columns(tree: GameTree, tables: Array, proposed: Array, before: PyTr
         sigma=metrics.sigma,
         tables_pool=proposed,
         chosen=metrics.chosen,
-        estimated_values=metrics.values,  # only for a term that is measured against another mixture, below
+        estimated_values=metrics.values,  # its term is computed below, against another mixture
     )
     terms = _terms(budget)  # [4, players]
     columns = dict(zip(BUDGET_TERMS, terms.mean(axis=1), strict=True))
@@ -260,7 +267,7 @@ def _terms(budget: ErrorBudget) -> Array:
 
 
 def _monte_carlo_error(tree: GameTree, game: Game, tables: Array, active: Array, metrics: PyTree) -> Array:
-    """Exact values against the mixture that v-hat was measured against, which is not yet sigma'."""
+    """Compares v-hat with exact values against the mixture that it was measured against, not sigma'."""
     low, high = game.return_bounds
     exact = population_mean(tree, anchor_values(tree, tables, metrics.measured_sigma))
     error = jnp.abs(metrics.values * (high - low) + low - exact)
@@ -268,7 +275,7 @@ def _monte_carlo_error(tree: GameTree, game: Game, tables: Array, active: Array,
 
 
 def _confidence_columns(game: Game, active: Array, metrics: PyTree) -> Row:
-    """Regret and standard error by the estimate alone, whose values are those against the mixture that solves it."""
+    """Computes regret and standard error from v-hat against the mixture that solves the estimate."""
     low, high = game.return_bounds
     best = jnp.where(active, metrics.values, -jnp.inf).max(axis=1)
     regret = best - jnp.sum(metrics.sigma * metrics.values, axis=1)
@@ -281,7 +288,7 @@ def _confidence_columns(game: Game, active: Array, metrics: PyTree) -> Row:
 
 
 def _abr_gap(tree: GameTree, then: Array, now: Array, metrics: PyTree, after: PyTree) -> Array:
-    """ABR trains the newest anchor against sigma' over the policies as they were before."""
+    """Computes the gap of the newest anchor against sigma' over the policies before training."""
     newest = jnp.argmax(after.anchor_id, axis=1)
     trained = jnp.take_along_axis(now, newest[:, None, None, None], axis=1)  # [P, 1, I, A]
     earned = values_against(tree, trained, then, metrics.sigma)[:, 0]
@@ -301,21 +308,21 @@ def _forgetting_columns(tree: GameTree, inserted: Array, now: Array, sigma: Arra
 
 def _diversity_columns(tree: GameTree, tables: Array, sigma: Array, active: Array) -> Row:
     weights = jnp.stack([infoset_choices(tree, population) for population in range(tree.num_populations)])
-    alike = active / active.sum(axis=1, keepdims=True)
+    uniform = active / active.sum(axis=1, keepdims=True)
     return {
         "effective_policies": jax.vmap(effective_policies)(tables, sigma, weights).mean(),
-        "effective_policies_uniform": jax.vmap(effective_policies)(tables, alike, weights).mean(),
+        "effective_policies_uniform": jax.vmap(effective_policies)(tables, uniform, weights).mean(),
     }
 
 
 def training_columns(metrics: PyTree) -> Row:
-    """What a solver's own metrics hold."""
+    """Selects the columns that a solver's own metrics hold."""
     fields = ((name, getattr(metrics, name, None)) for name in _COLUMNS)
     return {column: found for name, value in fields for column, found in _columns_of(name, value)}
 
 
 def _columns_of(name: str, value: Any) -> Iterable[tuple[str, Array]]:
-    """The columns of one field of the metrics, none where it is missing or empty."""
+    """The columns of one field of the metrics, none if it is missing or empty."""
     if value is None or (name == "scores" and not value.shape[1]):
         return []
     return _COLUMNS[name](name, value)

@@ -1,4 +1,4 @@
-"""Fixed opponents to measure a mixture by: whoever takes any legal action, and a tactician of Connect Four."""
+"""Fixed opponents for measurements: uniformly random play, and a one-ply tactician for Connect Four."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ from gems_jax.types import Array, Game, Policy, PolicyOutput, PyTree
 
 @dataclasses.dataclass(frozen=True)
 class RandomPlay:
-    """Every legal action with equal probability; in a box nearly so: tanh of a normal with deviation 0.9."""
+    """Plays every legal action with equal probability.
+
+    Continuous actions are nearly uniform in their box: tanh of a normal with standard deviation 0.9.
+    """
 
     num_actions: int
     continuous: bool = False
@@ -28,13 +31,13 @@ class RandomPlay:
 
 
 def random_policy(game: Game) -> Policy:
-    """A player who takes any legal action."""
+    """Makes the policy that plays legal actions uniformly at random."""
     return Policy((), RandomPlay(game.num_actions, game.continuous))
 
 
 @functools.cache
 def _lines(height: int, width: int) -> np.ndarray:
-    """Every four in a row of a board, as masks [lines, height * width]."""
+    """Returns every line of four on a board as masks [lines, height * width]."""
     lines = []
     for row, column, (down, right) in itertools.product(range(height), range(width), [(0, 1), (1, 0), (1, 1), (1, -1)]):
         squares = [(row + step * down, column + step * right) for step in range(4)]
@@ -47,7 +50,7 @@ def _lines(height: int, width: int) -> np.ndarray:
 
 @dataclasses.dataclass(frozen=True)
 class Tactician:
-    """Connect Four one ply deep: wins when it can, otherwise blocks when it must, otherwise plays at random."""
+    """Plays Connect Four one ply deep: wins if it can, else blocks if it must, else plays at random."""
 
     def __call__(self, phi: PyTree, observation: Array, legal: Array) -> PolicyOutput:
         del phi
@@ -59,7 +62,7 @@ class Tactician:
         ]  # [height, width], where a stone would land
 
         def completes(stones: Array) -> Array:
-            """Columns [width] in which one more stone makes four."""
+            """Finds the columns [width] where one more stone makes four."""
             three = (lines @ stones.reshape(-1)) == 3.0
             targets = jnp.any(three[:, None] & (lines > 0.0), axis=0).reshape(height, width)
             return jnp.any(targets & drop, axis=0) & legal
@@ -70,11 +73,11 @@ class Tactician:
 
 
 def tactician() -> Policy:
-    """The one-ply player of Connect Four."""
+    """Makes the one-ply policy for Connect Four."""
     return Policy((), Tactician())
 
 
 def opponents_of(game: Game) -> dict[str, Policy]:
-    """Whom a game's mixtures are measured against, by label."""
+    """Returns the fixed opponents that a game's mixtures are measured against, by label."""
     known = {"random": random_policy(game)}
     return known | {"tactician": tactician()} if game.name == "connect_four" else known

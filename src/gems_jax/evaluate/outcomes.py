@@ -1,4 +1,4 @@
-"""What a profile comes to, besides its distance from equilibrium: values, welfare, and choices worth watching.
+"""Outcomes of a profile besides its distance from equilibrium: values, welfare and probabilities of declared choices.
 
 Games name players, choices and columns through the capabilities `Named`, `Watched` and `Accumulated` of `types`.
 """
@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from gems_jax.extensive.infosets import find_infoset
-from gems_jax.extensive.tables import mixture_to_behaviour, policy_tables
+from gems_jax.extensive.tables import mixture_to_behavior, policy_tables
 from gems_jax.extensive.tree import GameTree, build_tree
 from gems_jax.extensive.values import exact_mixture_returns, player_values
 from gems_jax.types import Array, Game, Profile, Watched, expect, num_players, player_names, supports
@@ -24,25 +24,41 @@ Lookup = tuple[np.ndarray, np.ndarray, np.ndarray]  # population, information se
 
 
 def welfare(game: Game, profile: Profile) -> Array:
-    """W = sum_p u_p of the profile, [], exact."""
+    """Computes the welfare W = sum_p u_p of the profile exactly.
+
+    Args:
+      game: an enumerable game.
+      profile: mixtures sigma [P, K] over populations with a leading axis P.
+
+    Returns:
+      W, [].
+    """
     return player_values(game, profile).sum()
 
 
 def choice_rates(game: Game, profile: Profile) -> Row:
-    """The game's own `choices` under the profile, [] each, exact and reach-weighted; {} where it names none."""
+    """Computes the probabilities of the game's declared `choices` under the profile, exact and reach-weighted.
+
+    Args:
+      game: an enumerable game.
+      profile: mixtures sigma [P, K] over populations with a leading axis P.
+
+    Returns:
+      `{column: probability []}`; empty if the game declares no choices.
+    """
     tree = build_tree(game)
     tables = policy_tables(tree, profile.population, profile.sigma.shape[1])
     return _rates(tree, tables, profile.sigma, _lookups(game, tree))
 
 
 def outcome_names(game: Game) -> tuple[str, ...]:
-    """The columns of `outcome_columns`."""
-    values = tuple(f"value_{name}" for name in _valued(game))
+    """Returns the names of the columns that `outcome_columns` computes."""
+    values = tuple(f"value_{name}" for name in valued_players(game))
     return (*values, *(("welfare",) if values else ()), *_choices(game))
 
 
-def _valued(game: Game) -> tuple[str, ...]:
-    """Names of the players whose values are worth a column."""
+def valued_players(game: Game) -> tuple[str, ...]:
+    """Returns the names of the players whose values become columns; none in zero-sum games with unnamed players."""
     names = player_names(game)
     if names is None and not game.zero_sum:
         names = tuple(map(str, range(num_players(game))))
@@ -54,13 +70,19 @@ def _choices(game: Game) -> dict[str, tuple[Any, Any, Any]]:
 
 
 def outcome_columns(game: Game) -> Callable[[Array, Array], Row]:
-    """A function of tables [P, K, I, A] and sigma [P, K] that gives value_<player>, welfare, and the game's choices.
+    """Makes the function that computes value_<player>, welfare and the game's choices.
 
-    In a zero-sum game whose players have no names it gives the choices alone: there, values say little.
+    In a zero-sum game with unnamed players it returns the choices alone.
+
+    Args:
+      game: an enumerable game.
+
+    Returns:
+      A function of tables [P, K, I, A] and sigma [P, K] that returns `{column: []}`.
     """
     tree = build_tree(game)
     lookups = _lookups(game, tree)
-    names = _valued(game)
+    names = valued_players(game)
 
     def columns(tables: Array, sigma: Array) -> Row:
         row: Row = {}
@@ -74,7 +96,7 @@ def outcome_columns(game: Game) -> Callable[[Array, Array], Row]:
 
 
 def _lookups(game: Game, tree: GameTree) -> dict[str, Lookup]:
-    """Where the game's choices stand in the tree, on the host."""
+    """Finds the game's choices in the tree, on the host."""
     found = {}
     for column, (seats, observations, actions) in _choices(game).items():
         infosets = [_infoset(game, tree, *what) for what in zip(seats, observations, strict=True)]
@@ -92,5 +114,5 @@ def _infoset(game: Game, tree: GameTree, seat: int, observation: np.ndarray) -> 
 def _rates(tree: GameTree, tables: Array, sigma: Array, lookups: dict[str, Lookup]) -> Row:
     if not lookups:
         return {}
-    mixed = jax.vmap(partial(mixture_to_behaviour, tree))(tables, sigma)  # [P, I, A]
+    mixed = jax.vmap(partial(mixture_to_behavior, tree))(tables, sigma)  # [P, I, A]
     return {column: jnp.mean(mixed[where]) for column, where in lookups.items()}

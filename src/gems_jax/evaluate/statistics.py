@@ -10,9 +10,11 @@ from numpy.typing import ArrayLike
 
 from gems_jax.types import Array
 
+LEAST_SEEDS = 3  # that an interval needs: with two, Student's t has one degree of freedom and a factor of 12.7
+
 
 class Interval(NamedTuple):
-    """A point estimate and the ends of its interval; the ends are NaN where one seed leaves nothing to say."""
+    """A point estimate and the ends of its interval, which are NaN for fewer than `LEAST_SEEDS` seeds."""
 
     mean: float
     low: float
@@ -24,19 +26,60 @@ class Interval(NamedTuple):
 
 
 def mean_interval(values: ArrayLike, level: float = 0.95) -> Interval:
-    """Mean of [seeds] and its two-sided interval by Student's t with seeds - 1 degrees of freedom."""
+    """Computes a mean over seeds and its two-sided interval by Student's t.
+
+    Args:
+      values: one value per seed, [seeds].
+      level: coverage of the interval.
+
+    Returns:
+      The mean and the interval with seeds - 1 degrees of freedom; NaN ends for fewer than `LEAST_SEEDS` seeds.
+    """
     sample = _sample(values, rank=1)
     mean, low, high = mean_band(sample[:, None], level)
     return Interval(float(mean[0]), float(low[0]), float(high[0]))
 
 
+def format_mean(values: ArrayLike, style: str = ".4g", half_style: str = ".2g") -> str:
+    """Formats a number over seeds: mean ± half of its 95 % interval, or the values of fewer than `LEAST_SEEDS` seeds.
+
+    Args:
+      values: one value per seed, [seeds].
+      style: format of the mean and of single values.
+      half_style: format of half of the interval.
+
+    Returns:
+      A text such as `0.034 ± 0.002`, for two seeds `0.033, 0.036`.
+    """
+    sample = _sample(values, rank=1)
+    if len(sample) < LEAST_SEEDS:
+        return ", ".join(f"{value:{style}}" for value in sample)
+    interval = mean_interval(sample)
+    return f"{interval.mean:{style}} ± {interval.half_width:{half_style}}"
+
+
+def describe_mean(seeds: int) -> str:
+    """Describes, for captions, what `format_mean` shows of so many seeds."""
+    if seeds >= LEAST_SEEDS:
+        return f"{seeds} seeds, mean ± half of the 95 % interval (Student t)"
+    return "both values of 2 seeds" if seeds == 2 else "one seed"
+
+
 def mean_band(values: ArrayLike, level: float = 0.95) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Mean, low and high, [n] each, of [seeds, n]: `mean_interval` of every column, for a curve with a band."""
+    """Computes `mean_interval` of every column, for a curve with a band.
+
+    Args:
+      values: curves, [seeds, n].
+      level: coverage of the band.
+
+    Returns:
+      Mean, low and high, [n] each; low and high are NaN for fewer than `LEAST_SEEDS` seeds.
+    """
     sample = _sample(values, rank=2)
     _check_level(level)
     seeds = len(sample)
     mean = sample.mean(axis=0)
-    if seeds < 2:
+    if seeds < LEAST_SEEDS:
         nothing = np.full_like(mean, np.nan)
         return mean, nothing, nothing
     half = student_factor(seeds - 1, level) * sample.std(axis=0, ddof=1) / np.sqrt(seeds)
@@ -44,11 +87,11 @@ def mean_band(values: ArrayLike, level: float = 0.95) -> tuple[np.ndarray, np.nd
 
 
 def student_factor(freedom: float, level: float = 0.95) -> float:
-    """Returns how many standard errors a two-sided interval reaches to each side, by Student's t.
+    """Returns the half width of a two-sided interval in standard errors, by Student's t.
 
     Args:
       freedom: degrees of freedom; infinity gives the normal distribution's factor.
-      level: probability that the interval holds the mean.
+      level: coverage of the interval.
     """
     from scipy.stats import t
 
@@ -56,7 +99,7 @@ def student_factor(freedom: float, level: float = 0.95) -> float:
 
 
 def normal_half_width(deviation: Array, root_count: Array | float = 1.0) -> Array:
-    """Returns half the 95 % interval of a mean of many episodes: 1.96 standard errors. May be traced.
+    """Returns half of the 95 % interval of a mean of many episodes: 1.96 standard errors. Traceable.
 
     Args:
       deviation: standard deviation of an episode, or the standard error itself.
@@ -66,10 +109,10 @@ def normal_half_width(deviation: Array, root_count: Array | float = 1.0) -> Arra
 
 
 def interquartile_mean(values: ArrayLike) -> float:
-    """IQM: the mean of all entries but the lowest and the highest quarter (rounded down, as scipy's trim_mean)."""
+    """Computes the mean of all but the lowest and highest quarter (rounded down, like scipy's trim_mean)."""
     flat = np.sort(np.asarray(values, np.float64), axis=None)
     if flat.size == 0:
-        raise ValueError("the interquartile mean of no values is not defined")
+        raise ValueError("interquartile mean: expected at least one value, got none")
     cut = flat.size // 4
     return float(flat[cut : flat.size - cut].mean())
 
@@ -82,9 +125,23 @@ def stratified_bootstrap(
     replicates: int = 2000,
     seed: int = 0,
 ) -> Interval:
-    """Percentile interval of statistic(scores [runs, tasks]), each task's runs resampled with replacement on their own.
+    """Computes the percentile bootstrap interval of a statistic over runs and tasks.
 
-    Agarwal et al. 2021, "Deep Reinforcement Learning at the Edge of the Statistical Precipice". [runs] is one task.
+    Resamples the runs of each task with replacement, independently of other tasks (Agarwal et al. 2021, "Deep
+    Reinforcement Learning at the Edge of the Statistical Precipice").
+
+    Args:
+      scores: [runs, tasks], or [runs] for one task.
+      statistic: function of scores [runs, tasks].
+      level: coverage of the interval.
+      replicates: number of resamplings.
+      seed: seed of the resampling.
+
+    Returns:
+      The statistic of `scores` and its interval; NaN ends for fewer than `LEAST_SEEDS` runs.
+
+    Raises:
+      ValueError: if `scores` is empty, or `level` or `replicates` is out of range.
     """
     table = np.asarray(scores, np.float64)
     table = _sample(table[:, None] if table.ndim == 1 else table, rank=2)
@@ -92,7 +149,7 @@ def stratified_bootstrap(
     if replicates < 1:
         raise ValueError(f"replicates must be at least 1, got {replicates}")
     point = float(statistic(table))
-    if len(table) < 2:
+    if len(table) < LEAST_SEEDS:
         return Interval(point, float("nan"), float("nan"))
     generator = np.random.default_rng(seed)
     tasks = np.arange(table.shape[1])[None, :]

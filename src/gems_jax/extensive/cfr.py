@@ -1,14 +1,14 @@
-"""Exact tabular methods, the anchors of every comparison: CFR, CFR+ and extensive-form fictitious play (XFP).
+"""Exact tabular methods, the reference of every comparison: CFR, CFR+ and extensive-form fictitious play (XFP).
 
-They walk the whole tree in every iteration and sample nothing. With q(I, a) the counterfactual value of an action,
-the product of chance and the others' reach summed over the positions of I and what is below them,
+Every iteration traverses the whole tree; nothing is sampled. The counterfactual value q(I, a) of an action is the
+product of chance and the others' reach, summed over the histories of I and their successors:
 
     CFR    R(I, a) += q(I, a) - sum_b pi(I, b) q(I, b),  pi = R+ / sum R+,  players in turn, uniform average
-    CFR+   the same with R clipped at 0 after every update, and iteration t weighing t in the average
+    CFR+   like CFR, with R clipped at 0 after every update, and weight t of iteration t in the average
     XFP    everybody's best response to the others' average, averaged with weight 1 / (t + 1) from uniform play
 
-Averages are of the reach of whole sequences, so the average policy weighs iterations by its own reach. What these
-methods put forward is their average: that is the profile, `iterate` and `average` alike; `current` is the last policy.
+Averages are over the reach of whole sequences, so the average policy weighs iterations by its own reach. The average is
+the result of these methods: both `iterate` and `average` select it; `current` selects the last policy.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ import jax
 import jax.numpy as jnp
 
 from gems_jax.config import Settings, size
-from gems_jax.extensive.counterfactual import behaviour_of_reach, cfr_walk
+from gems_jax.extensive.counterfactual import behavior_from_reach, cfr_walk
 from gems_jax.extensive.infosets import tabular_policies
-from gems_jax.extensive.sequence_form import by_infoset
+from gems_jax.extensive.sequence_form import group_by_infoset
 from gems_jax.extensive.values import GameTree, build_tree, reach, tied_actions, uniform_table
 from gems_jax.types import Array, Game, NotEnumerableError, Profile, PyTree, Solver, Struct, num_players
 
@@ -35,11 +35,11 @@ class TabularConfig(Settings):
     iterations: int = size(1000)
     """Iterations that an experiment runs by default."""
     walks: int = size(1)
-    """Updates of every player per iteration, each a walk over the whole tree."""
+    """Updates of every player per iteration, each a traversal of the whole tree."""
 
 
 class CfrState(Struct):
-    """Sums are float64, each kept as a pair of float32 (a number and what it leaves over): so a state stays float32."""
+    """State of CFR. Sums are float64 values, each stored as two float32 numbers: high part and remainder."""
 
     policy: Array  # [I, A], the current one
     regrets: Array  # [2, I, A]
@@ -48,47 +48,73 @@ class CfrState(Struct):
 
 
 class XfpState(Struct):
+    """State of extensive-form fictitious play."""
+
     policy: Array  # [I, A], the last best responses
     average: Array  # [I, A], mean of the reach of sequences
     step: Array  # [] int32
 
 
 class TabularMetrics(Struct):
-    """Of one iteration."""
+    """Costs of one iteration."""
 
     tree_walks: Array  # [] int32
     episodes: Array  # [] int32, none
     env_steps: Array  # [] int32, none
     gradient_steps: Array  # [] int32, none
-    state_bytes: Array  # [] float32, of all that is kept from iteration to iteration
+    state_bytes: Array  # [] float32, size of the solver's state
 
 
 def xfp_walk(tree: GameTree, state: XfpState) -> XfpState:
-    """Everybody's best response to the others' average, and the new average. Ties go to the lowest action."""
+    """Runs one iteration of extensive-form fictitious play.
+
+    Every player best-responds to the others' average, and the average takes up the responses with weight 1 / (step +
+    1). Ties go to the lowest action.
+
+    Args:
+      tree: the game, with one player per seat.
+      state: the state before the iteration.
+
+    Returns:
+      The next state.
+    """
     step = state.step + 1
-    played = behaviour_of_reach(tree, state.average)
+    played = behavior_from_reach(tree, state.average)
     mixture = jnp.broadcast_to(played, (tree.num_populations, 1, *tree.legal.shape))
     tied = tied_actions(tree, mixture, jnp.ones((tree.num_populations, 1)))
     policy = jax.nn.one_hot(jnp.argmax(tied, axis=1), tree.num_actions)
-    average = state.average + (by_infoset(tree, reach(tree, policy)) - state.average) / (step + 1.0)
+    average = state.average + (group_by_infoset(tree, reach(tree, policy)) - state.average) / (step + 1.0)
     return XfpState(policy, average, step)
 
 
-def _pair(number: Array) -> Array:
+def _split_pair(number: Array) -> Array:
+    """Splits float64 numbers [...] into float32 high parts and remainders, [2, ...]."""
     high = number.astype(jnp.float32)
     return jnp.stack([high, (number - high).astype(jnp.float32)])
 
 
-def _joined(pair: Array) -> Array:
+def _merge_pair(pair: Array) -> Array:
+    """Inverts `_split_pair`."""
     return pair[0].astype(jnp.float64) + pair[1]
 
 
 def cfr_solver(game: Game, config: TabularConfig, plus: bool) -> Solver:
-    """CFR, or CFR+ with `plus`. Raises NotEnumerableError for games that cannot be walked.
+    """Makes the solver CFR, or CFR+ with `plus`.
 
-    The walks are in float64. CFR+ is chaotic: on Leduc rounding to float32 shows in the third digit of NashConv from
-    iteration 60 on, rounding to float64 from about 140 on. (What is traced in float64 inside a float32 program may
-    not hold matrix products or int64 results, such as argmax; the sums of CFR are neither.)
+    Traversals are in float64, because CFR+ is chaotic: on Leduc, rounding to float32 shows in the third digit of
+    NashConv from iteration 60 on, rounding to float64 from about 140 on. (Code traced in float64 inside a float32
+    program may hold neither matrix products nor int64 results, such as argmax. The sums of CFR are neither.)
+
+    Args:
+      game: an enumerable game with one player per seat.
+      config: settings.
+      plus: clip regrets at 0 and weigh iteration t by t in the average.
+
+    Returns:
+      A jittable `Solver` with the profiles `iterate`, `average` and `current`.
+
+    Raises:
+      NotEnumerableError: if the game cannot be enumerated or has teams.
     """
     _refuse_teams(game)
     tree = _float64_tree(game)
@@ -97,38 +123,51 @@ def cfr_solver(game: Game, config: TabularConfig, plus: bool) -> Solver:
         del key  # nothing is drawn
         with jax.enable_x64(True):
             uniform = uniform_table(tree)
-            average = _pair(by_infoset(tree, reach(tree, uniform)))
+            average = _split_pair(group_by_infoset(tree, reach(tree, uniform)))
             return CfrState(uniform.astype(jnp.float32), jnp.zeros_like(average), average, jnp.int32(0))
 
     def walk(state: CfrState) -> CfrState:
         with jax.enable_x64(True):
             step = state.step + 1
-            policy, regrets, average = cfr_walk(tree, _joined(state.regrets), _joined(state.average), step, plus)
-            return CfrState(policy.astype(jnp.float32), _pair(regrets), _pair(average), step)
+            policy, regrets, average = cfr_walk(
+                tree, _merge_pair(state.regrets), _merge_pair(state.average), step, plus
+            )
+            return CfrState(policy.astype(jnp.float32), _split_pair(regrets), _split_pair(average), step)
 
     return _solver(game, config, init, walk, lambda state: state.average[0])
 
 
 def xfp_solver(game: Game, config: TabularConfig) -> Solver:
-    """Extensive-form fictitious play. Raises NotEnumerableError for games that cannot be walked."""
+    """Makes the solver of extensive-form fictitious play.
+
+    Args:
+      game: an enumerable game with one player per seat.
+      config: settings.
+
+    Returns:
+      A jittable `Solver` with the profiles `iterate`, `average` and `current`.
+
+    Raises:
+      NotEnumerableError: if the game cannot be enumerated or has teams.
+    """
     _refuse_teams(game)
     tree = build_tree(game)
 
     def init(key: Array) -> XfpState:
         del key  # nothing is drawn
         uniform = uniform_table(tree)
-        return XfpState(uniform, by_infoset(tree, reach(tree, uniform)), jnp.int32(0))
+        return XfpState(uniform, group_by_infoset(tree, reach(tree, uniform)), jnp.int32(0))
 
     return _solver(game, config, init, lambda state: xfp_walk(tree, state), lambda state: state.average)
 
 
 def _float64_tree(game: Game) -> GameTree:
-    """The tree with probabilities and payoffs in float64."""
-    single = build_tree(game)  # refuses what is too large while the game still runs as it is meant to
+    """Builds the tree with probabilities and payoffs in float64."""
+    single = build_tree(game)  # reports trees that are too large before float64 is enabled
     with jax.enable_x64(True):
         try:
             return build_tree(game)
-        except TypeError:  # a game that counts on float32 and int32
+        except TypeError:  # the game requires float32 and int32
             wide = {name: getattr(single, name).astype(jnp.float64) for name in ("chance", "payoff")}
             return single.replace(**wide)
 
@@ -136,7 +175,8 @@ def _float64_tree(game: Game) -> GameTree:
 def _refuse_teams(game: Game) -> None:
     if num_players(game) < game.num_seats:
         raise NotEnumerableError(
-            f"tabular methods need one player per seat: {game.name!r} has teams, player_of_seat={game.player_of_seat}"
+            f"tabular methods cannot solve {game.name!r}: expected one player per seat, got teams "
+            f"(player_of_seat={game.player_of_seat})"
         )
 
 
@@ -164,7 +204,7 @@ def _solver(
     def profile(state: PyTree, which: str = "iterate") -> Profile:
         if which not in PROFILES:
             raise ValueError(f"unknown profile {which!r}; known: {', '.join(map(repr, PROFILES))}")
-        tables = jnp.stack([behaviour_of_reach(tree, average_reach(state)), state.policy])
+        tables = jnp.stack([behavior_from_reach(tree, average_reach(state)), state.policy])
         sigma = jnp.array([0.0, 1.0]) if which == "current" else jnp.array([1.0, 0.0])
         return Profile(
             tabular_policies(game, jnp.broadcast_to(tables, (tree.num_populations, *tables.shape))),

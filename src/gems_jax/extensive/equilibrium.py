@@ -1,4 +1,4 @@
-"""An exact equilibrium of a two-player zero-sum game in sequence form, by one linear program on the host."""
+"""Exact equilibria of two-player zero-sum games in sequence form, by one linear program on the host."""
 
 from __future__ import annotations
 
@@ -8,18 +8,26 @@ from gems_jax.extensive.tree import GameTree
 
 
 def solve_sequence_form(tree: GameTree) -> np.ndarray:
-    """A Nash equilibrium as the reach of every sequence of both players, [Q], in float64.
+    """Computes a Nash equilibrium as the reach of every sequence of both players.
 
     With x the first player's reach, v(I) the second player's value of an information set and r its value of the game:
 
         min r   subject to   sum_l chance u_2 x (over the leaves l after s) + sum_{J after s} v(J) <= v(I of s)
                              sum_a x(I, a) = x(the sequence before I),   x >= 0
 
-    for every sequence s of the second player, with r in the place of v for its empty one; the second player's reach is
-    the dual. Only legal actions are used: a tree with fewer of them (`tree.replace(legal=...)`) is a restricted game.
-    Equilibria need not be unique: this is a vertex. Raises RuntimeError when the program fails.
+    for every sequence s of the second player, with r instead of v for its empty sequence. The second player's reach is
+    the dual. Equilibria need not be unique: the result is a vertex.
+
+    Args:
+      tree: the game. Only legal actions are used: `tree.replace(legal=...)` with fewer of them is a restricted game.
+
+    Returns:
+      The reach of every sequence, [Q] float64.
+
+    Raises:
+      RuntimeError: if the linear program fails.
     """
-    from scipy.optimize import linprog  # takes a moment to import
+    from scipy.optimize import linprog  # slow to import
     from scipy.sparse import coo_array, hstack
 
     infosets, actions, seats = tree.num_infosets, tree.num_actions, tree.num_seats
@@ -58,7 +66,7 @@ def solve_sequence_form(tree: GameTree) -> np.ndarray:
         method="highs",
     )
     if not solved.success:
-        raise RuntimeError(f"the linear program of a game of {infosets} information sets failed: {solved.message}")
+        raise RuntimeError(f"linear program failed on a game of {infosets} information sets: {solved.message}")
     reach = np.where(mine, np.maximum(solved.x[:sequences], 0.0), 0.0)
     reach[replies] = np.maximum(-solved.ineqlin.marginals, 0.0)
     return reach

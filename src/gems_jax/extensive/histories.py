@@ -1,8 +1,8 @@
-"""The histories of an enumerable game as arrays, one row of nodes per deal: what sampling methods walk on.
+"""The histories of an enumerable game as arrays, one row of nodes per deal: the input of sampling methods.
 
-`GameTree` is the sequence form, which forgets in which order different seats moved. Here every position is a node.
-Seats that move at once become nodes in a row, in the order of the seats: the later ones do not see what the earlier
-ones chose, because their nodes share an information set. Chance after a move is a node of its own.
+`GameTree` is the sequence form, which does not store the order in which different seats moved. Here every history is a
+node. Seats that move simultaneously become consecutive nodes in seat order. Later seats do not observe what earlier
+ones chose, because their nodes share an information set. Chance after a move is a separate node.
 
 The nodes of a deal are ordered by level, the number of nodes above them. All deals are padded to the same levels, so
 that a sweep over the levels of one deal is a sweep over static slices of [M].
@@ -26,14 +26,14 @@ from gems_jax.types import Array, Game, Struct, num_players, static_field
 
 
 class Histories(Struct):
-    """Nodes [M] of one deal, or [D, M] of all of them; K slots per node hold its actions or the outcomes of chance.
+    """Nodes [M] of one deal, or [D, M] of all deals; K slots per node hold its actions or the outcomes of chance.
 
     Padding has no children, no payoff and `exists` False. Node 0 is the first position of the deal.
     """
 
-    infoset: Array  # [..., M] int32, index in the `GameTree`; 0 where nobody decides
-    player: Array  # [..., M] int32, who decides; -1 for chance, ends and padding
-    draw: Array  # [..., M] int32, first node of the deal with the same information set; the node itself for others
+    infoset: Array  # [..., M] int32, index in the `GameTree`; 0 if nobody moves
+    player: Array  # [..., M] int32, the player who moves; -1 for chance, ends and padding
+    draw: Array  # [..., M] int32, first node of the deal with the same information set; the node itself if nobody moves
     child: Array  # [..., M, K] int32, the node behind a slot; 0 for none
     open: Array  # [..., M, K] bool, slots that lead somewhere
     chance: Array  # [..., M, K] float32, probabilities of the outcomes of chance; 0 at other nodes
@@ -50,21 +50,21 @@ class Histories(Struct):
         return tuple(zip((0, *self.level_ends[:-1]), self.level_ends, strict=True))
 
     def take(self, deal: Array) -> Histories:
-        """Return the nodes [M] of one deal [] out of those of all of them."""
+        """Returns the nodes [M] of one deal []."""
         return jax.tree.map(lambda leaf: leaf[deal], self)
 
 
 def build_histories(game: Game) -> tuple[Histories, Array]:
-    """Walk `game` into the nodes of all its deals; the result is cached by the value of the game.
+    """Builds the nodes of all deals of a game; the result is cached by the value of the game.
 
     Args:
-        game: an enumerable game.
+      game: an enumerable game.
 
     Returns:
-        `Histories` with a leading axis of D deals, and the probabilities of the deals [D] float32.
+      `Histories` with a leading axis of D deals, and the probabilities of the deals [D] float32.
 
     Raises:
-        NotEnumerableError: if `build_tree` cannot walk the game.
+      NotEnumerableError: if `build_tree` cannot enumerate the game.
     """
     build_tree(game)
     hashable: Any = game
@@ -115,7 +115,7 @@ class _Nodes:
         return len(self.level) - 1
 
     def expand(self, arrivals: list[_Arrival], layer: Layer) -> list[_Arrival]:
-        """Add the nodes of unfinished positions; return the edges to the positions of the next depth."""
+        """Adds the nodes of unfinished positions; returns the edges to the positions of the next depth."""
         found: list[_Arrival] = []
         bounds = np.searchsorted(layer.parent, np.arange(len(arrivals) + 1))
         for arrival, infosets, (start, stop) in zip(arrivals, layer.infosets, itertools.pairwise(bounds), strict=True):
@@ -128,16 +128,18 @@ class _Nodes:
                     if actions[:number] not in made:
                         made[actions[:number]] = self.add(edge, infosets[seat])
                     edge = _Arrival(made[actions[:number]], actions[number], 0, arrival.deal)
-                found += self.after(dataclasses.replace(edge, steps=1) if len(movers) else edge, outcomes, len(movers))
+                found += self.expand_chance(
+                    dataclasses.replace(edge, steps=1) if len(movers) else edge, outcomes, len(movers)
+                )
         return found
 
-    def after(self, edge: _Arrival, outcomes: np.ndarray, movers: int) -> list[_Arrival]:
-        """Edges to the positions that chance may lead to once everybody has moved."""
+    def expand_chance(self, edge: _Arrival, outcomes: np.ndarray, movers: int) -> list[_Arrival]:
+        """Returns the edges to the positions that chance may lead to after all movers have moved."""
         if movers and len(outcomes) == 1:
             return [edge]
         chance = self.add(edge)
         self.outcomes[chance] = outcomes
-        steps = 0 if movers else 1  # a step in which nobody moves is a node of chance by itself
+        steps = 0 if movers else 1  # a step without movers is itself a chance node
         return [_Arrival(chance, slot, steps, edge.deal) for slot in range(len(outcomes))]
 
     def arrays(self) -> Histories:
@@ -156,13 +158,13 @@ class _Nodes:
         return self.fill(shape, widest, deal, place).replace(level_ends=tuple(ends.tolist()))
 
     def payoffs(self, player_of_seat: np.ndarray) -> np.ndarray:
-        """What every player earns at every end, [ends, players]."""
+        """Returns the payoff of every player at every end, [ends, players]."""
         returns = np.stack(list(self.returns.values()))
         owned = [player_of_seat == player for player in range(max(player_of_seat) + 1)]
         return np.stack([returns[:, seats].mean(axis=1) for seats in owned], axis=1)
 
     def fill(self, shape: tuple[int, int], slots: int, deal: np.ndarray, place: np.ndarray) -> Histories:
-        """Put every node at [deal, place] of arrays of `shape`."""
+        """Writes every node to [deal, place] of arrays of `shape`."""
         at, game = (deal, place), self.walk.game
         player_of_seat = np.asarray(game.player_of_seat)
         seat_of_infoset = np.asarray(self.walk.seat, int)[np.argsort(self.place)]

@@ -17,27 +17,36 @@ from gems_jax.policies.population import StackedPolicies
 from gems_jax.policies.tabular import TabularPolicy
 from gems_jax.types import Array, Game, InfosetTable, NotEnumerableError, num_populations, num_slots, supports
 
-# The logit of an action that is never played: a softmax gives it exactly 0. A small positive probability would not do:
-# the slightest chance of getting somewhere tells what is best there, and actions no longer tie.
+# The logit of an action that is never played: its softmax is exactly 0. A small positive probability would break ties
+# between actions, because sets behind it would be reached and have a best action.
 _NEVER = -1e4
 
 
 def infoset_policy(game: Game) -> TabularPolicy:
-    """The policy network with one row of logits per information set of `game`. Works inside a trace.
+    """Makes the policy network with one row of logits per information set of the game. Works inside a trace.
 
-    A game may list its information sets itself, `infosets() -> (observation [I, ...], legal [I, A])`; otherwise they
-    are read off the tree. Raises NotEnumerableError for games that are too large.
+    A game may list its information sets itself, `infosets() -> (observation [I, ...], legal [I, A])`. Otherwise they
+    are read from the tree.
+
+    Args:
+      game: an enumerable game.
+
+    Returns:
+      The tabular policy.
+
+    Raises:
+      NotEnumerableError: if the game cannot be enumerated.
     """
     if supports(game, InfosetTable):
         return TabularPolicy(*game.infosets())
-    hashable: Any = game  # value-hashed by contract, which a Protocol cannot say
-    return _from_tree(hashable)
+    hashable: Any = game  # hashed by value; a Protocol cannot declare that
+    return _policy_from_tree(hashable)
 
 
 @functools.lru_cache(maxsize=64)
-def _from_tree(game: Any) -> TabularPolicy:
+def _policy_from_tree(game: Any) -> TabularPolicy:
     tree = build_tree(game)
-    # Information sets of different seats that look alike are one row: a policy could not tell them apart.
+    # Information sets with equal observations share one row: a policy cannot distinguish them.
     rows = np.unique(np.asarray(tree.twin))
     numbers = None if tree.number is None or len(rows) < tree.num_infosets else np.asarray(tree.number)[rows]
     return TabularPolicy(np.asarray(tree.observation)[rows], np.asarray(tree.legal)[rows], numbers)
@@ -45,9 +54,9 @@ def _from_tree(game: Any) -> TabularPolicy:
 
 @functools.lru_cache(maxsize=64)
 def _rows(game: Any) -> tuple[np.ndarray, np.ndarray]:
-    """The row of `infoset_policy` that each information set is [I]; the set that fills each row, by population [P, R].
+    """Maps information sets to rows of `infoset_policy` [I], and rows to the set that fills them, by population [P, R].
 
-    Of information sets that look alike, a population fills the row with the one of a seat that it plays.
+    If information sets have equal observations, a population fills their row from the set of its own seat.
     """
     tree, network = build_tree(game), infoset_policy(game)
     observation = np.asarray(tree.observation).reshape(tree.num_infosets, -1)
@@ -64,8 +73,8 @@ def _rows(game: Any) -> tuple[np.ndarray, np.ndarray]:
         own = np.nonzero(owner == population)[0]
         if len(np.unique(row_of[own])) < len(own):
             raise NotEnumerableError(
-                f"In {game.name!r} two information sets of seats that share population {population} look the same: a "
-                "policy table per information set cannot be played there. Put the seat into the observation."
+                f"cannot play tables in {game.name!r}: two information sets of seats that share population "
+                f"{population} have the same observation. Add the seat to the observation."
             )
         source[population, row_of] = np.arange(tree.num_infosets)
         source[population, row_of[own]] = own
@@ -73,14 +82,34 @@ def _rows(game: Any) -> tuple[np.ndarray, np.ndarray]:
 
 
 def find_infoset(tree: GameTree, seat: int, observation: np.ndarray) -> int:
-    """The information set at which a seat sees an observation, -1 for none. On the host; the tree is concrete."""
+    """Finds the information set at which a seat observes an array, on the host.
+
+    Args:
+      tree: a concrete tree.
+      seat: the seat to move.
+      observation: what it observes, [*obs].
+
+    Returns:
+      The index, or -1 if there is none.
+    """
     seen = np.asarray(tree.observation).reshape(tree.num_infosets, -1)
     same = (seen == np.asarray(observation, np.float32).reshape(1, -1)).all(axis=1) & (np.asarray(tree.seat) == seat)
     return int(np.argmax(same)) if same.any() else -1
 
 
 def tabular_policies(game: Game, tables: Array) -> StackedPolicies:
-    """Policies that play the tables [P, K, I, A] of the game's tree: logits [P, K, R, A] for `infoset_policy`."""
+    """Makes policies that play given tables.
+
+    Args:
+      game: an enumerable game.
+      tables: action probabilities at the information sets of its tree, [P, K, I, A].
+
+    Returns:
+      Policies with logits [P, K, R, A] for `infoset_policy`.
+
+    Raises:
+      NotEnumerableError: if two information sets of one population have the same observation.
+    """
     tree = build_tree(game)
     chex.assert_shape(tables, (tree.num_populations, None, *tree.legal.shape))
     hashable: Any = game
@@ -94,16 +123,22 @@ def _logits(tables: Array, source: Array) -> Array:
 
 
 def tables_of(game: Game, policies: StackedPolicies) -> Array:
-    """Tables [P, K, I, A] of stacked policies [P, K, ...]: the inverse of `tabular_policies`, for any network.
+    """Computes the tables [P, K, I, A] of stacked policies, the inverse of `tabular_policies` for any network.
 
-    Where the policies are tables already their rows are only put in order, which is much quicker than looking every
-    observation up.
+    Tabular policies are only reordered, which is much faster than evaluating a network at every observation.
+
+    Args:
+      game: an enumerable game.
+      policies: stacked policies, [P, K, ...].
+
+    Returns:
+      Action probabilities, [P, K, I, A].
     """
     tree = build_tree(game)
     hashable: Any = game
     if policies.apply == infoset_policy(game):
         return _probabilities(policies.params, jnp.asarray(_rows(hashable)[0]), tree.legal)
-    return _looked_up(tree, policies)
+    return _evaluate_tables(tree, policies)
 
 
 @jax.jit
@@ -112,5 +147,5 @@ def _probabilities(logits: Array, row_of: Array, legal: Array) -> Array:
 
 
 @jax.jit
-def _looked_up(tree: GameTree, policies: StackedPolicies) -> Array:
+def _evaluate_tables(tree: GameTree, policies: StackedPolicies) -> Array:
     return policy_tables(tree, policies, num_slots(jax.tree.map(lambda leaf: leaf[0], policies.params)))

@@ -1,24 +1,23 @@
 """Monte-Carlo CFR on tables: `os_mccfr` (outcome sampling) and `es_mccfr` (external sampling).
 
 In a round every player in turn traverses the game once, adds the sampled counterfactual regrets to its table and
-changes its policy by regret matching (`extensive/traversals.py` has the estimators):
+updates its policy by regret matching (`extensive/traversals.py` has the estimators):
 
     R(I, a) += r(I, a),   pi = R+ / sum R+,   average += weight * reach of pi
 
-The average is of the reach of a player's own sequences, so the average policy weighs rounds by the player's own reach;
-it takes no environment steps. It is exact, and what was published estimates it from the visited sets instead. `average`
-is what MCCFR puts forward and what it is judged by; `iterate` is the last policy, which need not converge.
+The average is over the reach of a player's own sequences, so the average policy weighs rounds by the player's own
+reach. Computing it takes no environment steps. It is exact, whereas published versions estimate it from the visited
+sets. `average` is the result of MCCFR. `iterate` is the last policy, which need not converge.
 
-With baseline="learned" (VR-MCCFR) a table of one value per history, action and player is the control variate, a running
-average of sampled values: b(h, a) += rate (u(ha) - b(h, a)) where the traversal walked. Regrets stay unbiased.
+With baseline="learned" (VR-MCCFR) the control variate is a table of one value per history, action and player, a running
+average of sampled values: b(h, a) += rate (u(ha) - b(h, a)) on the traversed edges. Regrets stay unbiased.
 
-Environment steps are calls of the game's `step`. A traversal of outcome sampling is an episode. A traversal of external
-sampling branches at every decision of its player; it is charged one step for every edge that it walks, as a simulator
-that can return to a position would take, and its episodes are the ends that it reaches. A simulator that can only
-restart would take more.
+Environment steps are calls of the game's `step`. A traversal of outcome sampling is one episode. A traversal of
+external sampling branches at every decision of its player. It counts one step per edge, as a simulator that can return
+to a position would take, and one episode per end. A simulator that can only restart would take more steps.
 
-Deals and moves are drawn from the game's tree; two-player zero-sum games have the guarantee of an equilibrium, other
-enumerable games that of no regret for every player.
+Deals and moves are drawn from the game's tree. In two-player zero-sum games the average converges to an equilibrium; in
+other enumerable games every player has no regret.
 """
 
 from __future__ import annotations
@@ -30,11 +29,11 @@ import jax
 import jax.numpy as jnp
 
 from gems_jax.accelerator.prng import fused_key
-from gems_jax.config import OPEN_SHARE, SHARE, Settings, choice, real, size
-from gems_jax.extensive.counterfactual import behaviour_of_reach, regret_matching
+from gems_jax.config import FRACTION, OPEN_FRACTION, Settings, choice, real, size
+from gems_jax.extensive.counterfactual import behavior_from_reach, regret_matching
 from gems_jax.extensive.histories import Histories, build_histories
 from gems_jax.extensive.infosets import tabular_policies
-from gems_jax.extensive.sequence_form import by_infoset
+from gems_jax.extensive.sequence_form import group_by_infoset
 from gems_jax.extensive.traversals import draw_deal, sample_traversal
 from gems_jax.extensive.values import GameTree, build_tree, reach
 from gems_jax.types import Array, Game, NotEnumerableError, Profile, PyTree, Solver, Struct, nbytes, num_players
@@ -43,28 +42,28 @@ PROFILES = ("iterate", "average")
 
 
 class McCfrConfig(Settings):
-    """Settings of external sampling, and of outcome sampling but for its exploration."""
+    """Settings of external sampling; outcome sampling adds its exploration."""
 
     iterations: int = size(40)
     """Iterations that an experiment runs by default."""
     traversals: int = size(5000)
     """Traversals of every player per iteration."""
     env_steps: int = size(0, at_least=0)
-    """Environment steps of an iteration, kept over the run to within one round. 0: `traversals` of every player."""
+    """Environment steps of an iteration, met over the run to within one round. 0: `traversals` of every player."""
     baseline: Literal["none", "learned"] = choice("none")
     """Control variate of the sampled values: none, or a learned value per history and action (VR-MCCFR)."""
     plus: bool = choice(False)
     """Clip the regrets at 0 after every update (regret matching+)."""
     linear: bool = choice(False)
     """Weigh round t by t in the average; by 1 otherwise."""
-    baseline_rate: float = real(0.5, SHARE)
-    """Step of the learned baseline towards a sampled value."""
+    baseline_rate: float = real(0.5, FRACTION)
+    """Step size of the learned baseline towards a sampled value."""
 
 
 class OutcomeSamplingConfig(McCfrConfig):
     """Settings of outcome sampling."""
 
-    exploration: float = real(0.6, OPEN_SHARE)
+    exploration: float = real(0.6, OPEN_FRACTION)
     """epsilon: probability of a uniform action at the traversing player's own decisions."""
 
 
@@ -74,8 +73,8 @@ class McCfrState(Struct):
     regrets: Array  # [I, A]
     average: Array  # [2, I, A], weighted sum of the reach of sequences
     baseline: Array  # [D, M, K, players]; empty without one
-    rounds: Array  # [] int32, taken so far
-    balance: Array  # [] int32, env steps that were allowed so far and not taken
+    rounds: Array  # [] int32, total so far
+    balance: Array  # [] int32, unused env steps of the budget so far
 
 
 class McCfrMetrics(Struct):
@@ -85,7 +84,7 @@ class McCfrMetrics(Struct):
     env_steps: Array  # [] int32
     gradient_steps: Array  # [] int32, none
     rounds: Array  # [] int32, traversals of every player
-    state_bytes: Array  # [] float32, of all that is kept from iteration to iteration
+    state_bytes: Array  # [] float32, size of the solver's state
 
 
 class _Progress(Struct):
@@ -101,29 +100,38 @@ class _Progress(Struct):
 
 
 def add_compensated(total: Array, term: Array) -> Array:
-    """Add a term [...] to a sum [2, ...] whose second row is the rounding error of the first (Kahan)."""
+    """Adds a term to a compensated sum (Kahan).
+
+    Args:
+      total: the sum and its rounding error, [2, ...].
+      term: [...].
+
+    Returns:
+      The new sum and rounding error, [2, ...].
+    """
     corrected = term - total[1]
     high = total[0] + corrected
     return jnp.stack([high, (high - total[0]) - corrected])
 
 
 def mccfr_solver(game: Game, config: McCfrConfig, external: bool) -> Solver:
-    """Make `os_mccfr`, or `es_mccfr` with `external`.
+    """Makes the solver `os_mccfr`, or `es_mccfr` with `external`.
 
     Args:
-        game: an enumerable game with one player per seat.
-        config: settings; outcome sampling takes an `OutcomeSamplingConfig`.
-        external: sample the others' moves only.
+      game: an enumerable game with one player per seat.
+      config: settings; outcome sampling takes an `OutcomeSamplingConfig`.
+      external: sample the others' moves only.
 
     Returns:
-        A jittable `Solver` with the profiles `iterate` and `average`.
+      A jittable `Solver` with the profiles `iterate` and `average`.
 
     Raises:
-        NotEnumerableError: if the game cannot be enumerated or has teams.
+      NotEnumerableError: if the game cannot be enumerated or has teams.
     """
     if num_players(game) < game.num_seats:
         raise NotEnumerableError(
-            f"tabular methods need one player per seat: {game.name!r} has teams, player_of_seat={game.player_of_seat}"
+            f"tabular methods cannot solve {game.name!r}: expected one player per seat, got teams "
+            f"(player_of_seat={game.player_of_seat})"
         )
     tree = build_tree(game)
     histories, deals = build_histories(game)
@@ -169,11 +177,11 @@ def _round(
     config: McCfrConfig,
     exploration: float | Array | None,
 ) -> _Progress:
-    """One traversal of every player in turn."""
+    """Runs one traversal of every player in turn."""
     regrets, baseline = now.regrets, now.baseline
     key, *keys = jax.random.split(now.key, 1 + 2 * tree.num_players)
     policy = regret_matching(tree, regrets)
-    average = add_compensated(now.average, weight * by_infoset(tree, reach(tree, policy)))
+    average = add_compensated(now.average, weight * group_by_infoset(tree, reach(tree, policy)))
     episodes, env_steps = now.episodes, now.env_steps
     for player in range(tree.num_players):
         number = draw_deal(keys[2 * player], deals)
@@ -194,7 +202,7 @@ def _round(
 def _profile(game: Game, tree: GameTree, state: PyTree, which: str) -> Profile:
     if which not in PROFILES:
         raise ValueError(f"unknown profile {which!r}; known: {', '.join(map(repr, PROFILES))}")
-    tables = jnp.stack([regret_matching(tree, state.regrets), behaviour_of_reach(tree, state.average[0])])
+    tables = jnp.stack([regret_matching(tree, state.regrets), behavior_from_reach(tree, state.average[0])])
     sigma = jnp.array([1.0, 0.0]) if which == "iterate" else jnp.array([0.0, 1.0])
     return Profile(
         tabular_policies(game, jnp.broadcast_to(tables, (tree.num_populations, *tables.shape))),

@@ -1,13 +1,13 @@
-"""Games that are restricted for one population and unrestricted for its opponent (zero-sum, two players).
+"""Two-player zero-sum games restricted for one population and unrestricted for its opponent.
 
-Population q draws a policy from its mixture sigma over k given ones; the opponent may do anything. The opponent's
-payoff is linear in sigma and in its own plan y, the reach of its sequences:
+Population q draws a policy from its mixture sigma over k given policies; the opponent may play any policy. The
+opponent's payoff is linear in sigma and in its own plan y, the reach of its sequences:
 
     u_opponent(sigma, y) = sum_i sigma_i sums_i . y,      sums_i = `opponent_sums` of policy i, [Q]
 
-`solve_restricted` finds min_sigma max_y exactly, by a linear program in sequence form; `no_regret` approaches it in
-JAX. Both give the mixture and the opponent's plan. Where two players share a population, "the opponent" takes either
-seat with probability one half, and y covers the sequences of both.
+`solve_restricted` solves min_sigma max_y exactly with a linear program in sequence form; `solve_by_no_regret`
+approximates the solution in JAX. Both return the mixture and the opponent's plan. Where two players share a population,
+the opponent takes either seat with probability 1/2, and y covers the sequences of both seats.
 """
 
 from __future__ import annotations
@@ -19,52 +19,82 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gems_jax.extensive.sequence_form import backward, by_infoset, by_sequence, leaf_gains, leaf_reach
+from gems_jax.extensive.sequence_form import group_by_infoset, leaf_gains, leaf_reach, sum_by_sequence, sweep_backward
 from gems_jax.extensive.tables import mix, reach, uniform_table
 from gems_jax.extensive.tree import GameTree
-from gems_jax.meta.simplex import masked_log_softmax, masked_normalise
+from gems_jax.meta.simplex import masked_log_softmax, masked_normalize
 from gems_jax.types import Array
 
 RULES = ("mwu", "rm_plus")
 
 
 def opponent_sums(tree: GameTree, table: Array, population: int) -> Array:
-    """[Q]: the opponent's payoff by its own last sequence when `population` plays the table [I, A]."""
+    """Sums the opponent's payoff by its own last sequence when `population` plays a table.
+
+    Args:
+      tree: the game.
+      table: policy of the population, [I, A].
+      population: the restricted population.
+
+    Returns:
+      Sums [Q], so that the opponent earns sums . y with plan y.
+    """
     chex.assert_shape(table, tree.legal.shape)
     weights = reach(tree, table)
     gains = leaf_gains(tree, jnp.stack([leaf_reach(tree, weights, player) for player in range(2)]))
-    faced = [tree.population_of_player[1 - player] == population for player in range(2)]
-    return by_sequence(tree, jnp.where(jnp.array(faced)[:, None], gains, 0.0)) / sum(faced)
+    opposes = [tree.population_of_player[1 - player] == population for player in range(2)]
+    return sum_by_sequence(tree, jnp.where(jnp.array(opposes)[:, None], gains, 0.0)) / sum(opposes)
 
 
 def best_reply_value(tree: GameTree, sums: Array) -> Array:
-    """max_y sums . y, []."""
-    return backward(tree, sums)[-tree.num_seats :].sum()
+    """Computes max_y sums . y, [], for sums [Q]."""
+    return sweep_backward(tree, sums)[-tree.num_seats :].sum()
 
 
 def inner_gap(tree: GameTree, sums: Array, active: Array, sigma: Array, plan: Array) -> Array:
-    """[], 0 at a solution: max_y u(sigma, y) - min_i u(i, plan). sums [K, Q], active and sigma [K], plan [Q]."""
+    """Computes max_y u(sigma, y) - min_i u(i, plan), which is 0 at a solution.
+
+    Args:
+      tree: the game.
+      sums: `opponent_sums` of every policy, [K, Q].
+      active: [K] bool.
+      sigma: the mixture, [K].
+      plan: the opponent's plan, [Q].
+
+    Returns:
+      The gap, [].
+    """
     against = jnp.einsum("kq,q->k", sums, plan, precision="highest")
     return best_reply_value(tree, mix(sigma, sums)) - jnp.min(against, initial=jnp.inf, where=active)
 
 
 def plan_table(tree: GameTree, plan: Array) -> Array:
-    """The table [I, A] that a plan [Q] is the reach of; uniform at sets that it never reaches."""
-    weights = by_infoset(tree, plan)
+    """Returns the table [I, A] whose reach is the plan [Q]; uniform at sets that it never reaches."""
+    weights = group_by_infoset(tree, plan)
     total = weights.sum(axis=1, keepdims=True)
     return jnp.where(total > 0, weights / jnp.where(total > 0, total, 1.0), uniform_table(tree))
 
 
 def solve_restricted(tree: GameTree, sums: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """min_sigma max_y sum_i sigma_i sums_i . y, on the host in float64: sigma [k] and the plan y [Q].
+    """Solves min_sigma max_y sum_i sigma_i sums_i . y by a linear program, on the host in float64.
 
     With v(I) the opponent's value of an information set, r its value of the game, in the variables (sigma, v, r):
 
         min r   subject to   sum_i sigma_i sums_i(s) + sum_{J after s} v(J) <= v(I of s)  for every sequence s
 
-    and r in the place of v for empty sequences. The plan is the dual. Raises RuntimeError when it fails.
+    and r instead of v for empty sequences. The plan is the dual.
+
+    Args:
+      tree: the game.
+      sums: `opponent_sums` of k policies, [k, Q].
+
+    Returns:
+      sigma [k] and the plan y [Q].
+
+    Raises:
+      RuntimeError: if the linear program fails.
     """
-    from scipy.optimize import linprog  # takes a moment to import
+    from scipy.optimize import linprog  # slow to import
     from scipy.sparse import coo_array, hstack
 
     (count, sequences), infosets, seats = sums.shape, tree.num_infosets, tree.num_seats
@@ -87,7 +117,7 @@ def solve_restricted(tree: GameTree, sums: np.ndarray) -> tuple[np.ndarray, np.n
         method="highs",
     )
     if not solved.success:
-        raise RuntimeError(f"the linear program of a game restricted to {count} policies failed: {solved.message}")
+        raise RuntimeError(f"linear program failed on a game restricted to {count} policies: {solved.message}")
     sigma = np.maximum(solved.x[:count], 0.0)
     plan = np.zeros(sequences)
     plan[legal] = np.maximum(-solved.ineqlin.marginals, 0.0)
@@ -100,7 +130,17 @@ def _all_sums(tree: GameTree, tables: Array, population: int) -> Array:
 
 
 def restricted_equilibrium(tree: GameTree, tables: Array, active: Array, population: int) -> tuple[Array, Array, Array]:
-    """sigma [K], plan [Q] and the gap [] of the game restricted to the active of `tables` [K, I, A], exactly."""
+    """Solves the game restricted to the active policies exactly.
+
+    Args:
+      tree: the game.
+      tables: policies, [K, I, A].
+      active: [K] bool.
+      population: the restricted population.
+
+    Returns:
+      sigma [K], the opponent's plan [Q] and the gap [].
+    """
     sums, slots = _all_sums(tree, tables, population), np.nonzero(np.asarray(active))[0]
     masses, reaches = solve_restricted(tree, np.asarray(sums)[slots])
     sigma = jnp.zeros(active.shape).at[slots].set(jnp.asarray(masses, jnp.float32))
@@ -108,15 +148,29 @@ def restricted_equilibrium(tree: GameTree, tables: Array, active: Array, populat
     return sigma, plan, inner_gap(tree, sums, active, sigma, plan)
 
 
-def no_regret(
+def solve_by_no_regret(
     tree: GameTree, sums: Array, active: Array, rule: str, num_steps: int, step_size: float | Array = 0.1
 ) -> tuple[Array, Array]:
-    """The same by a no-regret rule for sigma against an opponent that answers every iterate best: averages of both.
+    """Approximates the restricted equilibrium by no-regret learning.
+
+    sigma follows the rule, and the opponent best-responds to every iterate:
 
         mwu       log sigma_i += step_size * (-sums_i . y), averages with equal weights
         rm_plus   regret matching+, averages with weight t
 
-    sums [K, Q], active [K] -> sigma [K], plan [Q].
+    Args:
+      tree: the game.
+      sums: `opponent_sums` of every policy, [K, Q].
+      active: [K] bool.
+      rule: one of `RULES`.
+      num_steps: number of iterates.
+      step_size: of the rule mwu.
+
+    Returns:
+      Averages of sigma [K] and of the opponent's plan [Q].
+
+    Raises:
+      ValueError: if the rule is unknown.
     """
     chex.assert_shape(sums, (*active.shape, None))
     if rule not in RULES:
@@ -126,12 +180,12 @@ def no_regret(
     def mixture(score: Array) -> Array:
         if rule == "mwu":
             return jnp.exp(masked_log_softmax(score, active))
-        return masked_normalise(score, active)
+        return masked_normalize(score, active)
 
     def step(carry: tuple[Array, Array, Array], t: Array) -> tuple[tuple[Array, Array, Array], None]:
         score, average, plans = carry
         sigma = mixture(score)
-        values = jnp.where(tree.legal, by_infoset(tree, backward(tree, mix(sigma, live))), -jnp.inf)
+        values = jnp.where(tree.legal, group_by_infoset(tree, sweep_backward(tree, mix(sigma, live))), -jnp.inf)
         plan = reach(tree, jax.nn.one_hot(jnp.argmax(values, axis=1), tree.num_actions))
         payoffs = -jnp.einsum("kq,q->k", live, plan, precision="highest")
         if rule == "mwu":
@@ -143,4 +197,4 @@ def no_regret(
 
     start = (jnp.zeros(active.shape), jnp.zeros(active.shape), jnp.zeros(sums.shape[1:]))
     (_, sigma, plan), _ = jax.lax.scan(step, start, jnp.arange(1.0, num_steps + 1.0))
-    return masked_normalise(sigma, active), plan
+    return masked_normalize(sigma, active), plan

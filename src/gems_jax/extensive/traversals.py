@@ -1,21 +1,21 @@
 """Sampled counterfactual values with control variates: one traversal of Monte-Carlo CFR on the nodes of a deal.
 
-With sigma the policy, xi the probability with which a slot of a node is walked, and b any baseline, values are
-estimated from the ends upward (Schmid et al. 2019, VR-MCCFR)
+With sigma the policy, xi the probability of sampling a slot of a node, and b any baseline, values are estimated from
+the ends upward (Schmid et al. 2019, VR-MCCFR)
 
-    u(h, a) = b(h, a) + [a was walked] (u(ha) - b(h, a)) / xi(h, a),      u(h) = sum_a sigma(h, a) u(h, a),
+    u(h, a) = b(h, a) + [a was sampled] (u(ha) - b(h, a)) / xi(h, a),     u(h) = sum_a sigma(h, a) u(h, a),
 
-and the counterfactual regrets of player i at its information set I are estimated by the sum over walked h in I of
+and the counterfactual regrets of player i at its information set I are estimated by the sum over sampled h in I of
 
-    w(h) (u(h, a) - u(h)),   w(h) = the others' and chance's reach of h / the probability with which h is walked.
+    w(h) (u(h, a) - u(h)),   w(h) = the others' and chance's reach of h / the probability of sampling h.
 
-They are unbiased for every b that does not depend on the traversal: E[u(h, a) | h is walked] is the exact value. With
+They are unbiased for every b that does not depend on the traversal: E[u(h, a) | h is sampled] is the exact value. With
 b = 0 this is MCCFR as published (Lanctot et al. 2009).
 
-- Outcome sampling walks one slot of every node. The player explores: xi = epsilon / |A(I)| + (1 - epsilon) sigma at
-  its own nodes; the others and chance are sampled as they play, xi = sigma.
-- External sampling walks all slots of the player's own nodes, xi = 1, and one of every other node, xi = sigma. What
-  the others do is drawn once per information set.
+- Outcome sampling samples one slot of every node. The player explores: xi = epsilon / |A(I)| + (1 - epsilon) sigma at
+  its own nodes. The others and chance are sampled on-policy, xi = sigma.
+- External sampling takes all slots of the player's own nodes, xi = 1, and samples one of every other node, xi = sigma.
+  The others' actions are drawn once per information set.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ class Traversal(NamedTuple):
     """Sampled regrets, baseline updates and counts of one traversal."""
 
     regrets: Array  # [I, A], unbiased estimates of the player's counterfactual regrets; 0 at the others' sets
-    values: Array  # [M, K, C], u(ha) behind every slot; meaningful where `walked`
-    walked: Array  # [M, K] bool
-    env_steps: Array  # [] int32, steps of the game on all edges that were walked
+    values: Array  # [M, K, C], u(ha) behind every slot; valid where `walked`
+    walked: Array  # [M, K] bool, slots that were sampled
+    env_steps: Array  # [] int32, steps of the game on all sampled edges
     episodes: Array  # [] int32, ends that were reached
 
 
 def draw_deal(key: Array, probabilities: Array) -> Array:
-    """Draw the index [] int32 of a deal from probabilities [D]. key: consumed."""
+    """Draws the index [] int32 of a deal from probabilities [D]. key: consumed."""
     mass = jnp.cumsum(probabilities)
     return jnp.argmax(mass > jax.random.uniform(key) * mass[-1]).astype(jnp.int32)
 
@@ -53,19 +53,20 @@ def sample_traversal(
     exploration: float | Array | None,
     baseline: Array | None,
 ) -> Traversal:
-    """Walk one deal for `player` and estimate its counterfactual regrets.
+    """Traverses one deal for a player and estimates its counterfactual regrets; the module docstring has the equations.
 
     Args:
-        key: typed PRNG key; consumed.
-        deal: nodes [M] of one deal.
-        policy: [I, A], what everybody plays.
-        player: whose regrets are estimated.
-        exploration: epsilon of outcome sampling; None for external sampling (static).
-        baseline: [M, K, players], values of the slots for every player; None for 0, and then only the player's own
-            payoffs are followed.
+      key: typed PRNG key; consumed.
+      deal: nodes [M] of one deal.
+      policy: the table that every player plays, [I, A].
+      player: the player whose regrets are estimated.
+      exploration: epsilon of outcome sampling; None for external sampling (static).
+      baseline: values of the slots for every player, [M, K, players]; None for 0, and then only the player's own
+        payoffs
+        are followed.
 
     Returns:
-        A `Traversal`, with C = players, or 1 without a baseline.
+      A `Traversal`, with C = players, or 1 without a baseline.
     """
     own = (deal.player == player)[:, None]
     played = _slot_probabilities(deal, policy)  # [M, K]
@@ -96,13 +97,13 @@ def sample_traversal(
 
 
 def _slot_probabilities(deal: Histories, policy: Array) -> Array:
-    """Probabilities [M, K] with which the slots of every node are played, by its player or by chance."""
+    """Probabilities [M, K] of the slots of every node, by its player or by chance."""
     rows = jnp.pad(policy[deal.infoset], ((0, 0), (0, deal.open.shape[1] - policy.shape[1])))
     return jnp.where((deal.player >= 0)[:, None], rows, deal.chance)
 
 
 def _draw_slots(key: Array, probabilities: Array, draw: Array) -> Array:
-    """One slot of every node, as a mask [M, K] that is empty where there is none. Equal `draw` share the noise."""
+    """Draws one slot of every node as a mask [M, K], empty if there is none. Nodes with equal `draw` share noise."""
     mass = jnp.cumsum(probabilities, axis=1)
     noise = jax.random.uniform(key, draw.shape)[draw]
     above = mass > noise[:, None] * mass[:, -1:]  # the first one has positive probability
@@ -111,7 +112,7 @@ def _draw_slots(key: Array, probabilities: Array, draw: Array) -> Array:
 
 
 def _reach_weights(deal: Histories, edges: Array) -> Array:
-    """w(h), [M]: the product of edges [M, K] on the way; 0 for nodes that were not walked to."""
+    """Computes w(h), [M]: the product of edges [M, K] from the root; 0 at nodes that were not sampled."""
     levels = [jnp.ones(deal.level_ends[0], edges.dtype)]
     for (above, _), (start, stop) in zip(deal.levels, deal.levels[1:], strict=False):
         parent = deal.parent[start:stop]
@@ -122,7 +123,7 @@ def _reach_weights(deal: Histories, edges: Array) -> Array:
 def _sampled_values(
     deal: Histories, payoff: Array, played: Array, inverse: Array, baseline: Array | None
 ) -> tuple[Array, Array]:
-    """u(ha) behind every slot [M, K, C], and u(h) [M, C]. Numbers at nodes that were not walked to mean nothing."""
+    """Computes u(ha) behind every slot [M, K, C] and u(h) [M, C]; invalid at nodes that were not sampled."""
     slots = played.shape[1]
     below = payoff[deal.level_ends[-1] :]  # nothing is below the last level
     behind, here = [], []

@@ -1,17 +1,18 @@
 """Exact values, best responses and NashConv of sigma-mixtures on enumerable games, as array code.
 
 Everything works on the sequence form of `GameTree`. The *reach* of a sequence is the product of a policy's
-probabilities of the moves that it is made of (its realization weight). A mixture draws one policy per episode and keeps
-it, so its reach is the sigma-average of its policies' reaches: reach weighting, which averaging action probabilities
-would get wrong, comes for free. With R^q the reach of player q's mixture at leaf l,
+probabilities of its moves (its realization weight). A mixture draws one policy per episode, so its reach is the
+sigma-average of its policies' reaches. Averaging action probabilities instead would be wrong. With R^q the reach of
+player q's mixture at leaf l,
 
     u_p(sigma)  = sum_l chance(l) prod_q R^q(l) payoff_p(l)
-    v_i^p       = the same with the reach of policy i in the place of R^p          (anchor values)
+    v_i^p       = u_p with the reach of policy i instead of R^p                    (anchor values)
     BR_p        = max over p's policies, by one backward sweep over p's own information sets
     NashConv    = sum_p BR_p - u_p(sigma),        exploitability = NashConv / 2   (two-player zero-sum)
 
 A *table* is a policy's action probabilities [I, A] at every information set of every seat; populations are tables
-[P, K, I, A] with sigma [P, K]. Array functions take one tree and one profile: callers vmap.
+[P, K, I, A] with sigma [P, K]. Array functions take one tree and one profile: callers vmap. Functions of best responses
+raise NotEnumerableError if players are teams.
 """
 
 from __future__ import annotations
@@ -22,21 +23,34 @@ from functools import partial
 import chex
 import jax
 import jax.numpy as jnp
+from jaxtyping import Float
 
-from gems_jax.extensive.sequence_form import backward, by_infoset, by_sequence, leaf_gains, leaf_reach
+from gems_jax.extensive.recall import MixtureOutcome, memoryless_outcome
+from gems_jax.extensive.sequence_form import (
+    action_values,
+    deviation_gains,
+    group_by_infoset,
+    leaf_gains,
+    leaf_reach,
+    payoffs_from_reach,
+    refuse_teams,
+    sum_by_sequence,
+    sweep_backward,
+)
+from gems_jax.extensive.state_graph import build_state_graph, evaluate_pure
 from gems_jax.extensive.tables import (
-    behaviour,
+    behavior_table,
     mix,
-    mixture_to_behaviour,
+    mixture_to_behavior,
     policy_tables,
     reach,
     uniform_table,
 )
 from gems_jax.extensive.tree import GameTree, build_tree
-from gems_jax.extensive.walk import ALTERNATIVES
 from gems_jax.types import (
     Array,
     Game,
+    ImperfectRecallError,
     NotEnumerableError,
     Profile,
     num_populations,
@@ -47,16 +61,17 @@ __all__ = [
     "GameTree",
     "all_reaches",
     "anchor_values",
-    "behaviour",
+    "behavior_table",
     "best_response_policy",
     "best_response_values",
     "best_values",
     "build_tree",
+    "check_profile",
     "exact_mixture_returns",
     "expected_returns",
     "exploitability",
     "mixture_gains",
-    "mixture_to_behaviour",
+    "mixture_to_behavior",
     "nash_conv",
     "nash_conv_of_tables",
     "player_gains",
@@ -68,7 +83,7 @@ __all__ = [
     "reach",
     "reply_values",
     "tied_actions",
-    "tied_by_gains",
+    "tied_actions_from_gains",
     "uniform_table",
     "values_against",
 ]
@@ -78,20 +93,15 @@ __all__ = [
 
 
 def _mixture_reach(tree: GameTree, weights: Array, sigma: Array, owners: tuple[int, ...]) -> Array:
-    """R^p(l), [players, L], from reaches [P, K, Q] and sigma [P, K]; player p is drawn from population owners[p]."""
+    """Computes R^p(l), [players, L], from reaches [P, K, Q] and sigma [P, K]; player p draws from owners[p]."""
     mixed = jax.vmap(mix)(sigma, weights)  # [P, Q]
     rows = []
     for player, owner in enumerate(owners):
-        if len(tree.seats_of(player)) == 1:  # averaging before looking up is K times cheaper
+        if len(tree.seats_of(player)) == 1:  # averaging before the lookup is K times cheaper
             rows.append(leaf_reach(tree, mixed[owner], player))
         else:
             rows.append(mix(sigma[owner], leaf_reach(tree, weights[owner], player)))
     return jnp.stack(rows)
-
-
-def _action_values(tree: GameTree, gains: Array) -> Array:
-    """Best-response action values q(I, a), [I, A], weighted by chance and the others' reach; -inf where illegal."""
-    return jnp.where(tree.legal, by_infoset(tree, backward(tree, by_sequence(tree, gains))), -jnp.inf)
 
 
 # --- values and best responses
@@ -103,45 +113,50 @@ def _check(tree: GameTree, tables: Array, sigma: Array) -> None:
 
 
 def all_reaches(tree: GameTree, tables: Array) -> Array:
-    """Reaches [P, K, Q] of tables [P, K, I, A]."""
+    """Computes the reaches [P, K, Q] of tables [P, K, I, A]."""
     return jax.vmap(jax.vmap(lambda table: reach(tree, table)))(tables)
 
 
 def mixture_gains(tree: GameTree, tables: Array, sigma: Array) -> Array:
-    """`leaf_gains` of the mixtures sigma [P, K] over tables [P, K, I, A]: [players, L]."""
+    """Computes the `leaf_gains` [players, L] of the mixtures sigma [P, K] over tables [P, K, I, A]."""
     return leaf_gains(tree, _mixture_reach(tree, all_reaches(tree, tables), sigma, tree.population_of_player))
 
 
 @jax.jit
 def exact_mixture_returns(tree: GameTree, tables: Array, sigma: Array) -> Array:
-    """u_p(sigma), [players]: every player draws a policy from its population's sigma [P, K]."""
+    """Computes u_p(sigma) = sum_l chance(l) prod_q R^q(l) payoff_p(l), [players].
+
+    Every player draws a policy from its population: tables [P, K, I, A], sigma [P, K].
+    """
     _check(tree, tables, sigma)
-    return _returns(tree, _mixture_reach(tree, all_reaches(tree, tables), sigma, tree.population_of_player))
-
-
-def _returns(tree: GameTree, reaches: Array) -> Array:
-    weight = tree.chance * jnp.prod(reaches, axis=0)
-    return jnp.einsum("l,lp->p", weight, tree.payoff, precision="highest")
+    return payoffs_from_reach(tree, _mixture_reach(tree, all_reaches(tree, tables), sigma, tree.population_of_player))
 
 
 @jax.jit
 def expected_returns(tree: GameTree, tables: Array) -> Array:
-    """u_p, [players], when player p plays the table tables[p]; tables: [players, I, A]."""
+    """Computes u_p, [players], when player p plays the table tables[p], tables [players, I, A]."""
     chex.assert_shape(tables, (tree.num_players, *tree.legal.shape))
-    return _returns(tree, _mixture_reach(tree, *_one_policy_each(tree, tables)))
+    return payoffs_from_reach(tree, _mixture_reach(tree, *_singleton_populations(tree, tables)))
 
 
-def _one_policy_each(tree: GameTree, tables: Array) -> tuple[Array, Array, tuple[int, ...]]:
-    """Tables [players, I, A] as populations of one policy each: reaches, sigma, population of player."""
+def _singleton_populations(tree: GameTree, tables: Array) -> tuple[Array, Array, tuple[int, ...]]:
+    """Returns tables [players, I, A] as populations of one policy: reaches, sigma, population of player."""
     sigma = jnp.ones((tree.num_players, 1), tables.dtype)
     return all_reaches(tree, tables[:, None]), sigma, tuple(range(tree.num_players))
 
 
 @jax.jit
 def values_against(tree: GameTree, candidates: Array, tables: Array, sigma: Array) -> Array:
-    """f(c), [players, C]: candidates [P, C, I, A] in the place of each player that their population supplies.
+    """Computes the values f(c) of candidates against the others' mixture.
 
-    The other players draw from the mixture: tables [P, K, I, A], sigma [P, K].
+    Args:
+      tree: the game.
+      candidates: policies, [P, C, I, A]; each plays every position that its population supplies.
+      tables: policies of the mixture, [P, K, I, A].
+      sigma: the mixture of the other players, [P, K].
+
+    Returns:
+      f, [players, C].
     """
     _check(tree, tables, sigma)
     chex.assert_shape(candidates, (tree.num_populations, None, *tree.legal.shape))
@@ -155,12 +170,15 @@ def values_against(tree: GameTree, candidates: Array, tables: Array, sigma: Arra
 
 @jax.jit
 def anchor_values(tree: GameTree, tables: Array, sigma: Array) -> Array:
-    """v_i^p, [players, K]: policy i of the player's population against the others' mixture."""
+    """Computes v_i^p, [players, K], the value of every policy of a player's population against the others' mixture.
+
+    The populations are tables [P, K, I, A] with sigma [P, K].
+    """
     return values_against(tree, tables, tables, sigma)
 
 
 def population_mean(tree: GameTree, values: Array) -> Array:
-    """[players, ...] to [P, ...]: the mean over the players that a population supplies."""
+    """Averages values [players, ...] over the players that each population supplies, [P, ...]."""
     chex.assert_axis_dimension(values, 0, tree.num_players)
     owned: list[list[Array]] = [[] for _ in range(tree.num_populations)]
     for player, owner in enumerate(tree.population_of_player):
@@ -168,55 +186,59 @@ def population_mean(tree: GameTree, values: Array) -> Array:
     return jnp.stack([jnp.stack(rows).mean(axis=0) for rows in owned])
 
 
-def _refuse_teams(tree: GameTree) -> None:
-    if tree.num_players < tree.num_seats:
-        raise NotEnumerableError(
-            f"The players of this game are teams (player_of_seat={tree.player_of_seat}): the exact best response of a "
-            f"team is not one backward sweep. {ALTERNATIVES}"
-        )
-
-
 def best_values(tree: GameTree, gains: Array) -> Array:
-    """Best-response values [players] from leaf gains [players, L]."""
-    _refuse_teams(tree)
-    values = backward(tree, by_sequence(tree, gains))[-tree.num_seats :]
+    """Computes best-response values [players] from leaf gains [players, L]."""
+    refuse_teams(tree)
+    values = sweep_backward(tree, sum_by_sequence(tree, gains))[-tree.num_seats :]
     return values[jnp.array([tree.seats_of(player)[0] for player in range(tree.num_players)])]
 
 
 @jax.jit
 def best_response_values(tree: GameTree, tables: Array, sigma: Array) -> Array:
-    """BR_p, [players]: the most that each player alone can earn against the others' mixture."""
+    """Computes BR_p, [players], the most that each player alone can earn against the others' mixture.
+
+    The mixture is over tables [P, K, I, A] with sigma [P, K].
+    """
     _check(tree, tables, sigma)
     return best_values(tree, mixture_gains(tree, tables, sigma))
 
 
 @jax.jit
 def reply_values(tree: GameTree, tables: Array, sigma: Array) -> Array:
-    """q(I, a), [I, A]: what the seat that moves there gets out of an action and the best replies after it.
+    """Computes q(I, a), [I, A], the value of an action followed by best replies, for the seat to move.
 
-    Weighted by chance and by how often the others' mixture lets the set happen; -inf where illegal.
+    Weighted by the reach of chance and of the others' mixture over tables [P, K, I, A] with sigma [P, K]; -inf if
+    illegal.
     """
     _check(tree, tables, sigma)
-    _refuse_teams(tree)
-    return _action_values(tree, mixture_gains(tree, tables, sigma))
+    refuse_teams(tree)
+    return action_values(tree, mixture_gains(tree, tables, sigma))
 
 
 @jax.jit
 def tied_actions(tree: GameTree, tables: Array, sigma: Array, tolerance: float | Array = 1e-6) -> Array:
-    """[I, A] bool: the actions that some best response of the seat that moves there to the others' mixture takes.
+    """Finds the actions that some best response to the others' mixture takes.
 
-    Actions whose values differ by at most `tolerance`, relative to the size of the payoffs that were added up (so that
-    rounding does not decide), count as equal. At sets that the others never let happen all legal actions do.
+    At sets that the others never reach all legal actions count.
+
+    Args:
+      tree: the game.
+      tables: policies of the populations, [P, K, I, A].
+      sigma: the mixtures, [P, K].
+      tolerance: largest difference of values that count as equal, relative to the sum of absolute payoffs.
+
+    Returns:
+      Mask [I, A] bool, for the seat to move at each set.
     """
     _check(tree, tables, sigma)
-    return tied_by_gains(tree, mixture_gains(tree, tables, sigma), tolerance)
+    return tied_actions_from_gains(tree, mixture_gains(tree, tables, sigma), tolerance)
 
 
 @jax.jit
-def tied_by_gains(tree: GameTree, gains: Array, tolerance: float | Array = 1e-6) -> Array:
-    """The same from leaf gains [players, L], whatever play they come from."""
-    _refuse_teams(tree)
-    values, scale = _action_values(tree, gains), _action_values(tree, jnp.abs(gains))
+def tied_actions_from_gains(tree: GameTree, gains: Array, tolerance: float | Array = 1e-6) -> Array:
+    """Finds the `tied_actions` [I, A] bool from leaf gains [players, L] of any play."""
+    refuse_teams(tree)
+    values, scale = action_values(tree, gains), action_values(tree, jnp.abs(gains))
     slack = tolerance * scale.max(axis=1, keepdims=True)
     return tree.legal & (values >= values.max(axis=1, keepdims=True) - slack)
 
@@ -230,16 +252,27 @@ def best_response_policy(
     preference: Array | None = None,
     tolerance: float | Array = 1e-6,
 ) -> Array:
-    """A deterministic best response, as a table [I, A], of `player` (static) to the mixture.
+    """Computes a deterministic best response of one player to the mixture.
 
-    Among `tied_actions` the highest `preference` [I, A] wins, then the lowest index; without one the lowest index.
-    At the information sets of other seats the table is uniform, except at twins of own ones, where it copies them.
+    At the information sets of other seats the table is uniform, except at twins of the player's own sets, which it
+    copies.
+
+    Args:
+      tree: the game.
+      tables: policies of the populations, [P, K, I, A].
+      sigma: the mixtures, [P, K].
+      player: who responds (static).
+      preference: among `tied_actions` the highest wins, then the lowest index, [I, A]; None for the lowest index.
+      tolerance: see `tied_actions`.
+
+    Returns:
+      The table [I, A].
     """
     tied = tied_actions(tree, tables, sigma, tolerance)
     wish = jnp.zeros(tree.legal.shape) if preference is None else preference
     action = jnp.argmax(jnp.where(tied, wish, -jnp.inf), axis=1)
     own = tree.seat == tree.seats_of(player)[0]
-    # Where an own set has twins, the policy sees one and the same thing and must play the same there.
+    # A policy cannot distinguish twins of an own set and must play the same there.
     of_twin = jnp.full(tree.num_infosets, -1).at[tree.twin].max(jnp.where(own, action, -1))[tree.twin]
     chosen = jax.nn.one_hot(of_twin, tree.num_actions)
     return jnp.where(of_twin[:, None] >= 0, chosen, uniform_table(tree))
@@ -249,72 +282,166 @@ def best_response_policy(
 
 
 def _player_gains(tree: GameTree, weights: Array, sigma: Array, owners: tuple[int, ...]) -> Array:
-    """BR_p - u_p, [players], as a sum of losses that are all non-negative.
-
-    With q(I, a) the best-response action values, V(I) their maximum and x the reach of p's mixture,
-    BR_p - u_p = sum_{I, a} x(I, a) (V(I) - q(I, a)): no difference of large numbers, exactly 0 for a best response.
-    """
-    _refuse_teams(tree)
-    gains = leaf_gains(tree, _mixture_reach(tree, weights, sigma, owners))
-    values = _action_values(tree, gains)
-    losses = jnp.where(tree.legal, values.max(axis=1, keepdims=True) - values, 0.0)
-    mixed = by_infoset(tree, jax.vmap(mix)(sigma, weights))  # [P, I, A]
-    own = jnp.stack([tree.seat == tree.seats_of(player)[0] for player in range(tree.num_players)])
-    per_infoset = (mixed[jnp.array(owners)] * losses[None]).sum(axis=2)
-    return jnp.where(own, per_infoset, 0.0).sum(axis=1)
+    """Computes the `deviation_gains` [players] of mixtures sigma [P, K] over reaches [P, K, Q]."""
+    refuse_teams(tree)
+    mixed = group_by_infoset(tree, jax.vmap(mix)(sigma, weights))  # [P, I, A]
+    return deviation_gains(tree, _mixture_reach(tree, weights, sigma, owners), mixed[jnp.array(owners)])
 
 
 @jax.jit
 def player_gains_of_tables(tree: GameTree, tables: Array) -> Array:
-    """BR_p - u_p, [players], of the behaviour profile tables [players, I, A]."""
+    """Computes BR_p - u_p, [players], of the behavior profile tables [players, I, A]."""
     chex.assert_shape(tables, (tree.num_players, *tree.legal.shape))
-    return _player_gains(tree, *_one_policy_each(tree, tables))
+    return _player_gains(tree, *_singleton_populations(tree, tables))
 
 
 @jax.jit
 def nash_conv_of_tables(tree: GameTree, tables: Array) -> Array:
-    """NashConv, [], of the behaviour profile tables [players, I, A]."""
+    """Computes NashConv, [], of the behavior profile tables [players, I, A]."""
     return player_gains_of_tables(tree, tables).sum()
 
 
 @jax.jit
 def player_gains_of_mixture(tree: GameTree, tables: Array, sigma: Array) -> Array:
-    """BR_p - u_p(sigma), [players], of mixtures over tables [P, K, I, A]."""
+    """Computes BR_p - u_p(sigma), [players], of mixtures over tables [P, K, I, A]; the sum is NashConv."""
     _check(tree, tables, sigma)
     return _player_gains(tree, all_reaches(tree, tables), sigma, tree.population_of_player)
 
 
 @partial(jax.jit, static_argnums=0)
-def _of_profile(measure: Callable[[GameTree, Array, Array], Array], tree: GameTree, profile: Profile) -> Array:
+def _measure_profile(measure: Callable[[GameTree, Array, Array], Array], tree: GameTree, profile: Profile) -> Array:
     return measure(tree, policy_tables(tree, profile.population, profile.sigma.shape[1]), profile.sigma)
 
 
-def _checked_tree(game: Game, profile: Profile) -> GameTree:
-    shape = profile.sigma.shape
-    if len(shape) != 2 or shape[0] != num_populations(game):
-        raise ValueError(f"{game.name!r} needs a sigma of shape ({num_populations(game)}, K), got {shape}.")
-    return build_tree(game)
+def check_profile(game: Game, profile: Profile) -> None:
+    """Raises ValueError unless the profile's sigma has one row per population of the game.
+
+    Args:
+      game: the game to evaluate.
+      profile: the mixture to evaluate.
+    """
+    num, sigma = num_populations(game), getattr(profile, "sigma", None)
+    try:
+        chex.assert_equal(sigma is not None, True)
+        chex.assert_shape(sigma, (num, None))
+    except AssertionError:
+        got = type(profile).__name__ if sigma is None else jnp.shape(sigma)
+        raise ValueError(
+            f"{game.name!r} needs a sigma of shape ({num}, K), got {got}. Pass a Profile of this game, such as "
+            "solver.profile(state), whose sigma has one row per population"
+        ) from None
+
+
+def _forgetful_outcome(game: Game, profile: Profile) -> MixtureOutcome:
+    """Evaluates a profile where observations forget: over histories, or single policies over states."""
+    try:
+        return memoryless_outcome(game, profile)
+    except NotEnumerableError as error:
+        if profile.sigma.shape[1] > 1:
+            raise
+        too_large = error
+    try:
+        return evaluate_pure(build_state_graph(game), profile.population)
+    except NotEnumerableError:
+        raise too_large from None
 
 
 def player_values(game: Game, profile: Profile) -> Array:
-    """u_p of the profile, [players], exact. Raises NotEnumerableError for games that are too large."""
-    return _of_profile(exact_mixture_returns, _checked_tree(game, profile), profile)
+    """Computes the expected returns u_p of the profile exactly.
+
+    Args:
+      game: an enumerable game.
+      profile: mixtures sigma [P, K] over populations with a leading axis P.
+
+    Returns:
+      u, [players].
+
+    Raises:
+      NotEnumerableError: if the game cannot be enumerated.
+    """
+    check_profile(game, profile)
+    try:
+        return _measure_profile(exact_mixture_returns, build_tree(game), profile)
+    except ImperfectRecallError:
+        return _forgetful_outcome(game, profile).values
 
 
 def player_gains(game: Game, profile: Profile) -> Array:
-    """What each player can win by deviating alone from the profile, [players], exact.
+    """Computes what each player can gain by deviating alone from the profile, exactly.
 
-    Raises NotEnumerableError for games that are too large (see `build_tree`) and for players that are teams.
+    Where observations forget the history, the deviating player remembers everything that it observed and did
+    (`extensive.recall`); the policies of the profile remain functions of the observation. If there are too many
+    histories, profiles of one policy per population (K = 1) are evaluated over states (`extensive.state_graph`).
+
+    Args:
+      game: an enumerable game.
+      profile: mixtures sigma [P, K] over populations with a leading axis P.
+
+    Returns:
+      BR_p - u_p, [players].
+
+    Raises:
+      NotEnumerableError: if the game cannot be enumerated (see `evaluation_tree`) or players are teams.
     """
-    return _of_profile(player_gains_of_mixture, _checked_tree(game, profile), profile)
+    check_profile(game, profile)
+    try:
+        return _measure_profile(player_gains_of_mixture, build_tree(game), profile)
+    except ImperfectRecallError:
+        return _forgetful_outcome(game, profile).gains
 
 
-def nash_conv(game: Game, profile: Profile) -> Array:
-    """NashConv = sum_p BR_p - u_p of the profile, [], exact and reach-weighted; 0 exactly at Nash equilibria."""
+def nash_conv(game: Game, profile: Profile) -> Float[Array, ""]:
+    """Computes the exact NashConv of a profile, the sum of what each player can gain by deviating alone.
+
+        NashConv = sum_p BR_p - u_p(sigma)
+
+    Mixtures are reach-weighted. The result is 0 exactly at Nash equilibria. If observations forget the history, as on
+    boards, BR_p is the best response of a player with perfect recall of its observations and actions.
+
+    >>> import jax
+    >>> from gems_jax import make_game, make_solver, nash_conv
+    >>> game = make_game("prisoners_dilemma")
+    >>> solver = make_solver("random", game)
+    >>> float(nash_conv(game, solver.profile(solver.init(jax.random.key(0)))))
+    1.5
+
+    Args:
+      game: an enumerable game whose players are single seats.
+      profile: the mixture to evaluate, with sigma [P, K].
+
+    Returns:
+      NashConv, [].
+
+    Raises:
+      NotEnumerableError: if the game is too large or not enumerable, or a player is a team.
+      ValueError: if sigma does not have one row per population.
+    """
     return player_gains(game, profile).sum()
 
 
-def exploitability(game: Game, profile: Profile) -> Array:
-    """NashConv / 2, [], exact, of a two-player zero-sum game."""
+def exploitability(game: Game, profile: Profile) -> Float[Array, ""]:
+    """Computes the exact exploitability of a profile, NashConv / 2, of a two-player zero-sum game.
+
+    Policies may be functions of observations that forget the history, as on boards. The best responses still have
+    perfect recall of what they observed and did, so the result is the exploitability in the game itself.
+
+    >>> import jax
+    >>> from gems_jax import exploitability, make_game, make_solver
+    >>> game = make_game("biased_matching_pennies")
+    >>> solver = make_solver("random", game)  # uniform play
+    >>> float(exploitability(game, solver.profile(solver.init(jax.random.key(0)))))
+    0.25
+
+    Args:
+      game: an enumerable two-player zero-sum game.
+      profile: the mixture to evaluate, with sigma [P, K].
+
+    Returns:
+      NashConv / 2, [], in units of the game's returns.
+
+    Raises:
+      NotEnumerableError: if the game is too large or not enumerable, or a player is a team.
+      ValueError: if the game is not two-player zero-sum, or sigma does not have one row per population.
+    """
     require_two_player_zero_sum(game, "exploitability", "nash_conv, the sum of what the players can win by deviating")
     return nash_conv(game, profile) / 2

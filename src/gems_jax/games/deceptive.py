@@ -1,12 +1,12 @@
-"""The Deceptive Messages Game: a Sender who knows the best arm, a Receiver who must not believe it.
+"""The Deceptive Messages Game: a Sender who knows the best arm and a Receiver who must not trust it.
 
-The Sender sees which of K Bernoulli arms is best and sends one of K messages; the Receiver sees the message and pulls
-an arm. The Receiver earns what the arm pays, the Sender earns 1 when the arm is the *target*, which is never the best.
-In mode `fixed` the best arm is the same in every episode, so the Receiver has a dominant reply and the equilibrium
-payoffs are unique: Sender 0, Receiver the best mean. In mode `random` the best arm is drawn among the others than the
-target; the Sender, who earns 0 in every equilibrium, may then keep what it knows to itself.
+The Sender observes which of K Bernoulli arms is best and sends one of K messages. The Receiver observes the message and
+pulls an arm. The Receiver earns the payoff of the arm; the Sender earns 1 if the arm is the *target*, which is never
+the best. In mode `fixed` the best arm is the same in every episode, so the Receiver has a dominant reply and the
+equilibrium payoffs are unique: 0 for the Sender, the best mean for the Receiver. In mode `random` the best arm is drawn
+among the arms other than the target. The Sender earns 0 in every equilibrium and need not reveal what it knows.
 
-Rewards are drawn in `step`; exact evaluation walks `expected_step`, the same step with every arm paying its mean.
+`step` draws rewards; exact evaluation uses `expected_step`, in which every arm pays its mean.
 """
 
 from __future__ import annotations
@@ -26,24 +26,26 @@ SENDER, RECEIVER = 0, 1
 
 
 class Message(Struct):
-    """Where an episode stands. All [] int32."""
+    """State of an episode. All [] int32."""
 
-    best: Array  # the best arm, which the Sender sees
-    message: Array  # what was sent, -1 before
-    turn: Array  # 0 the Sender's, 1 the Receiver's, 2 over
+    best: Array  # the best arm, which the Sender observes
+    message: Array  # the message, -1 before it is sent
+    turn: Array  # 0: Sender, 1: Receiver, 2: finished
 
 
 @jax.tree_util.register_static
 @dataclasses.dataclass(frozen=True)
 class DeceptiveMessages:
-    """Seat 0 is the Sender, seat 1 the Receiver; both have K actions: messages and arms.
+    """Deceptive messages: seat 0 is the Sender, seat 1 the Receiver; both have K actions, messages and arms.
 
-    mode: "fixed", the best arm is always the same; "random", it is uniform over the arms other than the target.
-    reward_mode: "general", the Sender earns 1 when the target is pulled; "zero_sum", it loses what the Receiver earns.
-    arms: K.
-    means: what the arms pay on average, in [0, 1]. "fixed": one number per arm (default: evenly from 0.8 down to 0.2).
-        "random": of the best arm, of the other arms and of the target (default: 0.8, 0.4, 0.2).
-    target: the arm that the Sender wants pulled (default, or a negative number: counted from the last).
+    Args:
+      mode: "fixed": the best arm is always the same; "random": it is uniform over the arms other than the target.
+      reward_mode: "general": the Sender earns 1 if the target is pulled; "zero_sum": it loses what the Receiver earns.
+      arms: K.
+      means: mean payoffs in [0, 1]. "fixed": one number per arm (default: evenly spaced from 0.8 to 0.2). "random": of
+        the
+        best arm, of the other arms and of the target (default: 0.8, 0.4, 0.2).
+      target: the arm that the Sender wants pulled; negative numbers count from the last arm.
     """
 
     mode: Mode = "fixed"
@@ -66,29 +68,29 @@ class DeceptiveMessages:
             names = get_args(known)
             expect(value in names, f"{field} must be one of {', '.join(names)}, got {value!r}.")
         enough = type(self.arms) is int and self.arms >= 2
-        expect(enough, f"arms must be a whole number, at least 2, got {self.arms!r}.")
+        expect(enough, f"arms must be an integer of at least 2, got {self.arms!r}.")
         inside = type(self.target) is int and -self.arms <= self.target < self.arms
         expect(inside, f"target must be one of the {self.arms} arms, 0 to {self.arms - 1}, got {self.target!r}.")
-        # Settled here, so that a game spelled out and a game by default are equal and hash equal.
+        # Resolve defaults, so that explicit and default arguments give equal games with equal hashes.
         object.__setattr__(self, "target", self.target % self.arms)
-        object.__setattr__(self, "means", self._settled_means())
+        object.__setattr__(self, "means", self._resolve_means())
 
-    def _settled_means(self) -> tuple[float, ...]:
+    def _resolve_means(self) -> tuple[float, ...]:
         if self.mode == "random":
-            means = self._checked_means((0.8, 0.4, 0.2), "three, of the best arm, the other arms and the target")
-            expect(means[0] > max(means[1:]), f"means must make the first one better than all, got {means}.")
+            means = self._parse_means((0.8, 0.4, 0.2), "three, of the best arm, the other arms and the target")
+            expect(means[0] > max(means[1:]), f"means must be highest for the first, the best arm, got {means}.")
             return means
         even = tuple(round(0.8 - 0.6 * arm / (self.arms - 1), 6) for arm in range(self.arms))
-        means = self._checked_means(even, f"one per arm, {self.arms}")
-        expect(means.count(max(means)) == 1, f"means must make one arm better than all, got {means}.")
+        means = self._parse_means(even, f"one per arm, {self.arms}")
+        expect(means.count(max(means)) == 1, f"means must have a unique maximum, got {means}.")
         expect(
             means.index(max(means)) != self.target,
-            f"target must not be the best arm, got {self.target} with means {means}: a Sender who wants the best "
-            "arm pulled deceives nobody. Choose another target or other means.",
+            f"target must not be the best arm, got {self.target} with means {means}. Choose another target or other "
+            "means.",
         )
         return means
 
-    def _checked_means(self, default: tuple[float, ...], expected: str) -> tuple[float, ...]:
+    def _parse_means(self, default: tuple[float, ...], expected: str) -> tuple[float, ...]:
         try:
             means = tuple(float(mean) for mean in self.means) or default
         except (TypeError, ValueError):
@@ -103,7 +105,7 @@ class DeceptiveMessages:
 
     @property
     def observation_shape(self) -> tuple[int, ...]:
-        """One-hot of the best arm (Sender) or of the message (Receiver; zeros before it is sent), and of the seat."""
+        """One-hot of the best arm (Sender) or of the message (Receiver; zeros before), then of the seat."""
         return (self.arms + 2,)
 
     @property
@@ -116,13 +118,13 @@ class DeceptiveMessages:
 
     @property
     def best_arms(self) -> tuple[int, ...]:
-        """The arms that may be the best one, each as likely as the others."""
+        """The arms that may be the best one, with equal probability."""
         if self.mode == "fixed":
             return (max(range(self.arms), key=self.means.__getitem__),)
         return tuple(arm for arm in range(self.arms) if arm != self.target)
 
     def arm_means(self, best: Array) -> Array:
-        """[K], what each arm pays on average when `best` is the best one."""
+        """Returns the mean payoffs [K] of the arms when `best` is the best one."""
         if self.mode == "fixed":
             return jnp.asarray(self.means, jnp.float32)
         high, other, target = self.means
@@ -130,26 +132,26 @@ class DeceptiveMessages:
         return jnp.where(arm == best, high, jnp.where(arm == self.target, target, other)).astype(jnp.float32)
 
     def init(self, key: Array) -> GameState:
-        """key: consumed (it draws the best arm in mode `random`)."""
+        """Draws the best arm in mode `random`. key: consumed."""
         choice = jax.random.randint(key, (), 0, len(self.best_arms)) if len(self.best_arms) > 1 else 0
         return self._start(jnp.asarray(self.best_arms, jnp.int32)[choice])
 
     def step(self, state: GameState, actions: Array, key: Array) -> GameState:
-        """actions: [2] int32, the message or the arm. key: consumed (it draws what the arm pays)."""
+        """Plays the message or the arm, actions [2] int32, and draws the payoff. key: consumed."""
         mean = self._mean_paid(state, actions)
         return self._step(state, actions, (jax.random.uniform(key) < mean).astype(jnp.float32))
 
     def expected_step(self, state: GameState, actions: Array) -> GameState:
-        """`step` with the mean of what the arm pays, for exact evaluation."""
+        """Plays a step with the mean payoff of the arm, for exact evaluation."""
         return self._step(state, actions, self._mean_paid(state, actions))
 
     def deals(self) -> tuple[GameState, Array]:
-        """One initial state per possible best arm, [N], all equally likely."""
+        """Returns one initial state per possible best arm, [N], and their probabilities, [N]."""
         count = len(self.best_arms)
         return jax.vmap(self._start)(jnp.asarray(self.best_arms, jnp.int32)), jnp.full(count, 1.0 / count, jnp.float32)
 
     def choices(self) -> dict[str, tuple[np.ndarray, np.ndarray, np.ndarray]]:
-        """P(target | message) for every message: whom a Sender could still deceive, off the path of play too."""
+        """Returns P(target | message) for every message, also off the path of play."""
         seen = np.concatenate([np.eye(self.arms), np.tile([0.0, 1.0], (self.arms, 1))], axis=1)
         return {
             f"target_after_{message}": (np.array([RECEIVER]), seen[message][None], np.array([self.target]))

@@ -1,11 +1,11 @@
 """Liar's Dice for two with one die each, by OpenSpiel's rules (`liars_dice`).
 
-Both players roll a die in secret. Bids claim that at least q of the two dice show a face, rise strictly, and are
-numbered `(q - 1) * sides + face - 1`; the highest face is wild and counts as any. The last action calls the last bid
-a lie: if the claim holds the bidder wins 1, otherwise the caller does.
+Both players roll a die in secret. A bid claims that at least q of the two dice show a face. Bids increase strictly and
+have indices `(q - 1) * sides + face - 1`; the highest face is wild and counts as any. The last action calls the last
+bid a lie: if the claim holds the bidder wins 1, otherwise the caller does.
 
-The bids so far are a set, because they rise: one bit each. Its size tells who moves, and die and set together are the
-information set: `sides * 4^sides` of them, 24,576 with six sides.
+Because bids increase, the bids so far are a set, stored as one bit each. The size of the set determines who moves, and
+the die and the set are the information set: `sides * 4^sides` of them, 24,576 with six sides.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy as np
 
 from gems_jax.types import Array, GameState, Struct, expect
 
-MAX_SIDES = 6  # seven would have 1.6 million positions
+MAX_SIDES = 6  # seven sides have 1.6 million positions
 
 
 class Bids(Struct):
@@ -26,16 +26,19 @@ class Bids(Struct):
 
     dice: Array  # [2] int32, faces from 0
     made: Array  # [] int32, bit b is set if bid b was made
-    called: Array  # [] bool, the seat that is to move has called the last bid a lie
+    called: Array  # [] bool, the seat to move has called the last bid a lie
 
 
 @jax.tree_util.register_static
 @dataclasses.dataclass(frozen=True)
 class LiarsDice:
-    """Liar's Dice. Observations are OpenSpiel's information-state tensors: the seat, the own die, the bids, the call.
+    """Liar's Dice for two players with one die each.
 
-    sides: of each die.
-    shared: both players are drawn from one population.
+    Observations are OpenSpiel's information-state tensors: the seat, the own die, the bids, the call.
+
+    Args:
+      sides: sides of each die.
+      shared: both players are drawn from one population.
     """
 
     sides: int = 6
@@ -76,7 +79,7 @@ class LiarsDice:
 
     @property
     def num_positions(self) -> int:
-        """Positions of the whole tree: per roll one for each set of bids, and a call after all but the empty one."""
+        """Positions of the whole tree: per roll one for each set of bids, and a call after all but the empty set."""
         return self.sides**2 * (2 ** (self.num_bids + 1) - 1)
 
     def init(self, key: Array) -> GameState:
@@ -84,13 +87,13 @@ class LiarsDice:
         return self._start(jax.random.randint(key, (2,), 0, self.sides, jnp.int32))
 
     def deals(self) -> tuple[GameState, Array]:
-        """All rolls, [sides^2], and their probabilities."""
+        """Returns all rolls, [sides^2], and their probabilities."""
         rolls = np.stack(np.divmod(np.arange(self.sides**2, dtype=np.int32), self.sides), axis=1)
         chance = jnp.full(len(rolls), 1.0 / len(rolls), jnp.float32)
         return jax.vmap(self._start)(jnp.asarray(rolls)), chance
 
     def step(self, state: GameState, actions: Array, key: Array) -> GameState:
-        """actions: [2] int32, of which only the moving seat's counts. key: unused, chance acts in `init` alone."""
+        """Plays the move of the seat to move, one of actions [2] int32. key: unused, chance acts in `init`."""
         del key
         inner: Bids = state.inner
         mover = self._mover(inner)
@@ -127,12 +130,12 @@ class LiarsDice:
         )
 
     def _observe(self, inner: Bids, seat: Array, die: Array) -> Array:
-        """One-hots of the seat and of its die, the bids that were made, and whether the last one was called."""
+        """One-hots of the seat and of its die, bits of the bids, and whether the last bid was called."""
         made = (jnp.right_shift(inner.made, jnp.arange(self.num_bids)) & 1).astype(jnp.bool_)
         parts = (jnp.arange(2) == seat, jnp.arange(self.sides) == die, made, inner.called[None])
         return jnp.concatenate(parts).astype(jnp.float32)
 
 
 def _highest(made: Array) -> Array:
-    """The highest bid of a set, -1 for none."""
+    """Returns the highest bid of a set, -1 for none."""
     return 31 - jax.lax.clz(made)

@@ -1,11 +1,11 @@
 """Kuhn poker for any number of players, by OpenSpiel's rules (`kuhn_poker(players=n)`).
 
-n players ante one chip and get one card each of a deck of n + 1. In turn they pass or bet one chip more until one of
-them has bet; the others then decide once more, pass (fold) or bet (call). The highest card of those who bet wins the
-pot, of all if nobody did. Actions: 0 passes, 1 bets.
+n players ante one chip and get one card each of a deck of n + 1. In turn they pass or bet one chip until one of them
+has bet. The others then pass (fold) or bet (call) once more. The highest card among those who bet wins the pot, or
+among all if nobody bet. Actions: 0 passes, 1 bets.
 
-Betting is one bit per move, the first move lowest, so a history is its bits behind a leading one: 0b1 is the empty one,
-0b110 is pass-bet.
+Betting is one bit per move, the first move lowest. A history is a leading one followed by its bits: 0b1 is the empty
+history, 0b110 is pass-bet.
 """
 
 from __future__ import annotations
@@ -27,16 +27,19 @@ class Betting(Struct):
 
     cards: Array  # [n] int32
     bets: Array  # [] int32, bit t is set if move t was a bet
-    moves: Array  # [] int32, how many there were
+    moves: Array  # [] int32, number of moves
 
 
 @jax.tree_util.register_static
 @dataclasses.dataclass(frozen=True)
 class MultiplayerKuhn:
-    """Kuhn poker. Observations are OpenSpiel's information-state tensors: the seat, the card, every move so far.
+    """Kuhn poker for 2 to 5 players.
 
-    players: 2 to 5.
-    shared: all players are drawn from one population.
+    Observations are OpenSpiel's information-state tensors: the seat, the card, every move so far.
+
+    Args:
+      players: 2 to 5.
+      shared: all players are drawn from one population.
     """
 
     players: int = 3
@@ -62,7 +65,7 @@ class MultiplayerKuhn:
 
     @property
     def max_steps(self) -> int:
-        """All pass but the last, and the others answer."""
+        """Longest episode: all but the last pass, and the others answer its bet."""
         return 2 * self.players - 1
 
     @property
@@ -79,7 +82,7 @@ class MultiplayerKuhn:
 
     @property
     def return_bounds(self) -> tuple[float, float]:
-        """From a lost bet to the bets of everybody else."""
+        """From a lost bet to the bets of all others."""
         return -2.0, 2.0 * (self.players - 1)
 
     def init(self, key: Array) -> GameState:
@@ -88,7 +91,7 @@ class MultiplayerKuhn:
         return self._start(jnp.asarray(hands)[jax.random.randint(key, (), 0, len(hands))])
 
     def deals(self) -> tuple[GameState, Array]:
-        """All (n + 1)! deals and their probabilities."""
+        """Returns all (n + 1)! deals and their probabilities."""
         hands = self._hands()
         return jax.vmap(self._start)(jnp.asarray(hands)), jnp.full(len(hands), 1.0 / len(hands), jnp.float32)
 
@@ -96,7 +99,7 @@ class MultiplayerKuhn:
         return np.asarray(list(itertools.permutations(range(self.players + 1), self.players)), np.int32)
 
     def step(self, state: GameState, actions: Array, key: Array) -> GameState:
-        """actions: [n] int32, of which only the moving seat's counts. key: unused, chance acts in `init` alone."""
+        """Plays the move of the seat to move, one of actions [n] int32. key: unused, chance acts in `init`."""
         del key
         inner: Betting = state.inner
         own = jnp.arange(self.players) == inner.moves % self.players
@@ -111,12 +114,12 @@ class MultiplayerKuhn:
         return self._game_state(Betting(cards, jnp.int32(0), jnp.int32(0)), jnp.zeros(self.players, jnp.float32))
 
     def _over(self, inner: Betting) -> Array:
-        """Whether everybody has passed, or everybody has answered the first bet."""
+        """Returns whether all have passed, or all have answered the first bet."""
         first = jax.lax.population_count((inner.bets & -inner.bets) - 1)  # trailing zeros
         return jnp.where(inner.bets == 0, inner.moves == self.players, inner.moves == first + self.players)
 
     def _returns(self, inner: Betting) -> Array:
-        """What everybody wins or loses at the end, [n]."""
+        """Returns what every player wins or loses at the end, [n]."""
         seats = jnp.arange(self.players)
         both = jnp.right_shift(inner.bets, seats) | jnp.right_shift(inner.bets, seats + self.players)
         stays = (both & 1) == 1

@@ -1,11 +1,11 @@
 """Leduc poker for two or three players, by OpenSpiel's rules (`leduc_poker(players=n, suit_isomorphism=True)`).
 
-The deck has n + 1 ranks of two cards each; everybody antes 1 and gets one card. Two rounds of betting follow, with
-raises of 2 and then 4 and at most two of them in a round, and a public card is shown between them. A pair with the
-public card wins, else the highest rank; equal hands split the pot. Actions: 0 folds, 1 calls, 2 raises.
+The deck has n + 1 ranks of two cards each. Every player antes 1 and gets one card. Two rounds of betting follow, with
+at most two raises each, of 2 and then 4, and a public card between them. A pair with the public card wins, else the
+highest rank; equal hands split the pot. Actions: 0 folds, 1 calls, 2 raises.
 
-Betting is public and the same for all cards. Its tree, 1,120 nodes for three players, is tabulated on the host, so that
-a position is the cards and a node of it. Suits decide nothing: deals are of ranks, weighted by how often they come up.
+Betting is public and independent of the cards. Its tree, 1,120 nodes for three players, is tabulated on the host: a
+position is the cards and a node. Suits do not matter: deals are of ranks, weighted by their probability.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ import numpy as np
 from gems_jax.types import Array, GameState, Struct, expect
 
 FOLD, CALL, RAISE = 0, 1, 2
-RAISES = 2  # in a round
+RAISES = 2  # per round
 SIZES = (2, 4)  # of a raise, by round
 
 
 class BettingLine(NamedTuple):
-    """A node of the betting tree, while it is made."""
+    """A node of the betting tree during its construction."""
 
     played: tuple[tuple[int, ...], ...] = ((), ())  # actions by round
     paid: tuple[int, ...] = ()  # chips in the pot, by seat
@@ -46,7 +46,7 @@ def _legal(line: BettingLine) -> list[int]:
 
 
 def _play(line: BettingLine, action: int) -> BettingLine:
-    """The node after an action of the seat to move."""
+    """Returns the node after an action of the seat to move."""
     seat, players = line.seat, len(line.paid)
     stakes = max(line.paid) + (SIZES[line.round] if action == RAISE else 0)
     paid = tuple(stakes if s == seat and action != FOLD else chips for s, chips in enumerate(line.paid))
@@ -74,7 +74,7 @@ class BettingTree(NamedTuple):
     paid: np.ndarray  # [M, n] float32
     folded: np.ndarray  # [M, n] bool
     seen: np.ndarray  # [M, B] float32, two bits per action: called, raised
-    decision: np.ndarray  # [M] int32, number among the nodes where somebody moves
+    decision: np.ndarray  # [M] int32, index among the nodes where a seat moves
 
 
 @functools.cache
@@ -82,7 +82,7 @@ def betting_tree(players: int) -> BettingTree:
     """Tabulates the betting of Leduc poker, breadth first.
 
     Args:
-      players: how many there are.
+      players: number of players.
 
     Returns:
       Arrays of M nodes, 1,120 for three players.
@@ -110,7 +110,7 @@ def betting_tree(players: int) -> BettingTree:
 
 
 def _bits(line: BettingLine, longest: int) -> np.ndarray:
-    """OpenSpiel's encoding of the betting: of every slot whether it was a call, and whether a raise."""
+    """Returns OpenSpiel's encoding of the betting: per slot whether it was a call and whether a raise."""
     bits = np.zeros((2, longest, 2), np.float32)
     for betting, actions in zip(bits, line.played, strict=True):
         for slot, action in enumerate(actions):
@@ -121,7 +121,7 @@ def _bits(line: BettingLine, longest: int) -> np.ndarray:
 
 @functools.cache
 def _deals(players: int) -> tuple[np.ndarray, np.ndarray]:
-    """Ranks of all hands and of the public card [N, n + 1], and how probable each deal is [N]."""
+    """Returns the ranks of all hands and of the public card [N, n + 1], and the probability of each deal [N]."""
     counted = [
         (ranks, collections.Counter(ranks)) for ranks in itertools.product(range(players + 1), repeat=players + 1)
     ]
@@ -141,10 +141,13 @@ class LeducPosition(Struct):
 @jax.tree_util.register_static
 @dataclasses.dataclass(frozen=True)
 class MultiplayerLeduc:
-    """Leduc poker. Observations are OpenSpiel's information-state tensors: the seat, the hand, the public card, bets.
+    """Leduc poker for two or three players.
 
-    players: 2 or 3. Four have a tree of over 25 million positions.
-    shared: all players are drawn from one population.
+    Observations are OpenSpiel's information-state tensors: the seat, the hand, the public card, the bets.
+
+    Args:
+      players: 2 or 3. With four the tree has over 25 million positions.
+      shared: all players are drawn from one population.
     """
 
     players: int = 3
@@ -169,7 +172,7 @@ class MultiplayerLeduc:
 
     @property
     def max_steps(self) -> int:
-        """In either round all but the last check, who raises; all but the last call, who raises; the others call."""
+        """Longest episode: in either round n - 1 checks, a raise, n - 2 calls, a raise and n - 1 calls."""
         return 2 * (3 * self.players - 2)
 
     @property
@@ -186,13 +189,13 @@ class MultiplayerLeduc:
 
     @property
     def return_bounds(self) -> tuple[float, float]:
-        """The ante and two raises in each round, lost or won from everybody else."""
+        """The ante and two raises per round, lost, or won from all others."""
         most = 1.0 + RAISES * sum(SIZES)
         return -most, most * (self.players - 1)
 
     @property
     def num_positions(self) -> int:
-        """Positions of the whole tree: nodes of the betting tree for every deal."""
+        """Positions of the whole tree: the betting tree once per deal."""
         return len(_deals(self.players)[1]) * len(betting_tree(self.players).over)
 
     def init(self, key: Array) -> GameState:
@@ -202,12 +205,12 @@ class MultiplayerLeduc:
         return self._start(jnp.asarray(ranks)[jnp.sum(ends <= jax.random.uniform(key))])
 
     def deals(self) -> tuple[GameState, Array]:
-        """All deals of ranks, [N], and their probabilities, [N]."""
+        """Returns all deals of ranks, [N], and their probabilities, [N]."""
         ranks, chance = _deals(self.players)
         return jax.vmap(self._start)(jnp.asarray(ranks)), jnp.asarray(chance, jnp.float32)
 
     def step(self, state: GameState, actions: Array, key: Array) -> GameState:
-        """actions: [n] int32, of which only the moving seat's counts. key: unused, chance acts in `init` alone."""
+        """Plays the move of the seat to move, one of actions [n] int32. key: unused, chance acts in `init`."""
         del key
         inner: LeducPosition = state.inner
         action = jnp.sum(jnp.where(state.to_move, actions, 0))
@@ -220,7 +223,7 @@ class MultiplayerLeduc:
         return self._game_state(inner, jnp.zeros(self.players, jnp.float32))
 
     def _returns(self, inner: LeducPosition) -> Array:
-        """What everybody wins or loses [n], zeros before the end."""
+        """Returns what every player wins or loses, [n], zeros before the end."""
         tree = betting_tree(self.players)
         paid, folded = jnp.asarray(tree.paid)[inner.node], jnp.asarray(tree.folded)[inner.node]
         strength = jnp.where(inner.ranks == inner.public, self.players + 1, inner.ranks)

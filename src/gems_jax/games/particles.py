@@ -1,15 +1,15 @@
 """Particle worlds of MPE: `simple_tag` (three pursuers, an evader, two obstacles) and `simple_spread`.
 
-The mathematics is that of mpe2 (PettingZoo) and JaxMARL, and the tests hold it against both, step by step. It is
-written for these worlds, not for any world: contacts are a fixed list of pairs, nothing is gathered, and the noise
-that JaxMARL draws to multiply by zero is not drawn. On one core that is 4 to 8 times JaxMARL's own rate, and neither
-library is needed to play. JaxMARL's worlds themselves are `jaxmarl:MPE_simple_tag_v3` and so on.
+The physics is that of mpe2 (PettingZoo) and JaxMARL; tests compare it with both, step by step. The code is specialized
+to these worlds: contacts are a fixed list of pairs, nothing is gathered, and the noise that JaxMARL multiplies by zero
+is not drawn. On one core it is 4 to 8 times as fast as JaxMARL, and neither library is needed to play. JaxMARL's own
+worlds are `jaxmarl:MPE_simple_tag_v3` and so on.
 
-What differs from them:
+Differences:
 - An episode has exactly `max_steps` steps and is then truncated (as in mpe2; JaxMARL runs one step more).
-- Obstacles of tag start within 0.9 of the centre, as in mpe2 (JaxMARL: 1.0).
+- Obstacles of tag start within 0.9 of the center, as in mpe2 (JaxMARL: 1.0).
 - Observations end with the one-hot of the seat; the evader's is padded with zeros in front of it. The messages of
-  spread are left out: its agents are silent, the originals show zeros.
+  spread are left out: they are always zero in the originals.
 - A continuous action is a point of (-1, 1)^5, mapped onto the originals' (0, 1)^5.
 """
 
@@ -31,11 +31,11 @@ DT = 0.1
 DAMPING = 0.25
 CONTACT_FORCE = 100.0
 CONTACT_MARGIN = 1e-3
-USUAL_STEPS = 25  # for which the typical returns are declared
+USUAL_STEPS = 25  # episode length of the declared typical returns
 
 
 class Particles(Struct):
-    """Where everything is. Agents come first, then landmarks, which never move."""
+    """State of a world. Agents come first, then landmarks, which never move."""
 
     position: Array  # [E, 2]
     velocity: Array  # [S, 2]
@@ -43,12 +43,12 @@ class Particles(Struct):
 
 
 class Body(NamedTuple):
-    """What a picture needs to know of an agent or a landmark."""
+    """Kind and geometry of an agent or a landmark."""
 
     kind: str  # pursuer, evader, obstacle; agent, landmark
     radius: float
     collides: bool
-    start: float = 1.0  # coordinates at the start are uniform within this distance of 0
+    start: float = 1.0  # initial coordinates are uniform within this distance of 0
 
 
 class _Motor(NamedTuple):
@@ -62,11 +62,13 @@ def _norm(vectors: Array) -> Array:
 
 @dataclass(frozen=True)
 class ParticleGame(Sided):
-    """What the worlds have in common: bodies, motion, contacts, the time limit.
+    """Base of the particle worlds: bodies, motion, contacts, the time limit.
 
-    teams, shared: see `Sided`.
-    continuous: actions are points of (-1, 1)^5 (nothing, left, right, down, up) instead of one of five.
-    max_steps: length of every episode.
+    Args:
+      teams: see `Sided`.
+      shared: see `Sided`.
+      continuous: actions are points of (-1, 1)^5 (nothing, left, right, down, up) instead of one of five.
+      max_steps: length of every episode.
     """
 
     teams: bool = True
@@ -82,7 +84,7 @@ class ParticleGame(Sided):
     def __post_init__(self) -> None:
         check_sides(self.name, self.teams, self.shared)
         sound = isinstance(self.max_steps, int) and self.max_steps >= 1
-        expect(sound, f"{self.name}: max_steps must be a whole number, at least 1, got {self.max_steps!r}")
+        expect(sound, f"{self.name}: max_steps must be an integer of at least 1, got {self.max_steps!r}")
 
     @property
     @abstractmethod
@@ -91,40 +93,40 @@ class ParticleGame(Sided):
     @property
     @abstractmethod
     def bodies(self) -> tuple[Body, ...]:
-        """[E]"""
+        """Agents and landmarks, [E]."""
 
     @property
     @abstractmethod
     def _motors(self) -> tuple[_Motor, ...]:
-        """[S]"""
+        """Motors of the agents, [S]."""
 
     @property
     @abstractmethod
     def _usual_returns(self) -> tuple[float, float]:
-        """Where nearly all returns of a player in an episode of USUAL_STEPS lie."""
+        """Interval of nearly all returns of a player in an episode of USUAL_STEPS."""
 
     @abstractmethod
-    def _see(self, world: Particles, seat: int) -> list[Array]:
-        """Parts of what a seat sees, of the same total length for all seats."""
+    def _observe_seat(self, world: Particles, seat: int) -> list[Array]:
+        """Returns the parts of a seat's observation, of equal total length for all seats."""
 
     @abstractmethod
     def _rewards(self, position: Array) -> Array:
-        """[S]"""
+        """Returns the rewards [S]."""
 
     @property
     def return_bounds(self) -> tuple[float, float]:
-        """A typical interval, in proportion to the length of an episode: returns may lie outside it."""
+        """Typical returns, proportional to the length of an episode; not strict."""
         low, high = self._usual_returns
         return low * self.max_steps / USUAL_STEPS, high * self.max_steps / USUAL_STEPS
 
     def init(self, key: Array) -> GameState:
-        """key: consumed."""
+        """Draws positions. key: consumed."""
         reach = np.asarray([[body.start] * 2 for body in self.bodies], np.float32)
         position = jax.random.uniform(key, reach.shape, minval=-1.0, maxval=1.0) * reach
         return self._game_state(Particles(position, jnp.zeros((self.num_seats, 2)), jnp.int32(0)))
 
     def step(self, state: GameState, actions: Array, key: Array) -> GameState:
-        """actions: [S] int32, or [S, 5] in (-1, 1) when continuous. key: not used, nothing is random."""
+        """Moves all agents. actions: [S] int32, or [S, 5] in (-1, 1) if continuous. key: unused."""
         del key
         old: Particles = state.inner
         moved = self._move(old, actions)
@@ -132,7 +134,7 @@ class ParticleGame(Sided):
         return self._game_state(world, jnp.where(state.done, 0.0, self._rewards(world.position)))
 
     def _move(self, world: Particles, actions: Array) -> Particles:
-        """Positions by the old velocity; velocity damped, pushed, and held to the top speed."""
+        """Moves positions by the old velocity; damps, accelerates and limits the velocity."""
         seats = self.num_seats
         accel, top = (np.asarray(column, np.float32)[:, None] for column in zip(*self._motors, strict=True))
         force = self._thrust(actions) * accel + self._contacts(world.position)
@@ -145,24 +147,24 @@ class ParticleGame(Sided):
         return Particles(jnp.concatenate([agents, world.position[seats:]]), velocity, world.time + 1)
 
     def _thrust(self, actions: Array) -> Array:
-        """[S, 2], each coordinate in [-1, 1]."""
+        """Returns the control force [S, 2], each coordinate in [-1, 1]."""
         if self.continuous:
-            share = (jnp.clip(actions, -1.0, 1.0) + 1.0) / 2.0
+            fraction = (jnp.clip(actions, -1.0, 1.0) + 1.0) / 2.0
         else:
-            share = (actions[:, None] == jnp.arange(5)[None, :]).astype(jnp.float32)
-        return jnp.stack([share[:, 2] - share[:, 1], share[:, 4] - share[:, 3]], axis=1)
+            fraction = (actions[:, None] == jnp.arange(5)[None, :]).astype(jnp.float32)
+        return jnp.stack([fraction[:, 2] - fraction[:, 1], fraction[:, 4] - fraction[:, 3]], axis=1)
 
     def _contacts(self, position: Array) -> Array:
-        """[S, 2] forces of a soft contact between every two bodies that collide."""
+        """Returns the forces [S, 2] of soft contacts between all pairs of colliding bodies."""
         bodies, seats = self.bodies, self.num_seats
         solid = [number for number, body in enumerate(bodies) if body.collides]
         pairs = [pair for pair in itertools.combinations(solid, 2) if pair[0] < seats]
-        apart = jnp.stack([position[a] - position[b] for a, b in pairs])  # [pairs, 2]
+        offset = jnp.stack([position[a] - position[b] for a, b in pairs])  # [pairs, 2]
         reach = np.asarray([bodies[a].radius + bodies[b].radius for a, b in pairs], np.float32)
-        distance = _norm(apart)
+        distance = _norm(offset)
         depth = jnp.logaddexp(0.0, (reach - distance) / CONTACT_MARGIN) * CONTACT_MARGIN
-        # Two bodies in one place have no direction to be pushed apart in: no force, where the originals give NaN.
-        push = apart * (CONTACT_FORCE * depth / jnp.where(distance > 0, distance, 1.0))[:, None]
+        # Two bodies at the same position repel in no direction: no force, where the originals give NaN.
+        push = offset * (CONTACT_FORCE * depth / jnp.where(distance > 0, distance, 1.0))[:, None]
         total = [jnp.zeros(2)] * len(bodies)
         for row, (a, b) in enumerate(pairs):
             total[a], total[b] = total[a] + push[row], total[b] - push[row]
@@ -173,7 +175,7 @@ class ParticleGame(Sided):
         over = world.time >= self.max_steps
         to_move = jnp.broadcast_to(~over, (seats,))
         eye = np.eye(seats, dtype=np.float32)
-        rows = [jnp.concatenate([*self._see(world, seat), eye[seat]]) for seat in range(seats)]
+        rows = [jnp.concatenate([*self._observe_seat(world, seat), eye[seat]]) for seat in range(seats)]
         return GameState(
             inner=world,
             observation=jnp.stack(rows),
@@ -184,8 +186,8 @@ class ParticleGame(Sided):
             truncated=over,
         )
 
-    def _others(self, world: Particles, seat: int) -> list[Array]:
-        """What every observation begins with: own velocity and position, landmarks and the other agents from there."""
+    def _relative_features(self, world: Particles, seat: int) -> list[Array]:
+        """Own velocity and position, then relative positions of landmarks and of the other agents."""
         rest = [*range(self.num_seats, len(self.bodies)), *(other for other in range(self.num_seats) if other != seat)]
         own = world.position[seat]
         return [world.velocity[seat], own, *(world.position[other] - own for other in rest)]
@@ -194,11 +196,11 @@ class ParticleGame(Sided):
 @jax.tree_util.register_static
 @dataclass(frozen=True)
 class SimpleTag(ParticleGame):
-    """Three pursuers (seats 0 to 2) hunt one evader (seat 3), who is faster, around two obstacles.
+    """Three pursuers (seats 0 to 2) hunt one faster evader (seat 3) around two obstacles.
 
-    Every touch pays each pursuer 10 and costs the evader 10, who also pays for leaving the square (-1, 1)^2. Two teams
-    by default: the reading that the paper's anchor counts imply (202 = 2 + 2 x 100). teams=False: four players; with
-    shared=True the pursuers are drawn from one population.
+    Every touch pays each pursuer 10 and costs the evader 10, who also pays for leaving the square (-1, 1)^2. By default
+    there are two teams, as the paper's anchor counts imply (202 = 2 + 2 x 100). With teams=False there are four
+    players; shared=True then draws the pursuers from one population.
     """
 
     name = "simple_tag"
@@ -212,8 +214,8 @@ class SimpleTag(ParticleGame):
     _motors = (_Motor(3.0, 1.0),) * 3 + (_Motor(4.0, 1.3),)
     _usual_returns = (-100.0, 100.0)
 
-    def _see(self, world: Particles, seat: int) -> list[Array]:
-        return [*self._others(world, seat), world.velocity[3] if seat < 3 else jnp.zeros(2)]
+    def _observe_seat(self, world: Particles, seat: int) -> list[Array]:
+        return [*self._relative_features(world, seat), world.velocity[3] if seat < 3 else jnp.zeros(2)]
 
     def _rewards(self, position: Array) -> Array:
         reach = self.bodies[0].radius + self.bodies[3].radius
@@ -227,13 +229,16 @@ class SimpleTag(ParticleGame):
 @jax.tree_util.register_static
 @dataclass(frozen=True)
 class SimpleSpread(ParticleGame):
-    """`agents` agents cover as many landmarks and should not touch each other.
+    """Agents cover as many landmarks and should not touch each other.
 
-    Everybody earns half of minus the landmarks' distances to their nearest agents, and pays a half per agent touched.
-    One team by default: one policy, which sees the seat, plays all the seats, and |Z_T| = k_0 + T. With teams=False
-    every agent is a player with a population of its own, |Z_T| = 3 (k_0 + T), or they share one (shared=True). The
-    paper prints 202 anchors at T = 100, which is the count of two players: of three agents no reading gives it,
+    Every agent earns half of minus the landmarks' distances to their nearest agents, and pays a half per agent touched.
+    By default there is one team: one policy, which observes the seat, plays all seats, and |Z_T| = k_0 + T. With
+    teams=False every agent is a player with its own population, |Z_T| = 3 (k_0 + T), or all share one (shared=True).
+    The paper prints 202 anchors at T = 100, which is the count of two players. No reading with three agents gives it;
     `agents=2, teams=False` does.
+
+    Args:
+      agents: number of agents and of landmarks.
     """
 
     agents: int = 3
@@ -243,7 +248,7 @@ class SimpleSpread(ParticleGame):
     def __post_init__(self) -> None:
         super().__post_init__()
         enough = isinstance(self.agents, int) and self.agents >= 2
-        expect(enough, f"simple_spread: agents must be a whole number, at least 2, got {self.agents!r}")
+        expect(enough, f"simple_spread: agents must be an integer of at least 2, got {self.agents!r}")
 
     @property
     def sides(self) -> tuple[int, ...]:
@@ -261,8 +266,8 @@ class SimpleSpread(ParticleGame):
     def _usual_returns(self) -> tuple[float, float]:
         return (-20.0 * self.agents, 0.0)
 
-    def _see(self, world: Particles, seat: int) -> list[Array]:
-        return self._others(world, seat)
+    def _observe_seat(self, world: Particles, seat: int) -> list[Array]:
+        return self._relative_features(world, seat)
 
     def _rewards(self, position: Array) -> Array:
         count = self.agents

@@ -1,7 +1,7 @@
-"""Kuhn and Leduc poker: deals, betting, information sets, and what a seat sees. Positions are states of pgx.
+"""Kuhn and Leduc poker: deals, betting, information sets and observations. Positions are states of pgx.
 
-pgx's own forms gather and scatter, which a CPU takes a kernel each for; these are comparisons and selects, which fuse.
-Observations of pgx hide the seat and forget the betting; here both are appended (perfect recall).
+pgx gathers and scatters, one kernel each on a CPU. The code here uses comparisons and selects, which fuse. Observations
+of pgx hide the seat and forget the betting; here both are appended (perfect recall).
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ import numpy as np
 from gems_jax.games.turns import TurnGame, TurnPosition, TurnRules, first_state
 from gems_jax.types import Array, GameState
 
-RANKS = 3  # a card is rank + RANKS * suit, and the rank alone decides who wins
+RANKS = 3  # a card is rank + RANKS * suit; only the rank decides who wins
 
 
 @dataclass(frozen=True, kw_only=True)
 class PokerGame(TurnGame):
-    """Poker for two: what the cards and the betting of one game come to."""
+    """Base of two-player poker games: cards, betting and information sets."""
 
     history_size = 0  # bits of the betting history
     has_infosets = True
@@ -36,7 +36,7 @@ class PokerGame(TurnGame):
     @property
     @abstractmethod
     def hands(self) -> tuple[tuple[tuple[int, ...], int], ...]:
-        """Every distinct deal (hand of seat 0, of seat 1, public card), and in how many ways it comes up."""
+        """Every distinct deal (hand of seat 0, of seat 1, public card) and its number of combinations."""
 
     @property
     @abstractmethod
@@ -45,25 +45,25 @@ class PokerGame(TurnGame):
 
     @abstractmethod
     def infoset_of(self, inner: TurnPosition, seat: Array) -> Array:
-        """Number of the information set of the seat, if it is to move."""
+        """Returns the index of the seat's information set, valid if it is to move."""
 
     @abstractmethod
     def history_code(self, inner: TurnPosition, action: Array) -> Array:
-        """The bit of the history that an action sets, or one outside of the history."""
+        """Returns the bit of the history that an action sets, or one outside of the history."""
 
     @abstractmethod
-    def shown(self, state: Any, player: Array) -> list[tuple[int, Array]]:
-        """What pgx shows a player id, as one-hots (size, which); none where `which` is negative."""
+    def visible_features(self, state: Any, player: Array) -> list[tuple[int, Array]]:
+        """Returns what pgx shows a player id, as one-hots (size, index); all zero if the index is negative."""
 
     def start(self, key: Array) -> TurnPosition:
-        # One uniform picks the deal: pgx would shuffle a deck and draw who begins, most of a short game's time.
+        # One uniform draws the deal. pgx shuffles a deck and draws who begins, most of the time of a short game.
         hands, weights = zip(*self.hands, strict=True)
         ends = np.cumsum(weights) / sum(weights)
         deal = jnp.sum(jnp.asarray(ends[:-1], jnp.float32) <= jax.random.uniform(key))
         return self._deal(jnp.asarray(hands, jnp.int32)[deal])
 
     def _deal(self, cards: Array) -> TurnPosition:
-        """A start with the cards (seat 0, seat 1, public) on the table; pgx player 0 sits in seat 0."""
+        """Makes the start with given cards (seat 0, seat 1, public); pgx player 0 sits in seat 0."""
         state = first_state(self.id).replace(_cards=cards)
         return TurnPosition(state, jnp.int32(0), jnp.zeros(self.history_size, jnp.bool_))
 
@@ -72,7 +72,7 @@ class PokerGame(TurnGame):
         return inner.history | (played & ~done)
 
     def deals(self) -> tuple[GameState, Array]:
-        """All deals, [N], and their probabilities, [N]."""
+        """Returns all deals, [N], and their probabilities, [N]."""
         hands, weights = zip(*self.hands, strict=True)
         start = lambda cards: self._game_state(self._deal(cards), jnp.zeros(2, jnp.float32))  # noqa: E731
         masses = np.asarray(weights, np.float32)
@@ -89,7 +89,9 @@ class PokerGame(TurnGame):
         def view(seat: Array, moves: Array) -> Array:
             if self.observation == "infoset":
                 return ((jnp.arange(self.num_infosets) == self.infoset_of(inner, seat)) & moves).astype(jnp.float32)
-            return bits(self.shown(inner.state, inner.first ^ seat), inner.history, seat).astype(jnp.float32)
+            return encode_bits(self.visible_features(inner.state, inner.first ^ seat), inner.history, seat).astype(
+                jnp.float32
+            )
 
         return jax.vmap(view)(jnp.arange(2), to_move)
 
@@ -106,24 +108,24 @@ class KuhnPoker(PokerGame):
     num_infosets = 12
 
     def infoset_of(self, inner: TurnPosition, seat: Array) -> Array:
-        """6 seat + 3 [facing a bet] + card: seat 0 J Q K at the root, J Q K after pass-bet, then seat 1."""
+        """Returns 6 seat + 3 [facing a bet] + card: seat 0 J Q K at the root, J Q K after pass-bet, then seat 1."""
         facing = (inner.state._last_action == 0).astype(jnp.int32)
-        return 6 * seat + 3 * facing + _of_player(inner.state._cards, inner.first ^ seat)
+        return 6 * seat + 3 * facing + _select_player(inner.state._cards, inner.first ^ seat)
 
     def history_code(self, inner: TurnPosition, action: Array) -> Array:
-        return 2 * inner.state._step_count + action  # the third action ends the game and falls off the end
+        return 2 * inner.state._step_count + action  # the third action ends the game; its bit is outside of the history
 
-    def shown(self, state: Any, player: Array) -> list[tuple[int, Array]]:
-        own, other = _of_player(state._pot, player), _of_player(state._pot, 1 - player)
-        return [(RANKS, _of_player(state._cards, player)), (2, own), (2, other)]
+    def visible_features(self, state: Any, player: Array) -> list[tuple[int, Array]]:
+        own, other = _select_player(state._pot, player), _select_player(state._pot, 1 - player)
+        return [(RANKS, _select_player(state._cards, player)), (2, own), (2, other)]
 
     def advance(self, state: Any, action: Array, key: Array) -> Any:
-        """pgx's step of Kuhn poker without gathers and scatters, which a CPU takes one kernel each for."""
+        """Plays pgx's step of Kuhn poker without gathers and scatters, which take one kernel each on a CPU."""
         mover, bet = state.current_player, action == 0
         facing, passed = state._last_action == 0, state._last_action == 1
         folds, shows = facing & ~bet, (facing & bet) | (passed & ~bet)
         ends, own = folds | shows, jnp.arange(2) == mover
-        higher = _of_player(state._cards, mover) > _of_player(state._cards, 1 - mover)
+        higher = _select_player(state._cards, mover) > _select_player(state._cards, 1 - mover)
         stake = jnp.where(facing & bet, 2.0, 1.0)
         reward = jnp.where(own == (shows & higher), stake, -stake)
         over = state.terminated | state.truncated
@@ -145,7 +147,7 @@ class LeducHoldem(PokerGame):
     """Leduc hold'em: six cards of three ranks, two betting rounds. Options: see `TurnGame`.
 
     pgx deals ranks, two cards of each: 24 distinct deals stand for the 120 orders of three cards out of six, and 288
-    information sets for the 936 of a deck whose suits can be told apart.
+    information sets for the 936 of a deck with distinguishable suits.
     """
 
     id: str = field(default="leduc_holdem", init=False)
@@ -155,7 +157,7 @@ class LeducHoldem(PokerGame):
 
     @property
     def cards(self) -> int:
-        """How many cards can be told apart."""
+        """Number of distinguishable cards."""
         return 2 * RANKS if self.suits else RANKS
 
     @property
@@ -173,19 +175,19 @@ class LeducHoldem(PokerGame):
     def advance(self, state: Any, action: Array, key: Array) -> Any:
         if not self.suits:
             return super().advance(state, action, key)
-        ranks = state.replace(_cards=state._cards % RANKS)  # pgx knows ranks only
+        ranks = state.replace(_cards=state._cards % RANKS)  # pgx has ranks only
         return super().advance(ranks, action, key).replace(_cards=state._cards)
 
     def infoset_of(self, inner: TurnPosition, seat: Array) -> Array:
-        """Within a seat: round 1 as (raises, hand), then round 2 as (line of round 1, raises, public card and hand).
+        """Returns the index of the information set: round 1 by (raises, hand), round 2 by (line, raises, cards).
 
-        The seat and the number of raises of the current round name the betting node: seat 0 acts after "", cr and rr,
-        seat 1 after c, r and crr. Round 1 closes in five lines, cc, rc, crc, rrc and crrc, numbered by (length - 2) +
-        raises. Of three ranks the hand and the public card may be equal; of six cards they differ, and 30 pairs are
-        left.
+        The seat and the number of raises of the current round determine the betting node: seat 0 acts after "", cr and
+        rr, seat 1 after c, r and crr. Round 1 ends in five lines, cc, rc, crc, rrc and crrc, with index (length - 2) +
+        raises. With three ranks the hand and the public card may be equal; with six cards they differ, which leaves 30
+        pairs.
         """
         cards = self.cards
-        hand, public = _of_player(inner.state._cards, inner.first ^ seat), inner.state._cards[2]
+        hand, public = _select_player(inner.state._cards, inner.first ^ seat), inner.state._cards[2]
         raises = inner.state._raise_count
         line = inner.history[:8].sum() - 2 + inner.history[1:8:2].sum()
         if cards == 3:
@@ -197,32 +199,40 @@ class LeducHoldem(PokerGame):
         return size * seat + jnp.where(inner.state._round > 0, second, cards * raises + hand)
 
     def history_code(self, inner: TurnPosition, action: Array) -> Array:
-        """Slots of (round, position in the round), two bits each; folding ends the game and is not recorded."""
+        """Returns the bit of (round, position in the round, action); folding ends the game and is not recorded."""
         second = inner.state._round > 0
         played = jnp.where(second, inner.history[8:].sum(), inner.history[:8].sum())
         return jnp.where(action < 2, 8 * second + 2 * played + action, -1)
 
-    def shown(self, state: Any, player: Array) -> list[tuple[int, Array]]:
-        own, other = _of_player(state._chips, player), _of_player(state._chips, 1 - player)
+    def visible_features(self, state: Any, player: Array) -> list[tuple[int, Array]]:
+        own, other = _select_player(state._chips, player), _select_player(state._chips, 1 - player)
         public = jnp.where(state._round == 1, state._cards[2], -1)
-        return [(self.cards, _of_player(state._cards, player)), (self.cards, public), (14, own), (14, other)]
+        return [(self.cards, _select_player(state._cards, player)), (self.cards, public), (14, own), (14, other)]
 
 
-def _of_player(values: Array, player: Array) -> Array:
-    """values[player] without a gather, which XLA does not fuse."""
+def _select_player(values: Array, player: Array) -> Array:
+    """Returns values[player] without a gather, which XLA does not fuse."""
     return jnp.where(player == 0, values[0], values[1])
 
 
-def bits(shown: list[tuple[int, Array]], history: Array, seat: Array) -> Array:
-    """One-hots (size, which) one after the other, none where `which` is negative, then the history, and the seat's.
+def encode_bits(shown: list[tuple[int, Array]], history: Array, seat: Array) -> Array:
+    """Encodes features, betting history and seat as one vector of bits.
 
-    As comparisons with one count over all bits: scatters, one per bit, would take most of the time of a step on a CPU,
-    and pieces that are joined are a kernel each.
+    Comparisons with one index over all bits fuse. Scatters would take most of the time of a step on a CPU, and
+    concatenated pieces one kernel each.
+
+    Args:
+      shown: one-hots (size, index); all zero if the index is negative.
+      history: betting history, [H] bool.
+      seat: [] int32.
+
+    Returns:
+      Bits [sum of sizes + H + 2] bool.
     """
     size = sum(width for width, _ in shown)
     seen = jnp.pad(history, (size, 2))
-    place, first = jnp.arange(len(seen)), 0
+    index, first = jnp.arange(len(seen)), 0
     for width, which in [*shown, (len(history), jnp.int32(-1)), (2, seat)]:
-        seen |= (place == first + which) & (which >= 0)
+        seen |= (index == first + which) & (which >= 0)
         first += width
     return seen

@@ -1,23 +1,29 @@
-"""Games by name. Importing this package loads no environment library; making a game loads the one it needs."""
+"""The registry of games by name. Making a game loads the library it needs."""
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 import inspect
 from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from gems_jax.games.adapters.jaxmarl import jaxmarl_game
 from gems_jax.games.adapters.nashbench import nashbench_game
 from gems_jax.games.adapters.openspiel import openspiel_game
 from gems_jax.games.adapters.own import find_own
 from gems_jax.games.adapters.pettingzoo import environment_game, pettingzoo_game
-from gems_jax.games.adapters.pgx import PgxGame
+from gems_jax.games.adapters.pgx import RULES, PgxGame
 from gems_jax.games.boards.games import Chess, ConnectFour, Go
 from gems_jax.games.deceptive import DeceptiveMessages
 from gems_jax.games.hanabi.game import Hanabi
+from gems_jax.games.history import WithHistory, with_history
 from gems_jax.games.liars_dice import LiarsDice
 from gems_jax.games.matrix import (
+    MatrixGame,
     biased_matching_pennies,
     biased_rps,
     matching_pennies,
@@ -27,6 +33,7 @@ from gems_jax.games.matrix import (
 )
 from gems_jax.games.multiplayer_kuhn import MultiplayerKuhn
 from gems_jax.games.multiplayer_leduc import MultiplayerLeduc
+from gems_jax.games.nim import Nim
 from gems_jax.games.particles import SimpleSpread, SimpleTag
 from gems_jax.games.poker import KuhnPoker, LeducHoldem
 from gems_jax.games.public_goods import PublicGoods
@@ -37,34 +44,61 @@ from gems_jax.types import Game, did_you_mean, expect
 
 
 class GameEntry(NamedTuple):
-    """One row of the table of games: what makes it (its keyword arguments are the options), and what it is."""
+    """A row of the registry: the factory, whose keyword arguments are the options, and a description."""
 
     factory: Callable[..., Game]
     description: str
-    library: str = ""  # what making the game loads besides gems_jax; empty for nothing
-    extra: str = ""  # gems_jax[extra] installs the library; empty where it comes with gems_jax
+    library: str = ""  # library that making the game loads besides gems_jax; empty for none
+    extra: str = ""  # gems_jax[extra] installs the library; empty if it comes with gems_jax
 
 
+def history_game(name: str, **options: Any) -> WithHistory:
+    """Makes a game by name and adds the history to its observations.
+
+    Args:
+      name: the game without the prefix. Your own games are not imported here: that needs a name that says so.
+      **options: keyword arguments of the game.
+
+    Returns:
+      The game with history.
+
+    Raises:
+      ValueError: for a game of your own, or one that runs in Python or has continuous actions.
+    """
+    expect(
+        not is_own(name),
+        f"history:<id> is for the games of gems_jax, got {name!r}. Put `remembering = with_history(MyGame())` into "
+        "your own module and name it as package.module:remembering.",
+    )
+    return with_history(make_game(name, **options))
+
+
+# name -> how to make it, and its description
 GAMES: dict[str, GameEntry] = {
     "kuhn_poker": GameEntry(KuhnPoker, "Kuhn poker: 3 cards, 12 information sets", "pgx"),
     "leduc_holdem": GameEntry(LeducHoldem, "Leduc hold'em: 6 cards, 2 betting rounds", "pgx"),
     "kuhn_poker_3p": GameEntry(
-        partial(MultiplayerKuhn, 3), "Kuhn poker of three players: 4 cards, 48 information sets"
+        partial(MultiplayerKuhn, 3), "Kuhn poker for three players: 4 cards, 48 information sets"
     ),
     "leduc_poker_3p": GameEntry(
-        partial(MultiplayerLeduc, 3), "Leduc poker of three players: 4 ranks, 7,428 information sets"
+        partial(MultiplayerLeduc, 3), "Leduc poker for three players: 4 ranks, 7,428 information sets"
     ),
     "liars_dice": GameEntry(LiarsDice, "Liar's Dice, one die each: 24,576 information sets, exact exploitability"),
     "goofspiel": GameEntry(
         goofspiel, "Goofspiel, 4 cards, imperfect information: 3,608 information sets", "open_spiel", "openspiel"
     ),
-    "tic_tac_toe": GameEntry(partial(PgxGame, "tic_tac_toe"), "noughts and crosses, a draw with best play", "pgx"),
-    "connect_four": GameEntry(ConnectFour, "four in a row on 7 columns of 6", "pgx"),
+    "nim": GameEntry(Nim, "Nim with any heaps, normal or misère: exact exploitability of small heaps"),
+    "tic_tac_toe": GameEntry(
+        partial(PgxGame, "tic_tac_toe"), "noughts and crosses, a draw with best play, exact exploitability", "pgx"
+    ),
+    "connect_four": GameEntry(
+        ConnectFour, "four in a row on 7 columns of 6, or smaller: exact exploitability with 3 in a row on 3x4", "pgx"
+    ),
     "go_9x9": GameEntry(Go, "Go on 9x9 points, komi 7.5, at most 162 moves", "pgx"),
     "chess": GameEntry(Chess, "chess, 4672 moves, a draw after 512 plies", "pgx"),
     "simple_tag": GameEntry(SimpleTag, "MPE: three pursuers and a faster evader among two obstacles"),
     "simple_spread": GameEntry(SimpleSpread, "MPE: three agents cover three landmarks without touching"),
-    "hanabi": GameEntry(Hanabi, "Hanabi, 2 to 5 players: cooperative, everybody sees all cards but the own"),
+    "hanabi": GameEntry(Hanabi, "Hanabi, 2 to 5 players: cooperative, players see all cards but their own"),
     "rock_paper_scissors": GameEntry(rock_paper_scissors, "matrix game, Nash (1/3, 1/3, 1/3)"),
     "biased_rps": GameEntry(biased_rps, "rock-paper-scissors with wins of a, b, c, Nash proportional to (b, c, a)"),
     "matching_pennies": GameEntry(matching_pennies, "matrix game, Nash (1/2, 1/2)"),
@@ -74,7 +108,7 @@ GAMES: dict[str, GameEntry] = {
     "public_goods": GameEntry(PublicGoods, "n players contribute or not: a social dilemma while r / n < c < r"),
     "matrix": GameEntry(matrix_game, "your own payoffs: a matrix, a pair of matrices, or a tensor for n players"),
 }
-# Kinds of names that are not listed one by one, as they are written.
+# Families of names, as they are written.
 KINDS: dict[str, GameEntry] = {
     "pgx:<id>": GameEntry(PgxGame, "any two-player game of pgx: pgx:hex, pgx:othello, pgx:go_19x19, ...", "pgx"),
     "jaxmarl:<id>": GameEntry(
@@ -101,6 +135,9 @@ KINDS: dict[str, GameEntry] = {
         "open_spiel",
         "openspiel",
     ),
+    "history:<id>": GameEntry(
+        history_game, "another game with each seat's past observations and moves in its observation: history:nim, ..."
+    ),
     "nashbench:<id>": GameEntry(
         nashbench_game,
         "exact exploitability of large games, Python 3.12: nashbench:phantom_ttt, ...",
@@ -110,60 +147,103 @@ KINDS: dict[str, GameEntry] = {
 }
 
 
-def make_game(name: str, **options: Any) -> Game:
-    """Makes the game called `name`.
+_MADE: dict[Game, tuple[str, dict[str, Any]]] = {}  # how the games of this process were made
 
-    A name of your own, `package.module:MyGame`, is imported: pass names that you know. Names that stand in a file go
-    through `gems_jax.load`, which imports nothing unless it is told to trust the file.
+
+def make_game(name: str, **options: Any) -> Game:
+    """Makes a game by name.
+
+    A user-defined name, `package.module:MyGame`, is imported, which runs code: pass only names that you trust. For
+    names in files use `gems_jax.load`, which imports nothing unless `trust=True`.
+
+    >>> from gems_jax import make_game
+    >>> game = make_game("biased_rps", a=1.0, b=2.0, c=3.0)
+    >>> game.num_seats, game.num_actions, game.zero_sum
+    (2, 3, True)
 
     Args:
-      name: a row of `GAMES`, a kind of name of `KINDS`, or `package.module:MyGame` of your own: a class or an instance
-        with the attributes of `Game`, or an environment class of PettingZoo (AEC or parallel).
-      options: keyword arguments of the game; `game_options(name)` lists them.
+      name: a key of `GAMES`, a name such as `pgx:<id>` of a provider in `KINDS`, or `package.module:MyGame` of your
+        own: a class or an instance with the attributes of `Game`, or an environment class of PettingZoo (AEC or
+        parallel).
+      **options: keyword arguments of the game; `game_options(name)` lists them.
 
     Returns:
-      The game.
+      A `Game`.
 
     Raises:
-      NotAGameError: if your own name leads to anything else, such as a function. It is not called.
+      NotAGameError: if a user-defined name refers to anything else, such as a function. It is not called.
       ValueError: if the name or an option is unknown, or a required option is missing.
       ImportError: if the library that the game needs is not installed.
     """
-    factory = _factory(name)
+    game = _make(name, _factory(name), options)
+    with contextlib.suppress(TypeError):  # a game that is not hashable
+        _MADE[game] = (name, options)
+    return game
+
+
+def _make(name: str, factory: Any, options: dict[str, Any]) -> Game:
     if is_own(name) and is_environment(factory):
         return environment_game(name, **options)
     if isinstance(factory, Game) and not isinstance(factory, type):  # a user's own instance
         got = ", ".join(options)
-        expect(not options, f"The game {name!r} is an object already: it takes no options, got {got}.")
+        expect(not options, f"The game {name!r} is an instance: expected no options, got {got}.")
         return factory
     _check_options(name, _options(factory), options)
     return factory(**options)
 
 
+def describe_game(game: Game) -> tuple[str, dict[str, Any]] | None:
+    """Finds a name and options with which `make_game` makes an equal game.
+
+    Args:
+      game: a game of `make_game` or `matrix_game`, or an instance of a user's own class.
+
+    Returns:
+      The name and the options; None if there are none, such as for a class that is defined inside a function.
+    """
+    with contextlib.suppress(TypeError):
+        if game in _MADE:
+            return _MADE[game]
+    if isinstance(game, MatrixGame):
+        return "matrix", {
+            "payoffs": np.asarray(game.payoffs).tolist(),
+            **{name: getattr(game, name) for name in ("shared", "return_bounds", "zero_sum")},
+        }
+    kind: Any = type(game)
+    fields = dataclasses.fields(kind) if dataclasses.is_dataclass(kind) else ()
+    options: dict[str, Any] = {field.name: getattr(game, field.name) for field in fields if field.init}
+    name = f"{kind.__module__}:{kind.__qualname__}"
+    try:
+        return (name, options) if make_game(name, **options) == game else None
+    except (ValueError, TypeError, ImportError):
+        return None
+
+
 def _check_options(name: str, known: dict[str, bool] | None, options: dict[str, Any]) -> None:
-    if known is None:  # it takes anything
+    if known is None:  # accepts any option
         return
     unknown = sorted(options.keys() - known.keys())
     allowed = f"Known options: {', '.join(known)}." if known else "It takes none."
-    expect(not unknown, f"The game {name!r} has no option {', '.join(map(repr, unknown))}. {allowed}")
+    hint = did_you_mean(unknown[0], known).replace("did", "Did", 1) if unknown else ""
+    expect(not unknown, f"The game {name!r} has no option {', '.join(map(repr, unknown))}. {hint}{allowed}")
     missing = sorted({option for option, required in known.items() if required} - options.keys())
     how = f"make_game({name!r}, {''.join(missing[:1])}=...)"
     expect(not missing, f"The game {name!r} needs {', '.join(missing)}: {how}.")
 
 
 def game_options(name: str) -> tuple[str, ...]:
-    """The options that `make_game(name, ...)` takes."""
+    """Returns the names of the options that `make_game(name, ...)` takes."""
     return tuple(_options(_factory(name)) or ())
 
 
 def is_own(name: str) -> bool:
-    """Whether `make_game(name)` would import a user's own class, `package.module:MyGame`."""
+    """Returns whether `make_game(name)` would import a user's own class, `package.module:MyGame`."""
     provider, separator, _ = name.partition(":")
     return bool(separator) and name not in GAMES and f"{provider}:<id>" not in KINDS
 
 
 def _factory(name: str) -> Any:
-    """The registered factory of a name; of a user's own name the class or the instance, imported and checked."""
+    """Returns the factory of a name, or the imported and checked class or instance of a user's own."""
     if not isinstance(name, str):
         raise ValueError(f"A game's name is a string, got {name!r}. A game object needs no make_game.")
     if name in GAMES:
@@ -176,18 +256,19 @@ def _factory(name: str) -> Any:
             raise UnknownNameError(f"Unknown game {name!r}: {error}. Known games: {known}.") from None
     provider, separator, rest = name.partition(":")
     if not separator:
-        hint = did_you_mean(name, GAMES, 3)
+        hint = did_you_mean(name, [*GAMES, *(f"pgx:{id}" for id in RULES if id not in GAMES)], 3)
+        expect(not hint, f"Unknown game {name!r}; {hint}`gems games` lists all games.")
         raise ValueError(
-            f"Unknown game {name!r}; {hint}known games: {', '.join(GAMES)}; besides pgx:<id> for a two-player game of "
+            f"Unknown game {name!r}; known games: {', '.join(GAMES)}; besides pgx:<id> for a two-player game of "
             "pgx, jaxmarl:<id> for an environment of JaxMARL, pz:<id> for one of PettingZoo, openspiel:<id> for one of "
-            "OpenSpiel, tabulated:openspiel:<id> for a small one as arrays, nashbench:<id> for one of nashbench and "
-            "package.module:MyGame for your own."
+            "OpenSpiel, tabulated:openspiel:<id> for a small one as arrays, nashbench:<id> for one of nashbench, "
+            "history:<id> for a game that remembers and package.module:MyGame for your own."
         )
     return partial(KINDS[f"{provider}:<id>"].factory, rest)
 
 
 def _options(factory: Any) -> dict[str, bool] | None:
-    """Keyword arguments of a factory and whether each is required; None when it takes anything."""
+    """Returns the keyword arguments of a factory and whether each is required; None if it accepts any."""
     try:
         parameters = inspect.signature(factory).parameters.values()
     except (TypeError, ValueError):

@@ -1,4 +1,4 @@
-"""Who deviates and who shares a population, in games whose seats stand on sides (pursuers and an evader, a team)."""
+"""Players and populations of games whose seats form sides (pursuers and an evader, a team)."""
 
 from __future__ import annotations
 
@@ -16,20 +16,22 @@ def _observation_shape(game: Sided) -> tuple[int, ...]:
 
 
 def check_sides(name: str, teams: bool, shared: bool) -> None:
-    """ValueError for options that contradict each other."""
+    """Raises ValueError if both `teams` and `shared` are set. name: of the game, for the message."""
     if teams and shared:
         raise ValueError(
-            f"{name}: shared=True says that the players of a side are drawn from one population, but with teams=True a "
-            "side is one player; got both, pass one of them"
+            f"{name}: teams=True makes a side one player, shared=True draws the players of a side from one population: "
+            "expected at most one of them, got both"
         )
 
 
 class Sided(ABC):
-    """The two tuples of the `Game` protocol, from the side of every seat and the options `teams` and `shared`.
+    """Derives the two ownership tuples of the `Game` protocol from the side of every seat and two options.
 
-    teams: a side is one player: its seats play one policy and earn the mean of their rewards. Otherwise every seat is
-        a player, and has a population of its own,
-    shared: or shares one with the other players of its side.
+    Attributes:
+      teams: a side is one player: its seats play one policy and earn the mean of their rewards. Otherwise every seat is
+        a
+        player.
+      shared: without teams, the players of a side share one population instead of having one each.
     """
 
     teams: bool
@@ -38,11 +40,11 @@ class Sided(ABC):
     @property
     @abstractmethod
     def sides(self) -> tuple[int, ...]:
-        """[S], the side of every seat, counted from 0."""
+        """Side of every seat, [S], from 0."""
 
     @property
     def side_names(self) -> tuple[tuple[str, str], ...]:
-        """Of every side, what one of its seats is called, and all of them together."""
+        """Names of one seat and of all seats, for every side."""
         if self.cooperative:
             return (("agent", "team"),)
         return tuple((f"side_{side}", f"side_{side}") for side in range(max(self.sides) + 1))
@@ -52,17 +54,17 @@ class Sided(ABC):
 
     @property
     def cooperative(self) -> bool:
-        """Everybody is on the same side."""
+        """Whether all seats are on one side."""
         return max(self.sides) == 0
 
     @property
     def names_players(self) -> bool:
-        """Whether players are told apart by more than their seats."""
+        """Whether players have names beyond their seats."""
         return True
 
     @property
     def player_names(self) -> tuple[str, ...] | None:
-        """[players], for columns: return_pursuers, or return_pursuer_0."""
+        """Names of the players, [players], for columns: return_pursuers, or return_pursuer_0."""
         if not self.names_players:
             return None
         if self.teams:

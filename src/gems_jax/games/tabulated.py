@@ -1,8 +1,8 @@
-"""Small games of Python as arrays: `tabulated:openspiel:<id>`.
+"""Small Python games as arrays: `tabulated:openspiel:<id>`.
 
-The tree of a game that enumerates itself on the host (`Branching`) is walked once. A position is then an index, and
-`step` looks its successor up, so that play is compiled and needs no Python. Chance after a move is part of the move:
-its outcomes are neighbors in the arrays, and one uniform number picks one by their CDF.
+The tree of a game that enumerates itself on the host (`Branching`) is enumerated once. A position is then an index, and
+`step` looks up its successor, so that play is compiled and needs no Python. Chance after a move is part of the move:
+its outcomes are adjacent in the arrays, and one uniform number selects one by their CDF.
 """
 
 from __future__ import annotations
@@ -19,40 +19,40 @@ from gems_jax.games.adapters.openspiel import OpenSpielGame, openspiel_game
 from gems_jax.types import Array, GameState, NotEnumerableError, Struct, expect, static_field
 
 MAX_POSITIONS = 500_000
-MAX_ENTRIES = 2**23  # of successors: positions times joint actions
+MAX_ENTRIES = 2**23  # limit on successors: positions times joint actions
 
 
 class GameArrays(Struct):
-    """A game's whole tree: N positions, breadth first, of which the first are the starts, and I information sets.
+    """The whole tree of a game: N positions, breadth first from the starts, and I information sets.
 
-    J is the number of joint actions: A where seats take turns, A^S where they move at once.
+    J is the number of joint actions: A if seats take turns, A^S if they move simultaneously.
     """
 
-    first: Array  # [N, J] int32, the first of the positions that a joint action may lead to; 0 where it is illegal
-    outcomes: Array  # [N, J] int32, how many positions it may lead to: 1 unless chance acts
-    chance: Array  # [N] float32, probability of the position among those of the same start or joint action
-    cdf: Array  # [N] float32, the sum of `chance` over them up to this one
+    first: Array  # [N, J] int32, first successor of a joint action; 0 if it is illegal
+    outcomes: Array  # [N, J] int32, number of successors: 1 unless chance acts
+    chance: Array  # [N] float32, probability of the position given its start or joint action
+    cdf: Array  # [N] float32, cumulative sum of `chance` up to this position
     infoset: Array  # [N, S] int32, 0 for seats that are not to move
     to_move: Array  # [N, S] bool
-    reward: Array  # [N, S] float32, earned on the way to the position
+    reward: Array  # [N, S] float32, reward of the move to the position
     over: Array  # [N] bool
     observation: Array  # [I, *obs] float32
     legal: Array  # [I, A] bool
-    idle: Array  # [S, *obs] float32, what seats see that are not to move
+    idle: Array  # [S, *obs] float32, observation of seats that are not to move
     starts: int = static_field()
-    most_outcomes: int = static_field()  # after any move
+    most_outcomes: int = static_field()  # largest number of outcomes of a move
     depth: int = static_field()  # moves of the longest episode
 
 
-class _Placed(NamedTuple):
-    """A position of the source game whose index is known."""
+class _IndexedPosition(NamedTuple):
+    """A position of the source game with its index."""
 
     at: int
     state: Any
 
 
 class _Enumeration:
-    """A walk through a game, level by level."""
+    """A breadth-first enumeration of a game."""
 
     def __init__(self, source: OpenSpielGame):
         self.source = source
@@ -66,34 +66,36 @@ class _Enumeration:
         self.depth = 0
 
     def run(self) -> GameArrays:
+        """Enumerates the game and returns its arrays."""
         level = self.place(self.source.starts())
         starts = len(level)
-        while level := [placed for placed in level if not self.seen[placed.at].terminated]:
+        while level := [position for position in level if not self.seen[position.at].terminated]:
             self.depth += 1
-            level = [below for placed in level for below in self.expand(placed)]
+            level = [below for position in level for below in self.expand(position)]
         return self.arrays(starts)
 
-    def place(self, branches: list[Any]) -> list[_Placed]:
-        """Gives indices to the outcomes of a start or of a joint action, next to each other."""
+    def place(self, branches: list[Any]) -> list[_IndexedPosition]:
+        """Assigns adjacent indices to the outcomes of a start or of a joint action."""
         base, total = len(self.seen), 0.0
         for branch in branches:
             total += branch.chance
             self.seen.append(branch.seen)
             self.chance.append(branch.chance)
             self.cdf.append(total)
-            self.numbers.append([self.number(branch.seen, seat) for seat in range(self.source.num_seats)])
+            self.numbers.append([self.index_infoset(branch.seen, seat) for seat in range(self.source.num_seats)])
         if len(self.seen) > MAX_POSITIONS:
             self.refuse(f"more than {MAX_POSITIONS:,} positions")
-        return [_Placed(base + offset, branch.state) for offset, branch in enumerate(branches)]
+        return [_IndexedPosition(base + offset, branch.state) for offset, branch in enumerate(branches)]
 
     def refuse(self, why: str) -> None:
+        """Raises NotEnumerableError."""
         raise NotEnumerableError(
             f"cannot tabulate {self.source.name}: expected a small tree, got {why}. Play it in Python as "
             f"{self.source.name}."
         )
 
-    def number(self, seen: Any, seat: int) -> int:
-        """The information set of a seat, in the order of discovery; 0 if it is not to move."""
+    def index_infoset(self, seen: Any, seat: int) -> int:
+        """Returns the index of a seat's information set in the order of discovery; 0 if it is not to move."""
         if not seen.to_move[seat]:
             return 0
         look = bytes([seat]) + seen.observation[seat].tobytes() + seen.legal[seat].tobytes()
@@ -102,16 +104,16 @@ class _Enumeration:
             self.rows.append((seen.observation[seat], seen.legal[seat]))
         return number
 
-    def expand(self, placed: _Placed) -> list[_Placed]:
-        """All successors of a position."""
-        seen, found = self.seen[placed.at], []
+    def expand(self, position: _IndexedPosition) -> list[_IndexedPosition]:
+        """Returns all successors of a position."""
+        seen, found = self.seen[position.at], []
         actions = self.source.num_actions
         moving = zip(seen.legal, seen.to_move, strict=True)
         choices = [np.flatnonzero(legal) if moves else [0] for legal, moves in moving]
         for joint in np.stack(np.meshgrid(*choices, indexing="ij"), axis=-1).reshape(-1, len(choices)):
             column = joint @ actions ** np.arange(len(joint)) if self.source.simultaneous else joint.sum()
-            below = self.place(self.source.branches(placed.state, joint))
-            self.edges.append((placed.at, int(column), below[0].at, len(below)))
+            below = self.place(self.source.branches(position.state, joint))
+            self.edges.append((position.at, int(column), below[0].at, len(below)))
             found += below
         return found
 
@@ -145,7 +147,7 @@ class _Enumeration:
 
 @functools.lru_cache(maxsize=16)
 def tabulate(source: OpenSpielGame) -> GameArrays:
-    """Walks a game from every start to every end; the arrays are cached by the value of the game.
+    """Enumerates a game from all starts to all ends; the arrays are cached by the value of the game.
 
     Args:
       source: a game that enumerates its tree on the host.
@@ -162,10 +164,10 @@ def tabulate(source: OpenSpielGame) -> GameArrays:
 @jax.tree_util.register_static
 @dataclasses.dataclass(frozen=True)
 class TabulatedGame:
-    """A game as arrays, without chance after the start: made by `tabulated_game`. Positions are indices [] int32."""
+    """A game as arrays without chance after the start, made by `tabulated_game`. Positions are indices [] int32."""
 
     source: OpenSpielGame
-    short: str = ""  # another name
+    short: str = ""  # replaces the default name
 
     continuous = False
     truncates = False
@@ -234,12 +236,12 @@ class TabulatedGame:
         return self._game_state(drawn, jnp.bool_(False))
 
     def deals(self) -> tuple[GameState, Array]:
-        """All starts, [N], and their probabilities, [N]."""
+        """Returns all starts, [N], and their probabilities, [N]."""
         starts, arrays = jnp.arange(self.arrays.starts), self.arrays
         return jax.vmap(lambda at: self._game_state(at, jnp.bool_(False)))(starts), arrays.chance[: arrays.starts]
 
     def step(self, state: GameState, actions: Array, key: Array) -> GameState:
-        """Looks the next position up. actions: [S] int32. key: consumed where chance acts, else unused."""
+        """Looks up the next position. actions: [S] int32. key: consumed if chance acts, else unused."""
         arrays, here = self.arrays, state.inner
         own = jnp.where(state.to_move, actions, 0)
         weights = self.num_actions ** np.arange(self.num_seats) if self.simultaneous else np.ones(self.num_seats, int)
@@ -252,7 +254,7 @@ class TabulatedGame:
         return self._game_state(jnp.where(state.done, here, after), state.done)
 
     def _game_state(self, here: Array, was_over: Array) -> GameState:
-        """The state of a position [] that was just arrived at, unless the game `was_over` there already."""
+        """Returns the state of a position [] upon arrival, without reward if the game `was_over` there already."""
         arrays = self.arrays
         to_move, infoset = arrays.to_move[here], arrays.infoset[here]
         moves = to_move.reshape(-1, *(1,) * len(self.observation_shape))
@@ -272,12 +274,12 @@ class ChanceOutcome(NamedTuple):
     """A position that chance may lead to, on the host."""
 
     chance: float
-    state: int  # its index
+    state: int  # index of the position
     seen: tuple[np.ndarray, ...]  # the fields of `GameState` after `inner`
 
 
 class _HostArrays(NamedTuple):
-    """What the outcomes of a move are made of, on the host."""
+    """Arrays on the host from which outcomes of moves are made."""
 
     fields: list[np.ndarray]  # of `GameState` at every position, without `inner`
     chance: np.ndarray
@@ -296,16 +298,16 @@ def _host_arrays(game: TabulatedGame) -> _HostArrays:
 @jax.tree_util.register_static
 @dataclasses.dataclass(frozen=True)
 class ChanceTabulatedGame(TabulatedGame):
-    """A game as arrays whose chance also acts after moves; exact evaluation asks it for the outcomes."""
+    """A game as arrays in which chance also acts after moves; exact evaluation enumerates its outcomes."""
 
     def starts(self) -> list[ChanceOutcome]:
-        """Every position before the first move."""
+        """Returns all positions before the first move."""
         return self._outcomes(0, self.arrays.starts)
 
     def branches(self, state: int, actions: np.ndarray) -> list[ChanceOutcome]:
-        """Every position that actions [S] may lead to from the position with index `state`."""
+        """Returns all positions that actions [S] may lead to from the position with index `state`."""
         fields, _, first, outcomes = _host_arrays(self)
-        to_move = fields[2][state]  # behind observation and legal
+        to_move = fields[2][state]  # after observation and legal
         own = np.where(to_move, actions, 0)
         joint = own @ self.num_actions ** np.arange(self.num_seats) if self.simultaneous else own.sum()
         return self._outcomes(first[state, joint], outcomes[state, joint])
@@ -322,12 +324,12 @@ def tabulated_game(id: str, *, teams: bool = True, shared: bool = False, name: s
 
     Args:
       id: `openspiel:<id>`, parameters as OpenSpiel writes them: "openspiel:kuhn_poker(players=3)".
-      teams: players with one and the same utility are one side, which deviates together.
+      teams: players with identical utilities form one player.
       shared: all players are drawn from one population.
-      name: what the game calls itself, for names of the registry; empty for `tabulated:openspiel:<id>`.
+      name: name of the game; empty for `tabulated:openspiel:<id>`.
 
     Returns:
-      The game, whose tree has been walked.
+      The game, with its tree enumerated.
 
     Raises:
       NotEnumerableError: if its tree is too large.
@@ -341,11 +343,11 @@ def tabulated_game(id: str, *, teams: bool = True, shared: bool = False, name: s
 
 
 def goofspiel(num_cards: int = 4, points_order: str = "random", shared: bool = False) -> TabulatedGame:
-    """Makes Goofspiel for two with imperfect information: bids stay hidden, only who won is told.
+    """Makes two-player Goofspiel with imperfect information: players observe who won a round, not the bids.
 
     Args:
-      num_cards: of each hand and of the prizes. Beyond 4 the tree is too large unless the order is fixed.
-      points_order: of the prizes: "random", "descending" or "ascending".
+      num_cards: cards of each hand and number of prizes. Above 4 the tree is too large unless the order is fixed.
+      points_order: order of the prizes: "random", "descending" or "ascending".
       shared: both players are drawn from one population.
 
     Returns:

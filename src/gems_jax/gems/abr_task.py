@@ -1,4 +1,4 @@
-"""What the populations train on in phase 4: their anchors, who they meet, and the states of the trust region."""
+"""Training tasks of phase 4: the anchors of each population, its opponents, and the states of the trust region."""
 
 from __future__ import annotations
 
@@ -19,39 +19,48 @@ from gems_jax.learning.ppo import TrainSettings
 from gems_jax.learning.trust_region import TrustRegion, make_trust_region
 from gems_jax.meta import simplex
 from gems_jax.policies import distributions
-from gems_jax.policies.population import StackedPolicies, append_policy, materialise
+from gems_jax.policies.population import StackedPolicies, append_policy, materialize
 from gems_jax.rollout.views import View, rotate
 from gems_jax.types import Array, Game, PolicyOutput, PyTree
 
 
 class AbrTask(NamedTuple):
-    """What one population learns from, and with which settings."""
+    """Training task of one population: its experience, its anchors and the settings."""
 
     source: Source
     nets: Networks
     codes: Array  # [K, D]
     active: Array  # [K]
-    newest: Array  # [] int32, the slot of the newest anchor
-    log_codes: Array  # [K], of the distribution that a batch's anchors are drawn from
-    time: Array  # [] int32, the iteration, counted from 1
+    newest: Array  # [] int32, slot of the newest anchor
+    log_codes: Array  # [K], log of the distribution of a batch's anchors
+    time: Array  # [] int32, iteration t, counted from 1
     jacobian_weight: ArrayLike  # lambda_J
     config: GemsConfig
-    magnet: PyTree = None  # theta of the magnet, where it has parameters
+    magnet: PyTree = None  # theta of the magnet, if it has parameters
 
 
 class Arena(NamedTuple):
-    """What all populations train with: the anchors Z_t of each, and the mixtures of them that the others face."""
+    """Training tasks of all populations: the anchors Z_t, and the opponent mixtures."""
 
     anchor_set: AnchorSet
     opponents: StackedPolicies  # [P, K, ...]
     faced: Array  # [P, K], log of the mixtures of opponents
     newest: Array  # [P] int32, slots of the newest anchors
-    time: Array  # [] int32, the iteration, counted from 1
+    time: Array  # [] int32, iteration t, counted from 1
     game: Game
     config: GemsConfig
 
     def task(self, views: tuple[View, ...], p: Array | int, magnet: PyTree = None) -> AbrTask:
-        """Makes the task of population p with its views; the magnet has theta [P, ...] or is None."""
+        """Makes the task of one population.
+
+        Args:
+          views: the game from every player position of the population.
+          p: the population, static or traced.
+          magnet: theta of the magnets, [P, ...], or None.
+
+        Returns:
+          The task of population p.
+        """
         config, anchor_set = self.config, self.anchor_set
         nets = gems_networks(views[0].base, config)
         log_codes = jnp.log(anchor_set.sigma[p])
@@ -76,8 +85,17 @@ class Arena(NamedTuple):
             magnet=jax.tree.map(lambda leaf: leaf[p], magnet),
         )
 
-    def with_live(self, params: dict[str, PyTree]) -> Arena:
-        """Adds the newest anchors under the generators of `params` [P, ...] as opponents of mass rho, in slot K."""
+    def add_live_opponents(self, params: dict[str, PyTree]) -> Arena:
+        """Adds the newest anchors of the current generators as opponents in slot K.
+
+        With rho = `self_play_fraction`, the mixtures become (1 - rho) sigma', and rho on the added slot.
+
+        Args:
+          params: current parameters, [P, ...].
+
+        Returns:
+          The arena with K + 1 opponents per population.
+        """
         learner = make_learner(gems_networks(self.game, self.config), self.config.temperature)
         codes = jax.vmap(lambda held, slot: held[slot])(self.anchor_set.anchors, self.newest)
         live = jax.vmap(learner.policy)(params, codes)
@@ -92,7 +110,7 @@ class Arena(NamedTuple):
 def make_arena(
     state: GemsState, anchor_set: AnchorSet, opponents: StackedPolicies, game: Game, config: GemsConfig
 ) -> Arena:
-    """Says who trains against whom in phase 4.
+    """Makes the training tasks of phase 4 with frozen opponents.
 
     Args:
       state: the state before the iteration.
@@ -102,35 +120,52 @@ def make_arena(
       config: settings.
 
     Returns:
-      The arena of frozen opponents.
+      The arena, whose opponents are drawn from sigma' of `anchor_set`.
     """
     faced = faced_mixture(anchor_set.sigma, anchor_set.active, config.abr_floor)
     newest = jnp.argmax(anchor_set.anchor_id, axis=1)  # [P]
     if config.q_new_applies == "opponents":
         faced = give_mass_to_newest(faced, newest, config.q_new)
-        opponents = materialise(
+        opponents = materialize(
             population_of(dataclasses.replace(state, anchors=anchor_set.anchors), game, config), config.capacity
         )
     return Arena(anchor_set, opponents, faced, newest, state.step + 1, game, config)
 
 
 def faced_mixture(sigma: Array, active: Array, floor: Array | float) -> Array:
-    """Computes log of the mixture [P, K] of opponents: sigma, or with probability `floor` any of its anchors.
+    """Computes the opponent mixture log((1 - floor) sigma + floor * uniform), uniform over anchors with mass.
 
-    The newcomer has no mass and has not been measured: it is nobody's opponent yet.
+    A new anchor has no mass yet and is therefore not among the opponents.
+
+    Args:
+      sigma: mixtures, [P, K].
+      active: which slots hold an anchor, [P, K] bool.
+      floor: probability of a uniformly drawn anchor, [].
+
+    Returns:
+      Logarithms of the mixtures, [P, K].
     """
     uniform = jax.vmap(simplex.masked_uniform)(active & (sigma > 0.0))
     return jnp.log((1.0 - floor) * sigma + floor * uniform)
 
 
 def give_mass_to_newest(log_sigma: Array, newest: Array, fraction: ArrayLike) -> Array:
-    """Gives the newest anchor [P] of each population a `fraction` of the mass; logarithms of mixtures [P, K]."""
+    """Moves a fraction of the mass of every mixture to the newest anchor (q_new of tab:gems_default_params).
+
+    Args:
+      log_sigma: logarithms of the mixtures, [P, K].
+      newest: slots of the newest anchors, [P] int32.
+      fraction: q_new, [].
+
+    Returns:
+      Logarithms of the mixtures, [P, K].
+    """
     new = jnp.arange(log_sigma.shape[1])[None, :] == newest[:, None]
     return jnp.log((1.0 - fraction) * jnp.exp(log_sigma) + fraction * new)
 
 
 def add_tremble(policies: StackedPolicies, probability: ArrayLike) -> StackedPolicies:
-    """Replaces each action by a uniformly drawn legal one with some probability."""
+    """Wraps policies so that each action is a uniformly drawn legal one with the given probability."""
     if isinstance(probability, (int, float)) and not probability:
         return policies
 
@@ -141,7 +176,7 @@ def add_tremble(policies: StackedPolicies, probability: ArrayLike) -> StackedPol
 
 
 def make_learner(nets: Networks, temperature: Array | float) -> Learner:
-    """Presents phi = G_theta(z) and V(o, z) to the trainer."""
+    """Makes the learner of a generator phi = G_theta(z), with logits divided by a temperature, and a critic V(o, z)."""
 
     def policy(params: PyTree, code: Array) -> PyTree:
         return nets.generator.policy.temper(nets.generator(params["generator"], code), temperature)
@@ -155,9 +190,19 @@ def make_learner(nets: Networks, temperature: Array | float) -> Learner:
 def play_anchor_batch(
     key: Array, params: PyTree, games: list[OngoingGames], task: AbrTask
 ) -> tuple[list[Experience], list[OngoingGames]]:
-    """Plays a round of a batch of anchors z ~ q_t: one batch per view, and the games to continue with. key: consumed.
+    """Plays one round of a batch of anchors z ~ q_t (eq:abr-tr_revised).
 
-    The batch is the newest anchor and others that sigma draws, or uniform draws of Z_t (see `q_new_applies`).
+    A fraction q_new of the batch is the newest anchor and the rest is drawn from sigma', or all anchors are uniform
+    draws of Z_t (see `q_new_applies`).
+
+    Args:
+      key: typed PRNG key; consumed.
+      params: "generator" and "critic".
+      games: games to continue, one per view; empty if rounds play whole episodes.
+      task: training task of the population.
+
+    Returns:
+      One batch per view, and the games to continue in the next round.
     """
     config = task.config
     key_code, key_play = jax.random.split(key)
@@ -169,7 +214,17 @@ def play_anchor_batch(
 
 
 def protect_anchors(key_play: Array, key_rows: Array, task: AbrTask, params: PyTree) -> tuple[TrustRegion, int, Array]:
-    """Records what every anchor does on states of its own play, episodes and env steps. keys: consumed."""
+    """Plays every anchor and makes the trust region around its current policy.
+
+    Args:
+      key_play: typed PRNG key of the episodes; consumed.
+      key_rows: typed PRNG key of the choice of states; consumed.
+      task: training task of the population.
+      params: "generator" theta^- and "critic".
+
+    Returns:
+      The trust region, and the episodes and environment steps played.
+    """
     config = task.config
     settings = task.source.settings._replace(num_opponents=config.kl_opponents, episodes=1)
     batches = task.source.play_episodes(key_play, params, task.codes, settings)
@@ -183,7 +238,7 @@ def protect_anchors(key_play: Array, key_rows: Array, task: AbrTask, params: PyT
 
 
 def train_settings(task: AbrTask) -> TrainSettings:
-    """Translates the settings for `learning.ppo`; step sizes are annealed by the iterations done."""
+    """Makes the settings of `learning.ppo` for a task, with learning rates annealed by the iteration."""
     config = task.config
     actor, critic = (
         anneal(rate / config.slowdown, config.learning_rate_decay, task.time - 1)
@@ -211,4 +266,5 @@ def _play_settings(config: GemsConfig) -> PlaySettings:
         decay=config.gae_lambda,
         stratified=config.opponents == "stratified",
         segment=config.abr_segment if config.abr_steps else 0,
+        doubly_robust=config.advantage == "doubly_robust",
     )

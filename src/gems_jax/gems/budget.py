@@ -1,4 +1,4 @@
-"""Episodes that an iteration of GEMS plays, counted beforehand."""
+"""Number of episodes of an iteration of GEMS, computed from the settings."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ Count = Any  # an int, or a traced [] int32
 
 
 class PhaseEpisodes(NamedTuple):
-    """Episodes of one unit of each phase; traced where the number of anchors is."""
+    """Episodes of one unit of each phase; traced if the number of anchors is traced."""
 
     meta_update: Count  # one estimate of the meta-game
     oracle_call: Count  # all rounds of the oracle
-    oracle_round: int  # one of its rounds beyond the first
+    oracle_round: int  # one oracle round beyond the first
     protection: int  # states of the trust region
-    abr_step: int  # one ABR step; with `abr_segment` ongoing games instead, which all take a segment's steps
+    abr_step: int  # one ABR step; with `abr_segment` the number of ongoing games, each of which takes a segment
 
-    def besides_training(self, config: GemsConfig, oracle: bool = True) -> Count:
-        """Sums an iteration without its ABR steps, in which the oracle is called or not."""
+    def sum_without_training(self, config: GemsConfig, oracle: bool = True) -> Count:
+        """Sums the episodes of an iteration without its ABR steps; `oracle`: whether the oracle is called."""
         return config.num_estimates * self.meta_update + oracle * self.oracle_call + self.protection
 
 
@@ -30,10 +30,10 @@ def phase_episodes(config: GemsConfig, players: int, anchors: Count) -> PhaseEpi
     Args:
       config: settings.
       players: number of players.
-      anchors: anchors of every player's population, summed over players; static, or [] traced.
+      anchors: number of anchors of every player's population, summed over players; static, or [] traced.
 
     Returns:
-      Episodes as `GemsMetrics.episodes` counts them, up to the pulls that `run_oracle` loses to rounding.
+      Episodes as `GemsMetrics.episodes` counts them, up to pulls that `run_oracle` loses to rounding.
     """
     per_anchor = anchors * config.num_opponents * config.episodes * (config.estimator == "per_anchor")
     candidates = players * config.pool_size(0) + anchors * config.pool_anchors
@@ -47,6 +47,6 @@ def phase_episodes(config: GemsConfig, players: int, anchors: Count) -> PhaseEpi
     )
 
 
-def episodes_with(game: Game, config: GemsConfig, anchors: int) -> PhaseEpisodes:
-    """Counts the episodes of each phase where every population has the same number of anchors."""
+def episodes_per_phase(game: Game, config: GemsConfig, anchors: int) -> PhaseEpisodes:
+    """Counts the episodes of each phase if every population has `anchors` anchors; see `phase_episodes`."""
     return phase_episodes(config, num_players(game), num_players(game) * anchors)

@@ -1,19 +1,21 @@
 """Settings whose iterations play a given number of environment steps.
 
-`fit_budget` divides the environment steps of an iteration between the four phases. The rule, up and down alike:
+`fit_budget` divides the environment steps of an iteration between the four phases. The same rule raises and lowers
+settings:
 
-    1. A phase gets the fraction of the steps that it has by the settings themselves, but no less than `LEAST`, and no
-       less than its smallest numbers cost. What this takes is taken from the other phases in proportion.
-    2. Estimating: `num_opponents` and `meta_steps` share the change, each by its square root; one update stays one.
-       Estimators that play joint samples change `mixture_samples`, and buffers grow to hold two iterations.
-    3. The oracle changes `oracle_opponents`. Below 8 opponents the pool shrinks first.
-    4. The trust region changes `kl_opponents`.
-    5. Training takes what the others leave: smaller batches of down to 64 games, then fewer `abr_steps`; above the
-       settings' own steps, `abr_opponents` and `abr_steps` share the change. Settings that train on stored episodes
-       alone (`abr_steps=0`, `replay_steps`) give what is left to estimating.
+    1. A phase gets its fraction of the steps by the given settings, but no less than `LEAST`, and no less than its
+       smallest settings cost. The other phases give up steps in proportion.
+    2. Estimating scales `num_opponents` and `meta_steps`, each by the square root of the change; a single update stays
+       single. Estimators that play joint samples scale `mixture_samples`, and buffers grow to hold two iterations.
+    3. The oracle scales `oracle_opponents`. Below 8 opponents the pool shrinks first.
+    4. The trust region scales `kl_opponents`.
+    5. Training gets the remaining steps: smaller batches of down to 64 games, then fewer `abr_steps`; above the given
+       steps, `abr_opponents` and `abr_steps` both grow. Settings that train on stored episodes only (`abr_steps=0`,
+       `replay_steps`) give the remaining steps to estimating.
 
-Only then are `episodes`, `oracle_episodes`, `abr_episodes` and `abr_anchors` lowered. `capacity`, `abr_segment` and
-everything else stay. Settings within the bounds that play the wanted number already stay as they are, but for rounding.
+Only then are `episodes`, `oracle_episodes`, `abr_episodes` and `abr_anchors` lowered. `capacity`, `abr_segment` and all
+other settings do not change. Settings within the bounds that already play the requested number do not change either,
+except for rounding.
 """
 
 from __future__ import annotations
@@ -28,18 +30,18 @@ import jax.numpy as jnp
 
 from gems_jax.config import GemsConfig
 from gems_jax.estimation.monte_carlo import joint_returns
-from gems_jax.gems.budget import episodes_with
+from gems_jax.gems.budget import episodes_per_phase
 from gems_jax.gems.state import init_gems, population_of
-from gems_jax.host.stages import on_host, staged
-from gems_jax.policies.population import materialise
+from gems_jax.host.stages import on_host, stage
+from gems_jax.policies.population import materialize
 from gems_jax.types import Game
 
-_SAMPLE = 1024  # episodes that the mean length is taken from
-_GAMES = 64  # of a batch of training, below which there are fewer batches instead
-_PULLS = 8  # opponents per candidate, below which there are fewer candidates instead
-_NEAR = 0.05  # error of training's steps, as a fraction of them, that is left
-_KEPT = 2  # iterations whose episodes a buffer holds at least
-_LARGEST, _FINEST = 1e9, 1e-9  # factor by which a number may grow, and how precisely it is found
+_SAMPLE = 1024  # episodes in the estimate of the mean length
+_GAMES = 64  # least games of a training batch; below it there are fewer batches
+_PULLS = 8  # least opponents per candidate; below it there are fewer candidates
+_NEAR = 0.05  # accepted relative error of the steps of training
+_BUFFERED = 2  # least number of iterations whose episodes a buffer holds
+_LARGEST, _FINEST = 1e9, 1e-9  # largest factor of a setting, and its relative precision
 
 
 class Division(NamedTuple):
@@ -55,15 +57,15 @@ LEAST = Division(estimating=0.05, oracle=0.05, trust_region=0.01, training=0.4)
 
 
 def mean_length(game: Game, config: GemsConfig) -> float:
-    """Measures the env steps per episode between the first policies."""
+    """Measures the environment steps per episode between the policies of the first iteration."""
 
     def lengths(key: jax.Array) -> jax.Array:
         key_init, key_play = jax.random.split(key)
         state = init_gems(key_init, game, config)
-        policies = materialise(population_of(state, game, config), config.capacity)
+        policies = materialize(population_of(state, game, config), config.capacity)
         return jnp.mean(joint_returns(key_play, game, policies, state.log_sigma, samples=_SAMPLE, episodes=1)[1])
 
-    return float((staged if on_host(game) else jax.jit)(lengths)(jax.random.key(0)))
+    return float((stage if on_host(game) else jax.jit)(lengths)(jax.random.key(0)))
 
 
 def planned_steps(game: Game, config: GemsConfig, length: float, iterations: int | None = None) -> Division:
@@ -73,7 +75,7 @@ def planned_steps(game: Game, config: GemsConfig, length: float, iterations: int
       game: the game that is played.
       config: settings.
       length: environment steps per episode.
-      iterations: of the run; by default the config's.
+      iterations: number of iterations of the run; by default the config's.
 
     Returns:
       Environment steps of each phase.
@@ -81,11 +83,11 @@ def planned_steps(game: Game, config: GemsConfig, length: float, iterations: int
     iterations = config.iterations if iterations is None else iterations
     sums = Counter[str]()
     for (anchors, called), times in _iterations_by_kind(config, iterations).items():
-        units = episodes_with(game, config, anchors)
-        quiet = units.besides_training(config, oracle=False)
+        units = episodes_per_phase(game, config, anchors)
+        quiet = units.sum_without_training(config, oracle=False)
         sums["estimating"] += times * (quiet - units.protection)
-        sums["oracle"] += times * (units.besides_training(config, called) - quiet)
-    units = episodes_with(game, config, 1)
+        sums["oracle"] += times * (units.sum_without_training(config, called) - quiet)
+    units = episodes_per_phase(game, config, 1)
     return Division(
         estimating=length * sums["estimating"] / iterations,
         oracle=length * sums["oracle"] / iterations,
@@ -108,14 +110,16 @@ def divide_steps(own: Division, least: Division, env_steps: float) -> Division:
     """Divides environment steps between the phases in the proportions of `own`, none below `least` or `LEAST`.
 
     Args:
-      own: weights of the phases, some above 0. A phase of weight 0 gets what it takes at least.
-      least: environment steps that each phase takes at least; together no more than `env_steps`.
+      own: weights of the phases, at least one of them positive. A phase of weight 0 gets its minimum.
+      least: minimum of each phase, in environment steps; their sum is at most `env_steps`.
       env_steps: environment steps to divide.
 
     Returns:
-      Environment steps of each phase, `env_steps` together.
+      Environment steps of each phase, with sum `env_steps`.
     """
-    wanted = [max(low, share * env_steps * (weight > 0)) for low, weight, share in zip(least, own, LEAST, strict=True)]
+    wanted = [
+        max(low, fraction * env_steps * (weight > 0)) for low, weight, fraction in zip(least, own, LEAST, strict=True)
+    ]
     bounds = wanted if sum(wanted) <= env_steps else least
     bound = {phase for phase, weight in enumerate(own) if not weight}
     while True:
@@ -129,22 +133,22 @@ def divide_steps(own: Division, least: Division, env_steps: float) -> Division:
 
 
 def fit_budget(game: Game, config: GemsConfig, env_steps: int, iterations: int | None = None) -> GemsConfig:
-    """Fits the numbers of all phases so that an iteration plays about `env_steps`, the mean over the run.
+    """Fits the settings of all phases so that an iteration plays about `env_steps`, the mean over the run.
 
-    The steps are divided as the text above says. Episodes are counted exactly; their length is measured between the
-    first policies, and changes as these learn.
+    The module's docstring describes how the steps are divided. Episodes are counted exactly; their length is measured
+    between the first policies, and changes with learning.
 
     Args:
       game: the game that is played.
-      config: settings, whose proportions the phases keep within bounds.
+      config: settings, whose proportions between the phases are preserved within bounds.
       env_steps: environment steps per iteration.
-      iterations: of the run; by default the config's.
+      iterations: number of iterations of the run; by default the config's.
 
     Returns:
-      The settings with other numbers of opponents, updates, samples, candidates and steps.
+      The settings with adjusted numbers of opponents, updates, samples, candidates and steps.
 
     Raises:
-      ValueError: if the smallest numbers play more than `env_steps`; the message has the least budget.
+      ValueError: if the smallest settings play more than `env_steps`; the message has the least budget.
     """
     length = mean_length(game, config)
     trains = config.abr_steps or not config.replay_steps
@@ -156,19 +160,19 @@ def fit_budget(game: Game, config: GemsConfig, env_steps: int, iterations: int |
     least = count(_fit_phases(trained, count, Division(0.0, 0.0, 0.0, 0.0)))
     if env_steps < sum(least):
         raise ValueError(
-            f"a budget of {env_steps} env steps per iteration is too small: with the fewest opponents and candidates "
-            f"an iteration of these settings takes {math.ceil(sum(least))}; give that many, or lower capacity"
+            f"a budget of {env_steps} env steps per iteration is too small: expected at least "
+            f"{math.ceil(sum(least))} for the fewest opponents and candidates. Raise the budget, or lower capacity."
         )
     return _fit_phases(trained, count, divide_steps(count(trained), least, env_steps))
 
 
-# --- the phases; `count` gives the steps by phase
+# --- the phases; `count` computes the steps by phase
 
 _Count = Callable[[GemsConfig], Division]
 
 
 def _fit_phases(config: GemsConfig, count: _Count, goal: Division) -> GemsConfig:
-    """Fits the phases one after the other; training gets what the rest has left of all steps."""
+    """Fits the phases one after the other; training gets the remaining steps."""
     if not config.abr_steps:
         return _fit_without_training(config, count, goal)
     config = _fit_estimating(config, lambda settings: count(settings).estimating, goal.estimating)
@@ -181,7 +185,7 @@ def _fit_phases(config: GemsConfig, count: _Count, goal: Division) -> GemsConfig
 
 
 def _fit_without_training(config: GemsConfig, count: _Count, goal: Division) -> GemsConfig:
-    """Fits settings that learn from stored episodes alone: estimating gets what the rest has left of all steps."""
+    """Fits settings that learn from stored episodes only: estimating gets the remaining steps."""
     config = _fit_oracle(config, lambda settings: count(settings).oracle, goal.oracle)
     config = _shrink_or_grow(
         config, {"kl_opponents": 1}, lambda settings: count(settings).trust_region, goal.trust_region
@@ -194,12 +198,12 @@ _Steps = Callable[[GemsConfig], float]
 
 
 def _shrink_or_grow(config: GemsConfig, least: Mapping[str, int], steps: _Steps, goal: float) -> GemsConfig:
-    """Scales the fields of `least` together: the largest integers, none below those, whose steps are within the goal.
+    """Scales the fields of `least` together to the largest integers, none below their minimum, that meet the goal.
 
-    Fields of 0 stay 0. Where even the least numbers are beyond the goal, they are taken.
+    Fields of 0 stay 0. If even the minimum exceeds the goal, the minimum is used.
     """
 
-    def scaled(factor: float) -> GemsConfig:
+    def scale_fields(factor: float) -> GemsConfig:
         now = {name: getattr(config, name) for name in least}
         return config.replace(
             **{name: max(int(value * factor), min(least[name], value)) for name, value in now.items() if value}
@@ -208,14 +212,14 @@ def _shrink_or_grow(config: GemsConfig, least: Mapping[str, int], steps: _Steps,
     if not steps(config):
         return config
     low, high = 0.0, min(max(2.0 * goal / steps(config), 2.0), _LARGEST)
-    while scaled(low) != scaled(high) and high - low > _FINEST * high:
+    while scale_fields(low) != scale_fields(high) and high - low > _FINEST * high:
         middle = (low + high) / 2
-        low, high = (middle, high) if steps(scaled(middle)) <= goal else (low, middle)
-    return scaled(low)
+        low, high = (middle, high) if steps(scale_fields(middle)) <= goal else (low, middle)
+    return scale_fields(low)
 
 
 def _shrink(config: GemsConfig, least: Mapping[str, int], steps: _Steps, goal: float) -> GemsConfig:
-    """Scales the fields of `least` down, where the steps are beyond the goal."""
+    """Scales the fields of `least` down if the steps exceed the goal."""
     return config if steps(config) <= goal else _shrink_or_grow(config, least, steps, goal)
 
 
@@ -237,7 +241,7 @@ def _fit_estimating(config: GemsConfig, steps: _Steps, goal: float) -> GemsConfi
     config = _shrink(config, {"episodes": 1}, steps, goal)
     if config.estimator != "trajectories":
         return config
-    return config.replace(buffer_episodes=max(config.buffer_episodes, _KEPT * config.joint_episodes))
+    return config.replace(buffer_episodes=max(config.buffer_episodes, _BUFFERED * config.joint_episodes))
 
 
 def _fit_oracle(config: GemsConfig, steps: _Steps, goal: float) -> GemsConfig:
@@ -251,7 +255,7 @@ def _fit_oracle(config: GemsConfig, steps: _Steps, goal: float) -> GemsConfig:
 
 
 def _fit_training(config: GemsConfig, steps: _Steps, goal: float) -> GemsConfig:
-    """Smaller batches, then fewer of them; or more of both. Ways to round that come near enough: the first of them."""
+    """Fits smaller batches, then fewer batches, or more of both; uses the first rounding that is close enough."""
     factor = goal / steps(config)
     games = config.abr_anchors * config.abr_episodes
     least = min(config.abr_opponents, max(-(-_GAMES // games), 1))
@@ -270,7 +274,7 @@ def _fit_training(config: GemsConfig, steps: _Steps, goal: float) -> GemsConfig:
 
 
 def _round_training(config: GemsConfig, steps: _Steps, goal: float) -> tuple[GemsConfig, GemsConfig]:
-    """Rounds the number of batches that the goal has room for, and then their size."""
+    """Rounds the number of batches to the goal, and then their size."""
     by_steps = config.replace(abr_steps=max(round(goal / steps(config.replace(abr_steps=1))), 1))
     per_opponent = steps(by_steps) / config.abr_opponents
     return by_steps, by_steps.replace(abr_opponents=max(round(goal / per_opponent), 1))

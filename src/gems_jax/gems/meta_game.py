@@ -29,8 +29,8 @@ class MetaGameMetrics(Struct):
     variances: Array  # [P, K]
     widths: Array  # [P, K], empirical-Bernstein half-widths of the values at confidence 1 - delta
     mixture_value: Array  # [P]
-    measured_sigma: Array  # [P, K], the mixture that `values` were measured against
-    sigma: Array  # [P, K], the mixture after the update, before the newcomer
+    measured_sigma: Array  # [P, K], the mixture against which `values` were measured
+    sigma: Array  # [P, K], the mixture after the update, before the new anchor
     value_errors: Array  # [P, K], standard errors of `values`
 
 
@@ -38,14 +38,14 @@ class MetaSolution(NamedTuple):
     """Result of phases 1 and 2."""
 
     log_sigma: Array  # [P, K], the last iterate
-    sigma: Array  # [P, K], the average of the iterates
-    values: Array  # [P, K], after the moving average
-    mixture_value: Array  # [P], likewise
+    sigma: Array  # [P, K], sigma', the average of the iterates
+    values: Array  # [P, K], v-hat after the moving average
+    mixture_value: Array  # [P], r-hat after the moving average
     estimate: Estimate  # of the last update
     best: Array  # [P], measured value of the best anchor, averaged over the updates
-    regret: Array  # [P], how much more that is than what the iterates earned
-    replay: PyTree  # stored returns, None where the estimator keeps none
-    joint: PyTree  # stored episodes with their weights, of estimator='trajectories' alone
+    regret: Array  # [P], `best` minus the measured value of the iterates
+    replay: PyTree  # stored returns, None if the estimator stores none
+    joint: PyTree  # stored episodes with their weights, with estimator='trajectories' only
     metrics: MetaGameMetrics
     episodes: Array
     env_steps: Array
@@ -57,13 +57,13 @@ class _Progress(NamedTuple):
     log_sigma: Array  # [P, K]
     values: Array  # [P, K], v-hat of the update before
     mixture_value: Array  # [P]
-    number: Array  # [], of the next update, counted from 1 over the run
-    measured: Array  # [P, K], log of the last mixture that was measured
+    number: Array  # [] int32, number of the next update, counted from 1 over the run
+    measured: Array  # [P, K], log of the last measured mixture
     estimate: Estimate  # of the last update
 
 
 class _Counted(NamedTuple):
-    """Quantities that are summed over the updates."""
+    """Sums over the updates."""
 
     iterates: Array  # [P, K], the mixture after the update
     offered: Array  # [P, K], v-hat
@@ -75,7 +75,19 @@ class _Counted(NamedTuple):
 def estimate_values(
     key: Array, game: Game, opponents: StackedPolicies, log_sigma: Array, active: Array, config: GemsConfig
 ) -> Estimate:
-    """Estimates v-hat by the config's estimator. Arguments are those of `population_values`."""
+    """Estimates v-hat and r-hat by the config's estimator (eq:mc-estimators_revised or eq:iw_estimator_main).
+
+    Args:
+      key: typed PRNG key; consumed.
+      game: the game that is played.
+      opponents: the policies of all anchors, [P, K, ...].
+      log_sigma: logarithms of the mixtures, [P, K].
+      active: which slots hold an anchor, [P, K] bool.
+      config: settings.
+
+    Returns:
+      An `Estimate` that is 0 on inactive slots.
+    """
     if config.estimator == "exact":
         return exact_values(game, opponents, log_sigma, active)
     if config.estimator == "per_anchor":
@@ -85,7 +97,7 @@ def estimate_values(
         )
     return shared_values(
         key, game, opponents, log_sigma, active, samples=config.mixture_samples, episodes=config.episodes,
-        floor=config.sigma_floor, self_normalised=config.estimator == "self_normalised",
+        floor=config.sigma_floor, self_normalized=config.estimator == "self_normalised",
         stratified=config.opponents == "stratified",
     )  # fmt: skip
 
@@ -98,9 +110,9 @@ def update_meta_strategy(
     config: GemsConfig,
     steps: int | Array | None = None,
 ) -> MetaSolution:
-    """Runs phases 1 and 2: `steps` times, estimates v-hat on fresh episodes and makes one OMWU update.
+    """Runs phases 1 and 2: estimates v-hat on new episodes and makes one OMWU update (eq:omwu-eta), `steps` times.
 
-    Where the estimator reuses returns, it plays `steps` rounds and then makes all updates on one estimate.
+    If the estimator reuses returns, it plays `steps` rounds and then makes all updates on one estimate.
 
     Args:
       key: typed PRNG key; consumed.
@@ -108,7 +120,7 @@ def update_meta_strategy(
       opponents: the policies of all anchors, [P, K, ...].
       game: the game that is played.
       config: settings.
-      steps: a static number, by default the config's, or a traced one, at least 1.
+      steps: number of estimates, at least 1, static or traced; by default the config's.
 
     Returns:
       The mixtures and values after the updates, with their measurements.
@@ -119,7 +131,7 @@ def update_meta_strategy(
 
     def update(progress: _Progress, round_key: Array, number: Array) -> tuple[_Progress, _Counted]:
         estimate = estimate_values(round_key, game, opponents, progress.log_sigma, state.active, config)
-        # Nothing has been measured before the very first update: 0 as printed, or no hint at all.
+        # There is no estimate before the first update of a run: v-hat_0 is 0 as printed, or there is no hint.
         unknown = (number == 0) & (state.step == 0) & (config.new_value == "oracle_mean")
         previous = jnp.where(unknown, estimate.values, progress.values)
         weight = jnp.where((config.ema == 0.0) | unknown, 1.0, config.ema)

@@ -1,15 +1,15 @@
-"""Phase 4 on stored episodes: ABR-TR by off-policy gradients, which play nothing.
+"""Phase 4 on stored episodes: ABR-TR by off-policy gradients, without new episodes.
 
-The episodes that estimate the meta-game (`estimation/trajectories.py`) also estimate what any policy of the newest
-anchor would earn, as a function of theta:
+The episodes that estimate the meta-game (`estimation/trajectories.py`) also estimate the return of the newest anchor,
+as a function of theta:
 
     J(theta) = sum_b w_b R_b / sum_b w_b,
     w_b = c_b prod_{t: own} pi_{G_theta(z)}(a_t | o_t) / drawn_own(b) * prod_{others q} faced_q(b)
 
-where faced_q(b) is the likelihood ratio of what the player faces: the frozen mixture sigma', or with weight rho the
-newest anchor of population q as it is at this step. The gradient is the policy gradient of all stored episodes at once,
-with the estimate itself as baseline. Ratios are capped: beyond the cap an episode has no gradient, so that no step
-relies on decisions that were hardly ever played. The trust region holds the other anchors on stored decisions.
+where faced_q(b) is the likelihood ratio of the opponent of population q: the frozen mixture sigma', or with weight rho
+the newest anchor at this step. The gradient is the policy gradient of all stored episodes together, with the estimate
+itself as baseline. Ratios are capped: beyond the cap an episode has no gradient, so that no step relies on decisions
+that were rarely played. The trust region constrains the other anchors on stored decisions.
 """
 
 from __future__ import annotations
@@ -29,28 +29,28 @@ from gems_jax.learning.magnets import anneal
 from gems_jax.learning.ppo import Learned, apply_gradients, make_optimizer
 from gems_jax.policies import distributions
 from gems_jax.policies.tabular import TabularPolicy
-from gems_jax.rollout.views import View, each_population, is_rotational, players_of
+from gems_jax.rollout.views import View, is_rotational, map_populations, players_of
 from gems_jax.types import Array, PyTree, slot_axes, stack_policies
 
-_LOWEST = -30.0  # of the logarithm of a ratio
-_KL_EPISODES = 32  # stored episodes on whose decisions the trust region holds networks; tables are held in every row
+_LOWEST = -30.0  # least logarithm of a ratio
+_KL_EPISODES = 32  # stored episodes in the trust region of networks; tables are constrained in every row
 
 
 class ReplayMetrics(NamedTuple):
     """Measurements of training on stored episodes, [P, ...]."""
 
-    improvement: Array  # [P], rise of the estimated return of the newest anchor
+    improvement: Array  # [P], increase of the estimated return of the newest anchor
     entropy: Array  # [P], at the last step
-    divergence: Array  # [P, K], KL of every anchor to what it was, on stored decisions
+    divergence: Array  # [P, K], KL of every anchor from its policy before training, on stored decisions
 
 
 class _Stored(NamedTuple):
-    """Stored episodes as all populations learn from them."""
+    """Stored episodes, common to all populations."""
 
     buffer: TrajectoryBuffer
     faced: Array  # [players, B], likelihood ratios of the frozen mixtures
-    weights: Array  # [B], of the episodes
-    filled: Array  # [] int32, episodes that are stored
+    weights: Array  # [B], c
+    filled: Array  # [] int32, number of stored episodes
 
 
 def train_on_replay(
@@ -60,13 +60,14 @@ def train_on_replay(
 
         max_theta J(theta) - beta KL(theta || theta^-) + entropy_t H(pi),   J(theta) = sum_b w_b R_b / sum_b w_b
 
-    J(theta) estimates the return of pi_{G_theta(z)}; the module's docstring has the weights w_b.
+    This is eq:abr-tr_revised with the off-policy estimate J(theta) of the return of pi_{G_theta(z)}; the module's
+    docstring defines the weights w_b.
 
     Args:
       key: typed PRNG key; consumed.
-      arena: the anchors of all populations and the mixtures that they face.
-      learned: parameters and optimizers [P, ...] by part; the critic's stay.
-      buffer: stored episodes, those of this iteration among them.
+      arena: the anchors of all populations and their opponent mixtures.
+      learned: parameters and optimizer states [P, ...] by part; those of the critic do not change.
+      buffer: stored episodes, including those of this iteration.
       joint: the same episodes with the likelihood ratios of the frozen anchors.
 
     Returns:
@@ -84,7 +85,7 @@ def train_on_replay(
     def step(carry: tuple[Learned, ReplayMetrics], inputs: tuple[Array, Array]) -> tuple[tuple, None]:
         (now, before), (k, number) = carry, inputs
         key_draw, key_each = jax.random.split(k)
-        chosen = _draw(key_draw, stored, config.replay_batch)
+        chosen = _draw_episodes(key_draw, stored, config.replay_batch)
         faced = stored.faced[:, chosen]
         if config.live_opponents:
             live = _live_ratios(now[0], learner, arena, buffer, chosen)
@@ -93,9 +94,9 @@ def train_on_replay(
         def one(views: tuple[View, ...], p: Array | int, own_key: Array) -> tuple[Learned, Array, Array, Array]:
             del views, own_key
             own = jax.tree.map(lambda leaf: leaf[p], now)
-            return _train_one(own, region, _Pupil(arena, learner, p), stored, _Batch(chosen, faced))
+            return _train_one(own, region, _Trainee(arena, learner, p), stored, _Batch(chosen, faced))
 
-        each = each_population(game, one, jax.random.split(key_each, len(arena.newest)))
+        each = map_populations(game, one, jax.random.split(key_each, len(arena.newest)))
         after, earned, entropy, divergence = each
         sign = jnp.where(number == 0, -1.0, 0.0) + jnp.where(number == config.replay_steps - 1, 1.0, 0.0)
         return (after, ReplayMetrics(before.improvement + sign * earned, entropy, divergence)), None
@@ -106,8 +107,8 @@ def train_on_replay(
     return learned, metrics
 
 
-class _Pupil(NamedTuple):
-    """The population that learns."""
+class _Trainee(NamedTuple):
+    """The population in training."""
 
     arena: Arena
     learner: Learner
@@ -115,36 +116,36 @@ class _Pupil(NamedTuple):
 
 
 class _Batch(NamedTuple):
-    """Stored episodes that one gradient step looks at."""
+    """Stored episodes of one gradient step."""
 
     chosen: Array  # [b]
     faced: Array  # [players, b]
 
 
 class _Region(NamedTuple):
-    """Stored decisions on which the trust region holds the anchors, the same for all gradient steps."""
+    """Stored decisions of the trust region, the same for all gradient steps."""
 
     decision: PyTree  # [m, Q, ...]
-    weights: Array  # [P, m, Q], sum to one
+    weights: Array  # [P, m, Q], with sum 1 over decisions
     frozen: PyTree  # action distributions [P, K, m, Q, ...] before training
 
 
-def _draw(key: Array, stored: _Stored, number: int) -> Array:
-    """Indices [number] of stored episodes, uniform. key: consumed."""
+def _draw_episodes(key: Array, stored: _Stored, number: int) -> Array:
+    """Uniformly drawn indices [number] of stored episodes. key: consumed."""
     return jax.random.randint(key, (number,), 0, jnp.maximum(stored.filled, 1))
 
 
 def _train_one(
-    learned: Learned, region: _Region, pupil: _Pupil, stored: _Stored, batch: _Batch
+    learned: Learned, region: _Region, trainee: _Trainee, stored: _Stored, batch: _Batch
 ) -> tuple[Learned, Array, Array, Array]:
     """One gradient step of one population; also its estimated return [], entropy [] and divergence [K] before it."""
-    arena, config, (params, opt_state) = pupil.arena, pupil.arena.config, learned
+    arena, config, (params, opt_state) = trainee.arena, trainee.arena.config, learned
 
     def loss(generator: PyTree) -> tuple[Array, tuple[Array, Array, Array]]:
         now = {**params, "generator": generator}
-        earned, entropy = _estimate_return(now, pupil, stored, batch)
-        divergence = _divergence(now, region, pupil)
-        kl = masked_mean(divergence, _protected(arena, pupil.p))
+        earned, entropy = _estimate_return(now, trainee, stored, batch)
+        divergence = _divergence(now, region, trainee)
+        kl = masked_mean(divergence, _protected_anchors(arena, trainee.p))
         weight = config.entropy_weight / (1.0 + config.entropy_decay * arena.time)
         return config.beta_kl * config.slowdown * kl - earned - weight * entropy, (earned, entropy, divergence)
 
@@ -161,27 +162,27 @@ def _train_one(
     return ({**params, **moved}, {**opt_state, **state}), *seen
 
 
-def _protected(arena: Arena, p: Array | int) -> Array:
-    """[K] bool, anchors of population p that the trust region holds."""
+def _protected_anchors(arena: Arena, p: Array | int) -> Array:
+    """[K] bool, anchors of population p that the trust region constrains."""
     active = arena.anchor_set.active[p]
     return active & (jnp.arange(len(active)) != arena.newest[p])
 
 
-def _estimate_return(params: PyTree, pupil: _Pupil, stored: _Stored, batch: _Batch) -> tuple[Array, Array]:
-    """J(theta) [] of the newest anchor, and its entropy [] where the weighted episodes lead it."""
-    arena, learner, p = pupil.arena, pupil.learner, pupil.p
+def _estimate_return(params: PyTree, trainee: _Trainee, stored: _Stored, batch: _Batch) -> tuple[Array, Array]:
+    """J(theta) [] of the newest anchor, and its entropy [] on the weighted episodes."""
+    arena, learner, p = trainee.arena, trainee.learner, trainee.p
     phi = learner.policy(params, arena.anchor_set.anchors[p][arena.newest[p]])
     decision = jax.tree.map(lambda leaf: leaf[batch.chosen], stored.buffer.decision)
     outputs = evaluate_decisions(learner.apply, phi, decision)  # [b, Q, ...]
     log_prob = jax.vmap(jax.vmap(distributions.log_prob))(outputs, decision["action"])
     spread = jax.vmap(jax.vmap(distributions.action_entropy))(outputs)
     players = (p,) if is_rotational(arena.game) else players_of(arena.game, int(p))
-    found = [_weigh(arena.config, stored, batch, player, log_prob, spread) for player in players]
+    found = [_weigh_episodes(arena.config, stored, batch, player, log_prob, spread) for player in players]
     earned, entropy = (jnp.mean(jnp.stack(part)) for part in zip(*found, strict=True))
     return earned, entropy
 
 
-def _weigh(
+def _weigh_episodes(
     config: GemsConfig, stored: _Stored, batch: _Batch, player: Array | int, log_prob: Array, spread: Array
 ) -> tuple[Array, Array]:
     """The weighted return [] and entropy [] of one player. log_prob and spread: [b, Q]."""
@@ -220,7 +221,7 @@ def _live_ratios(
 def _make_region(key: Array, arena: Arena, learner: Learner, params: dict[str, PyTree], stored: _Stored) -> _Region:
     """Evaluates the anchors [P, K] of the generators [P, ...] on stored decisions. key: consumed."""
     buffer, populations = stored.buffer, len(arena.newest)
-    owners = jnp.asarray((*arena.game.population_of_player, -1))  # padding, player -1, is nobody's
+    owners = jnp.asarray((*arena.game.population_of_player, -1))  # padding, player -1, has population -1
     if isinstance(learner.apply, TabularPolicy) and "row" in buffer.decision:
         rows = learner.apply.legal.shape[0]
         decision = {"row": jnp.arange(rows)[None, :]}
@@ -229,7 +230,7 @@ def _make_region(key: Array, arena: Arena, learner: Learner, params: dict[str, P
         counts = jnp.zeros(populations * rows + 1).at[cell.reshape(-1)].add(1.0)[:-1]
         weights = counts.reshape(populations, 1, rows)
     else:
-        some = _draw(key, stored, _KL_EPISODES)
+        some = _draw_episodes(key, stored, _KL_EPISODES)
         decision = jax.tree.map(lambda leaf: leaf[some], buffer.decision)
         owner = owners[buffer.player[some].astype(jnp.int32)]
         weights = (owner[None] == jnp.arange(populations)[:, None, None]).astype(jnp.float32)
@@ -247,9 +248,9 @@ def _evaluate_anchors(learner: Learner, params: PyTree, codes: Array, decision: 
     return each(stack)
 
 
-def _divergence(params: PyTree, region: _Region, pupil: _Pupil) -> Array:
+def _divergence(params: PyTree, region: _Region, trainee: _Trainee) -> Array:
     """KL(params || frozen) [K] of every anchor of the population."""
-    now = _evaluate_anchors(pupil.learner, params, pupil.arena.anchor_set.anchors[pupil.p], region.decision)
-    frozen = jax.tree.map(lambda leaf: leaf[pupil.p], region.frozen)
+    now = _evaluate_anchors(trainee.learner, params, trainee.arena.anchor_set.anchors[trainee.p], region.decision)
+    frozen = jax.tree.map(lambda leaf: leaf[trainee.p], region.frozen)
     kl = jax.vmap(jax.vmap(jax.vmap(distributions.action_kl)))(now, frozen)  # [K, m, Q]
-    return jnp.sum(kl * region.weights[pupil.p][None], axis=(1, 2))
+    return jnp.sum(kl * region.weights[trainee.p][None], axis=(1, 2))

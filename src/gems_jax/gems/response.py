@@ -3,18 +3,17 @@
 Algorithm 1 trains each population's generator against the frozen sigma' of the others. Two options regularize it:
 
     magnet          the loss adds alpha_t KL(pi || magnet) on the decisions of the batch (learning/magnets.py)
-    live opponents  a fraction rho of the opponents are the newest anchors of the other populations as they are in that
+    live opponents  a fraction rho of the opponents are the newest anchors of the other populations in the current
                     round, which receive no gradient; the rest are drawn from the frozen sigma'
 
 With rho = 1, q_new = 1 and beta_kl = 0 the newest anchors learn by regularized self-play,
 
     theta <- theta - lr_t grad [ -E surrogate(pi) - entropy_t H(pi) + alpha_t KL(pi || magnet) ],   pi = pi_{G_theta(z)}
 
-which is magnetic mirror descent (Sokota et al. 2023) with a magnet that is uniform or moves and annealed alpha, and
-Nash policy gradient (Yu et al. 2025) with one that is copied and constant alpha: `mmd` and `nash_pg` of
-psro/self_play.py with a generator in place of a network, and coefficients that are annealed by the iteration instead of
-the update. The magnet of an anchor z is pi_{G_magnet(z)}: the generator's own parameters of some updates ago, across
-iterations.
+This is magnetic mirror descent (Sokota et al. 2023) with a uniform or moving magnet and annealed alpha, and Nash policy
+gradient (Yu et al. 2025) with a copied magnet and constant alpha: `mmd` and `nash_pg` of psro/self_play.py with a
+generator instead of a network, and coefficients that are annealed by the iteration instead of the update. The magnet of
+an anchor z is pi_{G_magnet(z)}, where G_magnet has earlier parameters of the generator, also of earlier iterations.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ from gems_jax.gems.abr_task import (
 )
 from gems_jax.gems.meta_game import MetaSolution
 from gems_jax.gems.replayed_response import ReplayMetrics, train_on_replay
-from gems_jax.gems.state import AnchorSet, GemsState, Magnet, Networks, fresh_optimizer
+from gems_jax.gems.state import AnchorSet, GemsState, Magnet, Networks, init_population_optimizers
 from gems_jax.learning import ppo
 from gems_jax.learning.batches import Batch, masked_mean, mean_loss_parts
 from gems_jax.learning.magnets import has_parameters, magnet_penalty, move_magnet
@@ -45,16 +44,16 @@ from gems_jax.learning.ppo import SURROGATES, Learned, Parts, TrainMetrics, repe
 from gems_jax.learning.trust_region import TrustRegion
 from gems_jax.policies.generator import jacobian_norm
 from gems_jax.policies.population import StackedPolicies
-from gems_jax.rollout.views import View, each_population, each_population_keeping
+from gems_jax.rollout.views import View, map_populations, map_populations_with_carry
 from gems_jax.types import Array, Game, PyTree, Struct, num_populations
 
 
 class ResponseMetrics(Struct):
-    """Measurements of the training: the loss is that of the last gradient step."""
+    """Measurements of phase 4; the parts of the loss are those of the last gradient step."""
 
     jacobian: Array  # [P], mean ||J G(z)||_F^2 over active anchors
-    kl: Array  # [P], KL of the trained generator to the frozen one, mean over protected anchors
-    forgetting: Array  # [P, K], the same per anchor
+    kl: Array  # [P], KL of the trained generator from the frozen one, mean over protected anchors
+    forgetting: Array  # [P, K], this KL per anchor
     entropy: Array  # [P]
     objective: Array  # [P]
     value_loss: Array  # [P]
@@ -62,12 +61,12 @@ class ResponseMetrics(Struct):
 
 
 class BestResponse(NamedTuple):
-    """Result of phase 4, [P, ...] but for the counts."""
+    """Result of phase 4, [P, ...] except for the counts."""
 
     params: dict[str, PyTree]  # "generator" and "critic"
     opt_state: dict[str, PyTree]
-    improvement: Array  # [P], how much the scaled return rose during training
-    drift: Array  # [P, K], KL of every active anchor to what it was before training
+    improvement: Array  # [P], increase of the scaled return during training
+    drift: Array  # [P, K], KL of every active anchor from its policy before training
     metrics: ResponseMetrics
     episodes: Array
     env_steps: Array
@@ -85,7 +84,7 @@ def respond(
     steps: int | Array | None = None,
     solution: MetaSolution | None = None,
 ) -> BestResponse:
-    """Runs phase 4, ABR-TR: trains each population's generator against the others' frozen sigma'.
+    """Runs phase 4, ABR-TR (eq:abr-tr_revised): trains each population's generator against the others' frozen sigma'.
 
     With `live_opponents`, or a magnet that follows the generator, all populations train in one loop, round by round.
 
@@ -96,15 +95,15 @@ def respond(
       opponents: the policies of all anchors before phase 3, [P, K, ...].
       game: the game that is played.
       config: settings.
-      steps: number of ABR steps, by default the config's; may be traced.
-      solution: result of phases 1 and 2, whose stored episodes `replay_steps` learn from after the ABR steps.
+      steps: number of ABR steps, static or traced; by default the config's.
+      solution: result of phases 1 and 2, whose stored episodes the `replay_steps` use after the ABR steps.
 
     Returns:
       The trained networks with their measurements.
     """
     steps = config.abr_steps if steps is None else steps
     params = {"generator": state.generator, "critic": state.critic}
-    opt_state = fresh_optimizer(params, config) if config.reset_optimizer else state.opt_state
+    opt_state = init_population_optimizers(params, config) if config.reset_optimizer else state.opt_state
     arena = make_arena(state, anchor_set, opponents, game, config)
     keys = jax.random.split(key, num_populations(game))
     if config.live_opponents or has_parameters(config):
@@ -115,7 +114,7 @@ def respond(
             learned = jax.tree.map(lambda leaf: leaf[p], (params, opt_state))
             return _train_generator(own_key, arena.task(views, p), learned, steps)
 
-        response = each_population(game, respond_one, keys)
+        response = map_populations(game, respond_one, keys)
     totals = {name: getattr(response, name).sum() for name in ("episodes", "env_steps", "gradient_steps")}
     response = response._replace(**totals)
     if not config.replay_steps or solution is None:
@@ -147,21 +146,21 @@ def _add_replay(response: BestResponse, arena: Arena, learned: Learned, found: R
 def abr_tr_loss(
     params: PyTree, batches: Sequence[Batch], key: Array, *, task: AbrTask, region: TrustRegion
 ) -> tuple[Array, Parts]:
-    """Computes the loss of ABR-TR, minus the objective of eq:abr-tr_revised, beside those of an actor-critic.
+    """Computes the loss of ABR-TR: minus the objective of eq:abr-tr_revised, plus the terms of an actor-critic.
 
         loss(theta) = -E_{z ~ q_t, j ~ sigma'} [ A-hat(z) - beta KL(z) - lambda_J ||J G_theta(z)||_F^2 ]
                       + value_weight E[(V - target)^2] - entropy_weight E[H(pi)] + alpha E[KL(pi || magnet)]
 
-    A-hat(z) is the surrogate objective of pi_{G_theta(z)} by generalized advantages, and KL(z) the trust region
-    KL(pi_{G_theta(z)} || pi_{G_theta^-(z)}) to the frozen generator theta^-. The magnet is uniform play or an earlier
-    generator's policy of the same code; the paper has none.
+    A-hat(z) is the surrogate objective of pi_{G_theta(z)} with generalized advantages, and KL(z) is the trust region
+    KL(pi_{G_theta(z)} || pi_{G_theta^-(z)}) around the frozen generator theta^-. The magnet is uniform play or an
+    earlier generator's policy of the same code; the paper has none.
 
     Args:
       params: "generator" theta and "critic".
-      batches: experience of a batch of anchors z ~ q_t, one per player that shares the population.
+      batches: experience of a batch of anchors z ~ q_t, one per player of the population.
       key: typed PRNG key of the Jacobian's estimator; consumed.
-      task: what the population learns from, and the settings.
-      region: the frozen generator, and states on which it is protected unless `kl_protects` is "batch".
+      task: training task of the population, with the settings.
+      region: the frozen generator, and the states of the trust region unless `kl_protects` is "batch".
 
     Returns:
       The loss [], and its parts; the penalty among them is beta KL + lambda_J ||J||_F^2 + alpha KL(pi || magnet).
@@ -207,7 +206,7 @@ def _train_generator(key: Array, task: AbrTask, learned: Learned, steps: int | A
         carry=task.source.start_games(key_games, task.config.abr_anchors),
     )
     metrics = metrics._replace(episodes=metrics.episodes + episodes, env_steps=metrics.env_steps + env_steps)
-    return _measure(task, region, (trained, opt_state), metrics, steps)
+    return _measure_response(task, region, (trained, opt_state), metrics, steps)
 
 
 def _train_jointly(
@@ -220,8 +219,8 @@ def _train_jointly(
     game, config = arena.game, arena.config
     key_protect, key_train, key_rows, key_games = jnp.moveaxis(jax.vmap(lambda k: jax.random.split(k, 4))(keys), 1, 0)
 
-    def meet(now: Learned) -> Arena:
-        return arena.with_live(now[0]) if config.live_opponents else arena
+    def update_arena(now: Learned) -> Arena:
+        return arena.add_live_opponents(now[0]) if config.live_opponents else arena
 
     def protect(views: tuple[View, ...], p: Array | int, k: Array) -> tuple[tuple[Array, Array], TrustRegion]:
         own = jax.tree.map(lambda leaf: leaf[p], learned[0])
@@ -229,19 +228,19 @@ def _train_jointly(
         return (jnp.int32(episodes), env_steps), region
 
     def start(views: tuple[View, ...], p: Array | int, k: Array) -> tuple[tuple[()], PyTree]:
-        return (), meet(learned).task(views, p).source.start_games(k, config.abr_anchors)
+        return (), update_arena(learned).task(views, p).source.start_games(k, config.abr_anchors)
 
-    counts, regions = each_population_keeping(game, protect, key_protect)
-    games = each_population_keeping(game, start, key_games)[1]
+    counts, regions = map_populations_with_carry(game, protect, key_protect)
+    games = map_populations_with_carry(game, start, key_games)[1]
 
     def advance(state: tuple[Learned, Magnet | None, PyTree], key: Array) -> tuple[tuple, TrainMetrics]:
         now, magnet, games = state
-        met = meet(now)
+        current = update_arena(now)
 
         def train_one(
             views: tuple[View, ...], p: Array | int, k: Array, region: TrustRegion, own_games: PyTree
         ) -> tuple[tuple[Learned, TrainMetrics], PyTree]:
-            task = met.task(views, p, None if magnet is None else magnet.params)
+            task = current.task(views, p, None if magnet is None else magnet.params)
             (own, own_games), metrics = train_round(
                 k,
                 jax.tree.map(lambda leaf: leaf[p], now),
@@ -254,8 +253,8 @@ def _train_jointly(
             return (own, metrics), own_games
 
         round_keys = jax.random.split(key, num_populations(game))
-        (now, metrics), games = each_population_keeping(game, train_one, round_keys, regions, games)
-        return (now, _follow(config, magnet, now[0]["generator"]), games), metrics
+        (now, metrics), games = map_populations_with_carry(game, train_one, round_keys, regions, games)
+        return (now, _update_magnet(config, magnet, now[0]["generator"]), games), metrics
 
     begin = (learned, magnet, games)
     (learned, magnet, _), metrics = repeat_training(advance, begin, key_train[0], steps, shape=keys.shape)
@@ -263,24 +262,24 @@ def _train_jointly(
 
     def measure(views: tuple[View, ...], p: Array | int, k: Array, region: TrustRegion) -> tuple[BestResponse, tuple]:
         own, own_metrics = jax.tree.map(lambda leaf: leaf[p], (learned, metrics))
-        return _measure(arena.task(views, p), region, own, own_metrics, steps), ()
+        return _measure_response(arena.task(views, p), region, own, own_metrics, steps), ()
 
-    response = each_population_keeping(game, measure, key_games, regions)[0]
+    response = map_populations_with_carry(game, measure, key_games, regions)[0]
     return response._replace(magnet=magnet)
 
 
-def _follow(config: GemsConfig, magnet: Magnet | None, generator: PyTree) -> Magnet | None:
-    """The magnet after an update that led to the generators [P, ...]."""
+def _update_magnet(config: GemsConfig, magnet: Magnet | None, generator: PyTree) -> Magnet | None:
+    """The magnet after an update whose result is the generators [P, ...]."""
     if magnet is None:
         return None
     updates = magnet.updates + 1
     return Magnet(move_magnet(config, magnet.params, generator, updates), updates)
 
 
-def _measure(
+def _measure_response(
     task: AbrTask, region: TrustRegion, learned: Learned, metrics: TrainMetrics, steps: int | Array
 ) -> BestResponse:
-    """Measures what training did to one population."""
+    """Measures the result of training one population."""
     config, learner, (trained, opt_state) = task.config, task.source.learner, learned
     divergence = region.divergence(learner, trained)
     forgetting = jnp.where(region.protected, divergence, 0.0)

@@ -1,7 +1,7 @@
-"""Phases 1 and 2 on reused returns: play a little, estimate the meta-game from all that is stored, solve it.
+"""Phases 1 and 2 on reused returns: play new episodes, estimate the meta-game from all stored returns, solve it.
 
 An estimator that reuses returns gives the values of all anchors against any mixtures. The meta-strategy is then updated
-as often as it takes on one estimate, which costs no episode.
+many times on one estimate, without further episodes.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ from gems_jax.meta.nash import match_values
 from gems_jax.meta.omwu import omwu_update
 from gems_jax.meta.schedules import step_size
 from gems_jax.policies.population import StackedPolicies
+from gems_jax.policies.tabular import TabularPolicy
 from gems_jax.rollout.episode import play_episode
 from gems_jax.types import Array, Game, num_players
 
@@ -43,24 +44,34 @@ Replay = PairTable | ControlledTable | TrajectoryBuffer
 
 
 class ReusedEstimate(NamedTuple):
-    """The meta-game as all stored returns estimate it, and what this iteration played for it."""
+    """The estimate of the meta-game from all stored returns, and the cost of this iteration."""
 
     replay: Replay
     game: EstimatedGame
-    joint: JointGame | None  # the weighted episodes behind it, of estimator='trajectories'
+    joint: JointGame | None  # the weighted episodes of the estimate, with estimator='trajectories' only
     episodes: Array
     env_steps: Array
 
 
 class Played(NamedTuple):
-    """Environment steps and episodes of one round of play."""
+    """Episodes and environment steps of one round of play."""
 
     episodes: Array
     env_steps: Array
 
 
 def start_replay(key: Array, game: Game, policies: StackedPolicies, config: GemsConfig) -> Replay | None:
-    """Makes the empty store of returns that the estimator keeps; None where it keeps nothing. key: consumed."""
+    """Makes the empty store of returns of the config's estimator.
+
+    Args:
+      key: typed PRNG key; consumed.
+      game: the game that is played.
+      policies: the policies of all anchors, [P, K, ...].
+      config: settings.
+
+    Returns:
+      The store, or None if the estimator stores nothing.
+    """
     if config.estimator == "pairs" and config.control_variate == "critic":
         return empty_controlled_table(key, game, config.capacity, config.latent_dim)
     if config.estimator == "pairs":
@@ -82,7 +93,7 @@ def estimate_meta_game(
     config: GemsConfig,
     rounds: int | Array = 1,
 ) -> ReusedEstimate:
-    """Runs phase 1: plays `rounds` times `mixture_samples` profiles, and estimates the meta-game from all returns.
+    """Runs phase 1 on reused returns: plays `rounds` times `mixture_samples` profiles, and estimates the meta-game.
 
     Args:
       key: typed PRNG key; consumed.
@@ -93,14 +104,19 @@ def estimate_meta_game(
       log_sigma: logarithms of the mixtures, [P, K].
       active: which slots hold an anchor, [P, K].
       iteration: [] int32.
-      config: settings; profiles are drawn from sigma, or uniformly with probability `sigma_floor`.
-      rounds: a static number or a traced one, at least 1.
+      config: settings; profiles are drawn from sigma, or uniformly with probability `sigma_floor`, and stored episodes
+        explore with probability `exploration`.
+      rounds: number of rounds, at least 1, static or traced.
 
     Returns:
-      The grown store, and the meta-game.
+      The store with the new returns, and the estimated meta-game.
     """
     uniform = jax.vmap(simplex.masked_uniform)(active)
     proposal = jnp.log((1.0 - config.sigma_floor) * jnp.exp(log_sigma) + config.sigma_floor * uniform)
+
+    explorers = opponents
+    if isinstance(opponents.apply, TabularPolicy):
+        explorers = opponents.replace(params=opponents.apply.explore(opponents.params, config.exploration))
 
     def play(replay: Any, round_key: Array, number: Array) -> tuple[Any, Played]:
         del number
@@ -117,7 +133,7 @@ def estimate_meta_game(
             )  # fmt: skip
             return replay, Played(jnp.int32(config.joint_episodes), env_steps)
         found = play_and_record(
-            round_key, game, opponents, proposal,
+            round_key, game, explorers, proposal,
             samples=config.mixture_samples, episodes=config.episodes, stratified=config.opponents == "stratified",
         )  # fmt: skip
         return insert_episodes(replay, found, iteration), Played(found.episodes, found.env_steps)
@@ -133,22 +149,22 @@ def estimate_meta_game(
 
 
 class SolvedMixture(NamedTuple):
-    """Mixtures that a rule finds on an estimated game."""
+    """Mixtures of an estimated game."""
 
-    log_sigma: Array  # [P, K], where the next iteration starts
-    sigma: Array  # [P, K], the average of the iterates, which is played
+    log_sigma: Array  # [P, K], start of the next iteration
+    sigma: Array  # [P, K], sigma', the average of the iterates
 
 
 def solve_estimated_game(
     estimated: EstimatedGame, log_sigma: Array, active: Array, first: Array, config: GemsConfig
 ) -> SolvedMixture:
-    """Runs phase 2 on one estimate: `meta_steps` updates of RM+, OMWU or MWU, which play nothing.
+    """Runs phase 2 on one estimate: `meta_steps` updates of RM+, OMWU (eq:omwu-eta) or MWU, without new episodes.
 
     Args:
       estimated: values of anchors as functions of the mixtures.
       log_sigma: logarithms of the mixtures to start from, [P, K].
       active: which slots hold an anchor, [P, K].
-      first: [] int32, number of the first update over the run, counted from 1.
+      first: [] int32, number of the first update, counted from 1 over the run.
       config: settings.
 
     Returns:
@@ -183,17 +199,17 @@ def solve_estimated_game(
 
 
 def age_replay(replay: Replay | None, game: Game, divergence: Array, replaced: Array, config: GemsConfig) -> Any:
-    """Discounts stored returns after an iteration: by the drift of the anchors, and to nothing for replaced ones.
+    """Discounts stored returns after an iteration by the drift of the anchors, and clears those of replaced anchors.
 
     Args:
       replay: the store, or None.
       game: the game.
-      divergence: KL of every anchor to what it was before training, [P, K].
-      replaced: slots that a newcomer took, [P, K] bool.
+      divergence: KL of every anchor from its policy before training, [P, K].
+      replaced: slots that a new anchor took, [P, K] bool.
       config: settings.
 
     Returns:
-      The store. That of trajectories stays: its weights follow the policies.
+      The discounted store. A store of trajectories does not change, because its weights follow the policies.
     """
     if isinstance(replay, ControlledTable):
         return replay.replace(table=age_replay(replay.table, game, divergence, replaced, config))

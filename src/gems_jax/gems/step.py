@@ -7,36 +7,48 @@ import jax.numpy as jnp
 
 from gems_jax.config import GemsConfig
 from gems_jax.gems.adaptive import plan_counts, update_shares
+from gems_jax.gems.checks import check_gems_state, check_key
 from gems_jax.gems.meta_game import MetaGameMetrics, update_meta_strategy
 from gems_jax.gems.oracle import OracleMetrics, contains_slot, expand, remove_mass
 from gems_jax.gems.response import ResponseMetrics, respond
 from gems_jax.gems.reused import age_replay
 from gems_jax.gems.state import GemsState, gems_networks, gems_profile, init_gems, population_of
-from gems_jax.host.stages import NotStagedError, on_host, staging
-from gems_jax.policies.population import materialise
-from gems_jax.types import Array, Game, nbytes
+from gems_jax.host.stages import NotStagedError, is_staging, on_host
+from gems_jax.policies.population import materialize
+from gems_jax.types import Array, Game, PRNGKey, nbytes
 
 __all__ = ["GemsMetrics", "GemsState", "gems_networks", "gems_profile", "gems_step", "init_gems", "population_of"]
 
 
 class GemsMetrics(ResponseMetrics, OracleMetrics, MetaGameMetrics):
-    """Measurements of one iteration: those of the phases, and totals.
+    """Measurements of one iteration: metrics of the phases (see the base classes), and totals.
 
     Values and scores are scaled returns. They refer to the generator before ABR-TR.
+
+    Attributes:
+      num_active: anchors after the iteration, [P] int32.
+      episodes: episodes played, [] int32.
+      env_steps: environment steps, [] int32.
+      gradient_steps: gradient steps, [] int32.
+      parameter_bytes: bytes of the networks and their optimizers, [].
+      payoff_bytes: bytes of stored returns, [].
+      meta_bytes: bytes of the anchors, mixtures and everything else in the state, [].
+      shares: fractions of the episodes per phase, [3]; None unless `adaptive`.
+      errors: errors that determine the next fractions, [3]; None unless `adaptive`.
     """
 
-    num_active: Array  # [P] int32
-    episodes: Array  # [] int32, of this iteration
-    env_steps: Array  # [] int32
-    gradient_steps: Array  # [] int32
-    parameter_bytes: Array  # [] float32, of the networks and their optimizers
-    payoff_bytes: Array  # [] float32, of reused returns, 0 where none are
-    meta_bytes: Array  # [] float32, of anchors, mixtures and everything else that is carried along
-    shares: Array | None = None  # [3], fractions of the episodes per phase, if adaptive
-    errors: Array | None = None  # [3], errors that move these fractions
+    num_active: Array
+    episodes: Array
+    env_steps: Array
+    gradient_steps: Array
+    parameter_bytes: Array
+    payoff_bytes: Array
+    meta_bytes: Array
+    shares: Array | None = None
+    errors: Array | None = None
 
 
-def gems_step(state: GemsState, key: Array, game: Game, config: GemsConfig) -> tuple[GemsState, GemsMetrics]:
+def gems_step(state: GemsState, key: PRNGKey, game: Game, config: GemsConfig) -> tuple[GemsState, GemsMetrics]:
     """Runs one iteration of GEMS (Algorithm 1).
 
     Estimates the meta-game by Monte Carlo, updates the meta-strategy with OMWU, adds the oracle's best candidate to the
@@ -45,8 +57,19 @@ def gems_step(state: GemsState, key: Array, game: Game, config: GemsConfig) -> t
     The function is pure and traces once per `(game, static config)`: use it inside `jit`, `scan`, `vmap` (over seeds or
     over real-valued settings) and `shard_map`.
 
+    >>> from functools import partial
+    >>> import jax
+    >>> from gems_jax import GemsConfig, gems_step, init_gems, make_game
+    >>> game = make_game("rock_paper_scissors")
+    >>> config = GemsConfig(capacity=4, generator_widths=(4,), critic_hidden=(4,), jacobian="none", abr_steps=1)
+    >>> state = init_gems(jax.random.key(0), game, config)
+    >>> step = jax.jit(partial(gems_step, game=game, config=config))
+    >>> state, metrics = step(state, jax.random.key(1))
+    >>> metrics.num_active.tolist()
+    [2, 2]
+
     Args:
-      state: `GemsState` with leading axis P (populations).
+      state: `GemsState` with leading axis P (populations), made by `init_gems` for the same game and static config.
       key: typed PRNG key; consumed.
       game: a `Game` implemented in JAX. Python environments need `make_solver`.
       config: settings. Integers and choices are static, floats are traced.
@@ -56,11 +79,14 @@ def gems_step(state: GemsState, key: Array, game: Game, config: GemsConfig) -> t
 
     Raises:
       NotStagedError: if `game` runs in Python.
+      ValueError: if `key` is not one typed key, or `state` belongs to another game or static config.
     """
     _check_pure(game)
+    check_key(key, "gems_step")
+    check_gems_state(state, game, config, gems_networks(game, config))
     key_value, key_oracle, key_train = jax.random.split(key, 3)
     frozen = population_of(state, game, config)
-    opponents = materialise(frozen, config.capacity)
+    opponents = materialize(frozen, config.capacity)
 
     counts = plan_counts(state.shares, game, config, state.active)
     solution = update_meta_strategy(key_value, state, opponents, game, config, counts.estimates)  # phases 1 and 2
@@ -102,7 +128,7 @@ def gems_step(state: GemsState, key: Array, game: Game, config: GemsConfig) -> t
 
 
 def _check_pure(game: Game) -> None:
-    if on_host(game) and not staging():
+    if on_host(game) and not is_staging():
         raise NotStagedError(
             f"gems_step cannot be compiled: {game.name} runs in Python, so its step is not a pure function. Use "
             'make_solver("gems", game, config), whose step loops in Python'

@@ -1,4 +1,4 @@
-"""What an environment is to a bench: facts that never change, `reset` and `step`, arrays per seat."""
+"""The interface of a Python environment: constant facts, `reset` and `step`, arrays per seat."""
 
 from __future__ import annotations
 
@@ -8,28 +8,30 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-Recipe = dict[str, Any]  # plain JSON: {"kind": ..., "id": ..., "options": {...}}; what a worker makes an environment by
+Recipe = dict[  # JSON from which a worker makes an environment: {"kind": ..., "id": ..., "options": {...}}
+    str, Any
+]  # plain JSON from which a worker makes an environment: {"kind": ..., "id": ..., "options": {...}}
 
 
 class EnvironmentFailure(RuntimeError):
-    """A Python environment, or the process that it runs in, failed. The message names it, the seed and the step."""
+    """Raised if a Python environment or its process failed. The message names it, the seed and the step."""
 
 
 class Facts(NamedTuple):
-    """What can be known of an environment before it is played."""
+    """Properties of an environment that are known before it is played."""
 
     num_seats: int
-    num_actions: int  # of the seat that has most; for continuous ones the dimension of an action
+    num_actions: int  # largest number over the seats; for continuous actions their dimension
     observation_shape: tuple[int, ...]
     simultaneous: bool
     continuous: bool
-    max_steps: int = 0  # 0: it does not say
+    max_steps: int = 0  # 0: not declared
     return_bounds: tuple[float, float] | None = None
     zero_sum: bool | None = None
     seat_names: tuple[str, ...] = ()
 
 
-class Seen(NamedTuple):
+class EnvironmentState(NamedTuple):
     """A position: the fields of `GameState`, as NumPy arrays."""
 
     observation: np.ndarray  # [S, *observation_shape] float32
@@ -41,13 +43,13 @@ class Seen(NamedTuple):
 
 
 class Environment(Protocol):
-    """Python-side game. Reset with the same seed and stepped by the same actions, it does the same."""
+    """A game in Python, deterministic given the seed of `reset` and the actions."""
 
     @property
     def facts(self) -> Facts: ...
-    def reset(self, seed: int) -> Seen: ...
-    def step(self, actions: np.ndarray) -> Seen:
-        """actions: [S] int, or [S, A] float in (-1, 1); those of seats that are not to move mean nothing."""
+    def reset(self, seed: int) -> EnvironmentState: ...
+    def step(self, actions: np.ndarray) -> EnvironmentState:
+        """Plays actions [S] int, or [S, A] float in (-1, 1). Actions of seats not to move are ignored."""
         ...
 
 
@@ -55,15 +57,23 @@ _KINDS = {"pettingzoo": "gems_jax.host.pettingzoo", "openspiel": "gems_jax.host.
 
 
 def make_environment(recipe: Mapping[str, Any]) -> Environment:
-    """The environment of a recipe."""
+    """Makes the environment of a recipe."""
     module = importlib.import_module(_KINDS[recipe["kind"]])
     return getattr(module, f"make_{recipe['kind']}")(recipe["id"], **recipe["options"])
 
 
-def with_seats(parts: list[np.ndarray], shape: tuple[int, ...]) -> np.ndarray:
-    """What every seat sees, [S, *shape] float32: flat observations padded with zeros, and the seat's one-hot behind.
+def stack_observations(parts: list[np.ndarray], shape: tuple[int, ...]) -> np.ndarray:
+    """Stacks the observations of all seats.
 
-    Boards (three axes) are taken as they are: they show the side that is to move.
+    Flat observations are padded with zeros and followed by the one-hot of the seat. Boards (three axes) stay as they
+    are: they show the side to move.
+
+    Args:
+      parts: one observation per seat.
+      shape: shape of a row, see `stacked_shape`.
+
+    Returns:
+      [S, *shape] float32.
     """
     rows = np.zeros((len(parts), *shape), np.float32)
     if len(shape) == 3:
@@ -78,8 +88,8 @@ def with_seats(parts: list[np.ndarray], shape: tuple[int, ...]) -> np.ndarray:
     return rows
 
 
-def seen_shape(shapes: list[tuple[int, ...]]) -> tuple[int, ...]:
-    """The shape that `with_seats` gives observations of these shapes."""
+def stacked_shape(shapes: list[tuple[int, ...]]) -> tuple[int, ...]:
+    """Returns the shape of the rows that `stack_observations` makes of observations of these shapes."""
     if len(set(shapes)) == 1 and len(shapes[0]) == 3:
         return shapes[0]
     return (max(int(np.prod(shape)) for shape in shapes) + len(shapes),)

@@ -1,4 +1,4 @@
-"""A bench plays the environments of some lanes, one record of shared memory each, and checks what they give."""
+"""A bench runs some of the environment instances, one record of shared memory each, and checks their results."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from gems_jax.host.base import Environment, EnvironmentFailure, Facts, Seen
+from gems_jax.host.base import Environment, EnvironmentFailure, EnvironmentState, Facts
 
-NOTHING, RESET, STEP = 0, 1, 2  # what a lane's record orders
+NOTHING, RESET, STEP = 0, 1, 2  # orders of a record
 
 
 def record_type(facts: Facts) -> np.dtype:
-    """One lane: what is asked for, and the position that answers it."""
+    """Returns the record of one instance: the order, and the position that answers it."""
     seats, actions = facts.num_seats, facts.num_actions
     action = ("action", "f4", (seats, actions)) if facts.continuous else ("action", "i4", (seats,))
     return np.dtype(
@@ -36,7 +36,14 @@ def record_type(facts: Facts) -> np.dtype:
 
 
 class Bench:
-    """Environments by lane. `make` gives a new one; `max_steps` cuts episodes off."""
+    """Some of the environment instances.
+
+    Attributes:
+      name: name of the game, for messages.
+      facts: facts of the environment.
+      max_steps: length at which episodes are truncated.
+      make: makes a new environment.
+    """
 
     def __init__(self, name: str, facts: Facts, max_steps: int, make: Callable[[], Environment]):
         self.name, self.facts, self.max_steps, self.make = name, facts, max_steps, make
@@ -49,7 +56,16 @@ class Bench:
         }
 
     def serve(self, records: np.ndarray, lanes: Iterable[int], progress: Callable[[int], None]) -> None:
-        """Does what the records of `lanes` order. EnvironmentFailure when an environment does something wrong."""
+        """Executes the orders in some of the records.
+
+        Args:
+          records: shared memory, one record per instance.
+          lanes: indices of the instances to serve.
+          progress: called with the index of an instance before it is served.
+
+        Raises:
+          EnvironmentFailure: if an environment raises or returns an invalid position.
+        """
         for lane in lanes:
             progress(lane)
             record = records[lane]
@@ -57,12 +73,12 @@ class Bench:
             try:
                 seen = self.play(lane, record)
             except Exception as error:
-                told = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-                raise self.failure(seed, step, f"raised {told}{_where(error)}") from error
+                description = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+                raise self.failure(seed, step, f"raised {description}{_describe_line(error)}") from error
             self.write(record, seen, seed, step)
 
-    def play(self, lane: int, record: Any) -> Seen:
-        """Does what one record orders."""
+    def play(self, lane: int, record: Any) -> EnvironmentState:
+        """Executes the order of one record."""
         if lane not in self.environments:
             self.environments[lane] = self.make()
         environment = self.environments[lane]
@@ -71,12 +87,13 @@ class Bench:
         return environment.step(record["action"].copy())
 
     def failure(self, seed: int, step: int, what: str) -> EnvironmentFailure:
-        return EnvironmentFailure(f"{self.name}: {_when(step)} of the episode with seed {seed} {what}")
+        """Makes the error for a step of an episode."""
+        return EnvironmentFailure(f"{self.name}: {_describe_step(step)} of the episode with seed {seed} {what}")
 
-    def write(self, record: Any, seen: Seen, seed: int, step: int) -> None:
-        """The position into its record, if it is one."""
+    def write(self, record: Any, seen: EnvironmentState, seed: int, step: int) -> None:
+        """Checks a position and writes it to its record."""
         for field in self.shapes:
-            record[field] = self.checked(field, np.asarray(getattr(seen, field)), seed, step)
+            record[field] = self.validate(field, np.asarray(getattr(seen, field)), seed, step)
         terminated, truncated = bool(seen.terminated), bool(seen.truncated)
         if not terminated | truncated:
             self.check_movers(seen, seed, step)
@@ -86,8 +103,8 @@ class Bench:
         record["terminated"], record["truncated"] = terminated, truncated & ~np.bool_(terminated)
         record["step"], record["order"] = step, NOTHING
 
-    def checked(self, field: str, value: np.ndarray, seed: int, step: int) -> np.ndarray:
-        """A field of a position, if it has the right shape and finite numbers."""
+    def validate(self, field: str, value: np.ndarray, seed: int, step: int) -> np.ndarray:
+        """Returns a field of a position if its shape is right and its numbers are finite; raises otherwise."""
         if value.shape != self.shapes[field]:
             what = f"gave {field} of shape {list(value.shape)}, expected {list(self.shapes[field])}"
             raise self.failure(seed, step, what)
@@ -95,21 +112,21 @@ class Bench:
             raise self.failure(seed, step, f"gave {field} with NaN or infinity in it")
         return value
 
-    def check_movers(self, seen: Seen, seed: int, step: int) -> None:
-        """Somebody is to move, and whoever is has a legal action."""
+    def check_movers(self, seen: EnvironmentState, seed: int, step: int) -> None:
+        """Raises unless a seat is to move and every such seat has a legal action."""
         can = seen.legal.any(axis=1)
         if not seen.to_move.any():
-            raise self.failure(seed, step, "left nobody to move in a game that is not over")
+            raise self.failure(seed, step, "left nobody to move in an unfinished game")
         for seat in np.flatnonzero(seen.to_move & ~can):
             raise self.failure(seed, step, f"gave seat {seat} an action mask of zeros: no action is legal")
 
 
-def _when(step: int) -> str:
+def _describe_step(step: int) -> str:
     return f"step {step}" if step else "the start"
 
 
-def _where(error: BaseException) -> str:
-    """The innermost line outside of this package."""
+def _describe_line(error: BaseException) -> str:
+    """Formats the innermost line outside of this package."""
     here = Path(__file__).parent
     frames = [f for f in traceback.extract_tb(error.__traceback__) if Path(f.filename).parent != here]
     return f" ({Path(frames[-1].filename).name}:{frames[-1].lineno} in {frames[-1].name})" if frames else ""

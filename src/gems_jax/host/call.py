@@ -1,4 +1,4 @@
-"""`call_host`: the primitive that stands for a call of a Python function on NumPy arrays."""
+"""The primitive `call_host`: a call of a Python function on NumPy arrays inside a trace."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ HostFunction = Callable[..., Sequence[np.ndarray]]
 
 
 class NotStagedError(RuntimeError):
-    """A host call was about to be compiled."""
+    """A program with a host call cannot be compiled; run it with `stage`, as `make_solver` does."""
 
 
 host_call_p = core.Primitive("host_call")
@@ -28,10 +28,22 @@ host_call_p.multiple_results = True
 def call_host(
     function: HostFunction, results: Sequence[jax.ShapeDtypeStruct], *arguments: Array, owned: int | None = None
 ) -> list[Array]:
-    """`results` of a function of NumPy arrays, hashed by value. Outside of a trace it is called at once.
+    """Calls a Python function on NumPy arrays. Traces and batches; outside of a trace it is called at once.
 
-    owned: the argument that names what the call changes. A vmap over the other arguments alone would change one thing
-    in many ways, and is refused.
+    Under vmap the function is called once, with one more leading axis.
+
+    Args:
+      function: function(*arguments) -> results, hashed by value.
+      results: shapes and dtypes of the results.
+      arguments: arrays.
+      owned: index of the argument that identifies the object which the call modifies. A vmap over the other arguments
+        alone would modify one object in several ways and raises.
+
+    Returns:
+      The results.
+
+    Raises:
+      NotStagedError: under jit outside of `gems_jax.host.stages.stage`, or under such a vmap.
     """
     shapes = tuple((tuple(result.shape), np.dtype(result.dtype)) for result in results)
     return host_call_p.bind(*arguments, function=function, results=shapes, batch=(), owned=owned)
@@ -44,17 +56,17 @@ def _abstract(*arguments: Any, function: HostFunction, results: Any, batch: tupl
 
 
 @host_call_p.def_impl
-def _now(*arguments: Any, function: HostFunction, results: Any, batch: Any, owned: Any) -> list[Any]:
+def _execute(*arguments: Any, function: HostFunction, results: Any, batch: Any, owned: Any) -> list[Any]:
     del results, batch, owned
     return [jnp.asarray(result) for result in function(*(np.asarray(argument) for argument in arguments))]
 
 
-def _batched(arguments: Any, axes: Any, **params: Any) -> tuple[list[Any], list[int]]:
+def _batch(arguments: Any, axes: Any, **params: Any) -> tuple[list[Any], list[int]]:
     owned = params["owned"]
     if owned is not None and axes[owned] is None:
         raise NotStagedError(
-            "one game under way cannot go on in several ways at once: a Python environment has no copies. Begin an "
-            "episode for each (vmap over keys, equal ones if need be)"
+            "cannot vmap over the actions of one Python environment: expected one environment per action, got one for "
+            "all. Python environments cannot be copied. Start one episode each: vmap over keys, which may be equal."
         )
     size = next(argument.shape[axis] for argument, axis in zip(arguments, axes, strict=True) if axis is not None)
     rows = [
@@ -65,14 +77,14 @@ def _batched(arguments: Any, axes: Any, **params: Any) -> tuple[list[Any], list[
     return results, [0] * len(results)
 
 
-batching.primitive_batchers[host_call_p] = _batched
+batching.primitive_batchers[host_call_p] = _batch
 
 
-def _lowered(*_: Any, function: HostFunction, **__: Any) -> Any:
+def _refuse_lowering(*_: Any, function: HostFunction, **__: Any) -> Any:
     raise NotStagedError(
-        f"{function} runs in Python and cannot be part of a compiled program: use make_solver, whose step then loops "
-        "in Python, or wrap the function in gems_jax.host.stages.staged instead of jax.jit"
+        f"{function} runs in Python and cannot be part of a compiled program. Use make_solver, whose step then loops "
+        "in Python, or wrap the function in gems_jax.host.stages.stage instead of jax.jit."
     )
 
 
-mlir.register_lowering(host_call_p, _lowered)
+mlir.register_lowering(host_call_p, _refuse_lowering)

@@ -1,7 +1,7 @@
-"""OpenSpiel games through pyspiel itself: information-state tensors where information is imperfect.
+"""OpenSpiel games through pyspiel: information-state tensors for imperfect information, else observation tensors.
 
-Chance acts inside `reset` and `step`, drawn by the episode's seed. (Adapters by way of shimmy count chance as moves and
-cut games short.) Rewards are what `returns()` grew by since the last decision.
+Chance acts inside `reset` and `step`, drawn from the episode's seed. (Adapters through shimmy count chance as moves and
+truncate games.) Rewards are the differences of `returns()` between decisions.
 """
 
 from __future__ import annotations
@@ -10,22 +10,33 @@ from typing import Any
 
 import numpy as np
 
-from gems_jax.host.base import Facts, Seen, seen_shape, with_seats
+from gems_jax.host.base import EnvironmentState, Facts, stack_observations, stacked_shape
 
 NEEDS = 'needs the extra "openspiel": pip install "gems_jax[openspiel]"'
 
 
 def load_pyspiel(name: str) -> Any:
-    """The pyspiel game. ImportError or ValueError that say what is missing."""
+    """Loads a pyspiel game.
+
+    Args:
+      name: its name, with parameters as OpenSpiel writes them: "go(board_size=9)".
+
+    Returns:
+      The pyspiel game.
+
+    Raises:
+      ImportError: if OpenSpiel is not installed.
+      ValueError: if there is no such game, or if its parameters are wrong.
+    """
     try:
         import pyspiel
     except ImportError as error:
         raise ImportError(f"openspiel:{name} {NEEDS}") from error
     short, known = name.partition("(")[0], pyspiel.registered_names()
     if short not in known:
-        from gems_jax.types import did_you_mean  # here only: workers start without JAX
+        from gems_jax.types import did_you_mean  # imported late: workers start without JAX
 
-        hint = did_you_mean(short, known, 3)
+        hint = did_you_mean(f"openspiel:{short}", [f"openspiel:{each}" for each in known], 3)
         raise ValueError(f"OpenSpiel has no game {short!r}; {hint}pyspiel.registered_names() lists them")
     try:
         return pyspiel.load_game(name)
@@ -34,29 +45,34 @@ def load_pyspiel(name: str) -> Any:
 
 
 def make_openspiel(name: str) -> OpenSpiel:
+    """Makes the environment of a pyspiel game."""
     return OpenSpiel(name)
 
 
 def tensor_shape(game: Any) -> tuple[tuple[int, ...], bool]:
-    """The shape of what a player sees, planes last, and whether it is the information state."""
+    """Returns the shape of a player's tensor, planes first, and whether it is the information state.
+
+    Raises:
+      ValueError: if the game has no tensors.
+    """
     kind = game.get_type()
     perfect = kind.information == type(kind.information).PERFECT_INFORMATION
     observed, state = kind.provides_observation_tensor, kind.provides_information_state_tensor
     if not (observed or state):
-        raise ValueError(f"{kind.short_name} of OpenSpiel has no tensors for its observations")
+        raise ValueError(f"OpenSpiel game {kind.short_name} does not fit: expected an observation tensor, got none")
     state = state and not (perfect and observed)
     return tuple(game.information_state_tensor_shape() if state else game.observation_tensor_shape()), state
 
 
 class OpenSpiel:
-    """One state of a pyspiel game, and the dice."""
+    """One state of a pyspiel game and its random generator."""
 
     def __init__(self, name: str):
         self.game = load_pyspiel(name)
         kind, self.players = self.game.get_type(), self.game.num_players()
         if kind.dynamics not in (type(kind.dynamics).SEQUENTIAL, type(kind.dynamics).SIMULTANEOUS):
             raise ValueError(
-                f"{name} of OpenSpiel is a mean-field game: only sequential and simultaneous ones are played"
+                f"OpenSpiel game {name} does not fit: expected sequential or simultaneous moves, got a mean-field game"
             )
         self.shape, self.information_state = tensor_shape(self.game)
         self.board = len(self.shape) == 3 and not self.information_state
@@ -64,7 +80,7 @@ class OpenSpiel:
         self.facts = Facts(
             num_seats=self.players,
             num_actions=self.game.num_distinct_actions(),
-            observation_shape=seen_shape([planes_last] * self.players),
+            observation_shape=stacked_shape([planes_last] * self.players),
             simultaneous=kind.dynamics == type(kind.dynamics).SIMULTANEOUS,
             continuous=False,
             max_steps=self.game.max_game_length(),
@@ -72,12 +88,12 @@ class OpenSpiel:
             zero_sum=kind.utility == type(kind.utility).ZERO_SUM,
         )
 
-    def reset(self, seed: int) -> Seen:
+    def reset(self, seed: int) -> EnvironmentState:
         self.dice = np.random.default_rng(seed)
         self.state, self.earned = self.game.new_initial_state(), np.zeros(self.players)
         return self._position()
 
-    def step(self, actions: np.ndarray) -> Seen:
+    def step(self, actions: np.ndarray) -> EnvironmentState:
         if self.state.is_simultaneous_node():
             joint = [int(a) if self.state.legal_actions(seat) else 0 for seat, a in enumerate(actions)]
             self.state.apply_actions(joint)
@@ -85,7 +101,7 @@ class OpenSpiel:
             self.state.apply_action(int(actions[self.state.current_player()]))
         return self._position()
 
-    def _position(self) -> Seen:
+    def _position(self) -> EnvironmentState:
         while self.state.is_chance_node():
             outcomes, masses = zip(*self.state.chance_outcomes(), strict=True)
             ends = np.cumsum(masses)
@@ -94,11 +110,11 @@ class OpenSpiel:
             )
         total = np.asarray(self.state.returns())
         reward, self.earned = (total - self.earned).astype(np.float32), total
-        return see(self, self.state, reward)
+        return observe_state(self, self.state, reward)
 
 
-def see(environment: OpenSpiel, state: Any, reward: np.ndarray) -> Seen:
-    """The position that a state of the game is."""
+def observe_state(environment: OpenSpiel, state: Any, reward: np.ndarray) -> EnvironmentState:
+    """Returns the position of a pyspiel state as arrays."""
     facts = environment.facts
     legal, to_move = np.zeros((facts.num_seats, facts.num_actions), bool), np.zeros(facts.num_seats, bool)
     blank = (*environment.shape[1:], environment.shape[0]) if environment.board else (1,)
@@ -109,7 +125,7 @@ def see(environment: OpenSpiel, state: Any, reward: np.ndarray) -> Seen:
         if actions:
             parts[seat] = _tensor(environment, state, seat)
     over = bool(state.is_terminal())
-    return Seen(with_seats(parts, facts.observation_shape), legal, to_move, reward, over, False)
+    return EnvironmentState(stack_observations(parts, facts.observation_shape), legal, to_move, reward, over, False)
 
 
 def _movers(state: Any, seats: int) -> list[int]:
@@ -119,7 +135,7 @@ def _movers(state: Any, seats: int) -> list[int]:
 
 
 def _tensor(environment: OpenSpiel, state: Any, seat: int) -> np.ndarray:
-    """What a seat sees, planes last."""
+    """Returns the tensor of a seat, planes last."""
     read = state.information_state_tensor if environment.information_state else state.observation_tensor
     seen = np.asarray(read(seat), np.float32).reshape(environment.shape)
     return np.moveaxis(seen, 0, -1) if environment.board else seen

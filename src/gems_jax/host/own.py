@@ -1,7 +1,6 @@
-"""Imports of a user's own class by its name, and the import path of worker processes.
+"""Imports of a user's own class by name, and the import path of worker processes.
 
-Only names that a user typed, or that stand in a file that the user trusts, may come to `import_own`: importing runs
-code.
+Importing runs code: pass to `import_own` only names that a user typed or that come from a trusted file.
 """
 
 from __future__ import annotations
@@ -14,25 +13,25 @@ from typing import Any
 
 
 class NotAGameError(ValueError):
-    """A name of a user's own does not lead to a game. What it leads to, if anything, was not called."""
+    """A user-defined name does not refer to a game. The object that it refers to, if any, was not called."""
 
 
 class UnknownNameError(NotAGameError):
-    """There is no module or attribute of that name."""
+    """Raised if there is no module or attribute of that name."""
 
 
 def import_own(name: str) -> Any:
-    """Imports the object that `package.module:Attribute` names. Nothing is called.
+    """Imports the object that `package.module:Attribute` names, without calling it.
 
     Args:
       name: an absolute module and an attribute of it, which may be nested (`module:Outer.Inner`).
 
     Returns:
-      The object, whatever it is: callers check it before they call it.
+      The object of any type: callers check it before they call it.
 
     Raises:
       UnknownNameError: if the name is malformed, or if there is no such module or attribute.
-      ImportError: if the module exists and cannot import something itself.
+      ImportError: if the module exists but one of its own imports fails.
     """
     module, _, attribute = name.partition(":")
     if not all(part.isidentifier() for part in [*module.split("."), *attribute.split(".")]):
@@ -49,7 +48,7 @@ def _import(module: str) -> Any:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:
         if error.name is None or not (module == error.name or module.startswith(error.name + ".")):
-            raise  # the module exists and lacks a dependency of its own: that message says more
+            raise  # a dependency of the module is missing: the original message names it
         raise UnknownNameError(
             f"there is no module {module!r} to import (is its folder on the Python path?)"
         ) from error
@@ -58,10 +57,10 @@ def _import(module: str) -> Any:
 
 
 def python_module(module: str) -> tuple[list[str], dict[str, str]]:
-    """The command that runs a module in another process, and the environment variables that it needs.
+    """Returns the command that runs a module in another process, and the environment variables it needs.
 
-    The process imports from where this one does. `python -m` alone would search the current folder first, and a file
-    there that is called like a library would run.
+    The process uses the import path of this one. `python -m` alone would search the current folder first and could run
+    a file there that has the name of a library.
     """
     path = os.pathsep.join(entry or os.getcwd() for entry in sys.path)
     return [sys.executable, "-P", "-m", module], {"PYTHONPATH": path}

@@ -1,7 +1,7 @@
-"""Worker processes that play environments, and the memory that they share with this one.
+"""Worker processes that run environments, and the memory that they share with this process.
 
-What an episode does depends on its seed and its actions alone: neither the number of workers nor the lane that it is
-played in makes a difference. Without workers (0) everything runs in this process, which is slower but can be debugged.
+An episode depends on its seed and its actions alone, not on the number of workers or its instance. With 0 workers
+everything runs in this process, which is slower but can be debugged.
 """
 
 from __future__ import annotations
@@ -31,21 +31,25 @@ __all__ = ["NOTHING", "RESET", "STEP", "Pool", "num_workers"]
 
 
 def num_workers() -> int:
-    """GEMS_WORKERS, by default one per core that this process may use."""
-    told = os.environ.get("GEMS_WORKERS", "")
-    if told:
-        if not told.isdigit() or int(told) > HEAD // PROGRESS:
-            raise ValueError(f"GEMS_WORKERS must be a whole number from 0 to {HEAD // PROGRESS}: got {told!r}")
-        return int(told)
+    """Returns the number of worker processes: GEMS_WORKERS, by default one per core that this process may use.
+
+    Raises:
+      ValueError: if GEMS_WORKERS is not an integer in range.
+    """
+    requested = os.environ.get("GEMS_WORKERS", "")
+    if requested:
+        if not requested.isdigit() or int(requested) > HEAD // PROGRESS:
+            raise ValueError(f"GEMS_WORKERS must be an integer from 0 to {HEAD // PROGRESS}, got {requested!r}")
+        return int(requested)
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 class _Worker:
-    """One process, its socket, and when it was last seen to get on."""
+    """One process, its socket, and the time of its last progress."""
 
     def __init__(self, setup: dict[str, Any], memory: int):
         self.socket, theirs = socket.socketpair()
-        lifeline, self.lifeline = os.pipe()  # the end that stays here closes with this process
+        lifeline, self.lifeline = os.pipe()  # this end closes with this process
         setup |= {"socket": theirs.fileno(), "memory": memory, "lifeline": lifeline, "parent": os.getpid()}
         line, path = python_module("gems_jax.host.worker")
         self.process = subprocess.Popen(
@@ -67,7 +71,16 @@ class _Worker:
 
 
 class Pool:
-    """Lanes of environments. `records[lane]` holds an order, and after `work()` the position that came of it."""
+    """Environment instances: `records[index]` holds an order and, after `work()`, the resulting position.
+
+    Args:
+      name: name of the game, for messages.
+      recipe: makes the environment.
+      facts: facts of the environment.
+      max_steps: length at which episodes are truncated.
+      time_limit: seconds that one step may take.
+      workers: number of processes; 0 runs everything in this process.
+    """
 
     def __init__(self, name: str, recipe: Recipe, facts: Facts, max_steps: int, time_limit: float, workers: int):
         self.name, self.facts, self.time_limit = name, facts, time_limit
@@ -93,7 +106,7 @@ class Pool:
         self.size = size
 
     def reserve(self, lanes: int) -> None:
-        """Room for at least so many lanes."""
+        """Makes space for at least so many instances."""
         if lanes <= self.size:
             return
         self._map(max(lanes, 2 * self.size))
@@ -102,7 +115,11 @@ class Pool:
         self._wait(self.workers)
 
     def work(self) -> None:
-        """Carries out what the records order. EnvironmentFailure, after which the pool is closed."""
+        """Executes all orders in the records.
+
+        Raises:
+          EnvironmentFailure: if an environment or a process fails; the pool is then closed.
+        """
         with self._lock:
             lanes = np.flatnonzero(self.records["order"])
             if self.bench is not None:
@@ -118,25 +135,26 @@ class Pool:
         try:
             worker.socket.sendall(order)
         except OSError:
-            self._died(worker)
+            self._fail_dead_worker(worker)
 
     def _wait(self, busy: list[_Worker]) -> None:
         waiting = {worker.socket: worker for worker in busy}
         while waiting:
             ready, _, _ = select.select(list(waiting), [], [], min(1.0, self.time_limit / 4))
             for line in ready:
-                if self._answered(waiting[line]):
+                if self._receive_answer(waiting[line]):
                     del waiting[line]
             for worker in waiting.values():
                 self._check_progress(worker)
 
-    def _answered(self, worker: _Worker) -> bool:
+    def _receive_answer(self, worker: _Worker) -> bool:
+        """Reads from a worker; returns whether its answer is complete."""
         try:
             part = worker.socket.recv(65536)
         except OSError:
             part = b""
         if not part:
-            self._died(worker)
+            self._fail_dead_worker(worker)
         worker.buffer += part
         if not worker.buffer.endswith(b"\n"):
             return False
@@ -156,9 +174,10 @@ class Pool:
         if begun != worker.begun:
             worker.begun, worker.since = begun, time.monotonic()
         elif time.monotonic() - worker.since > limit:
-            self._fail(f"{self._at(worker)} took more than {limit:g} s, the time limit")
+            self._fail(f"{self._describe_episode(worker)} took more than {limit:g} s, the time limit")
 
-    def _at(self, worker: _Worker) -> str:
+    def _describe_episode(self, worker: _Worker) -> str:
+        """Formats the episode and step that a worker is at."""
         begun, lane = self._progress(worker)
         if not begun:
             return f"{self.name}: starting worker {self.workers.index(worker)}"
@@ -166,20 +185,20 @@ class Pool:
         step = f"step {record['step'] + 1}" if record["order"] == STEP else "the start"
         return f"{self.name}: {step} of the episode with seed {record['seed']}"
 
-    def _died(self, worker: _Worker) -> None:
+    def _fail_dead_worker(self, worker: _Worker) -> None:
         try:
             code = worker.process.wait(5)
         except subprocess.TimeoutExpired:
             code = 0
-        how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"left with code {code}"
-        self._fail(f"{self._at(worker)}: the worker process {how}")
+        how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"exited with code {code}"
+        self._fail(f"{self._describe_episode(worker)}: the worker process {how}")
 
     def _fail(self, message: str) -> None:
         self.close()
         raise EnvironmentFailure(message)
 
     def close(self) -> None:
-        """Ends all processes. The pool is of no use afterwards."""
+        """Ends all processes. The pool cannot be used afterwards."""
         for worker in self.workers:
             worker.close()
         self.workers, self.bench = [], None
@@ -189,7 +208,7 @@ class Pool:
 
 
 def _memory_file() -> int:
-    """The descriptor of a file without a name."""
+    """Opens an anonymous file and returns its descriptor."""
     if hasattr(os, "memfd_create"):
         return os.memfd_create("gems_jax")
     with tempfile.TemporaryFile() as file:

@@ -1,4 +1,4 @@
-"""A trace with host calls in it as a program: compiled stages, host calls, and Python loops around them."""
+"""Programs made from traces with host calls: compiled stages, host calls, and Python loops around them."""
 
 from __future__ import annotations
 
@@ -17,11 +17,12 @@ from gems_jax.types import Array
 
 
 def calls_host(jaxpr: Any) -> bool:
-    return any(eqn.primitive is host_call_p or any(map(calls_host, _inner(eqn))) for eqn in jaxpr.eqns)
+    """Returns whether a jaxpr contains a host call at any depth."""
+    return any(eqn.primitive is host_call_p or any(map(calls_host, _inner_jaxprs(eqn))) for eqn in jaxpr.eqns)
 
 
-def _inner(eqn: Any) -> Iterator[Any]:
-    """The jaxprs inside an equation."""
+def _inner_jaxprs(eqn: Any) -> Iterator[Any]:
+    """Yields the jaxprs inside an equation."""
     for value in eqn.params.values():
         for part in value if isinstance(value, (tuple, list)) else (value,):
             part = getattr(part, "jaxpr", part)
@@ -31,7 +32,7 @@ def _inner(eqn: Any) -> Iterator[Any]:
 
 @dataclasses.dataclass(frozen=True)
 class ById:
-    """A trace as a key: itself, not its like."""
+    """A trace as a dictionary key, compared by identity."""
 
     closed: Any
 
@@ -43,7 +44,7 @@ class ById:
 
 
 class _Stage(NamedTuple):
-    """One step of a program: a call of the host, or compiled equations between two of them."""
+    """One step of a program: a host call, or the compiled equations between two of them."""
 
     run: Callable[[list[Any]], Sequence[Any]]  # values of `reads` in, values of `writes` out
     reads: list[Any]
@@ -57,15 +58,15 @@ class _Stage(NamedTuple):
 
 
 class _Program:
-    """A trace as stages: each reads some variables and writes others. Values are dropped after their last use."""
+    """A trace as stages, each of which reads and writes variables. Values are dropped after their last use."""
 
     def __init__(self, closed: Any):
         self.closed = closed
         self.stages: list[_Stage] = []
-        wanted = set(_variables(closed.jaxpr.outvars))  # by the stages that follow
-        for eqns in reversed(_parts(closed.jaxpr.eqns)):
+        wanted = set(_variables(closed.jaxpr.outvars))  # variables that later stages read
+        for eqns in reversed(_split_at_host_calls(closed.jaxpr.eqns)):
             self.stages.insert(0, _make_stage(closed.jaxpr, eqns, wanted))
-            wanted |= set(_reads(eqns))
+            wanted |= set(_input_variables(eqns))
 
     def __call__(self, *arguments: Any) -> list[Any]:
         jaxpr = self.closed.jaxpr
@@ -80,14 +81,14 @@ def _variables(atoms: Sequence[Any]) -> list[Any]:
     return [atom for atom in atoms if not isinstance(atom, core.Literal)]
 
 
-def _reads(eqns: Sequence[Any]) -> list[Any]:
-    """All variables that go into equations, each once."""
+def _input_variables(eqns: Sequence[Any]) -> list[Any]:
+    """Returns all variables that equations read, without duplicates."""
     return list(dict.fromkeys(var for eqn in eqns for var in _variables(eqn.invars)))
 
 
 def _make_stage(jaxpr: Any, eqns: Sequence[Any], wanted: set[Any]) -> _Stage:
-    """wanted: the variables that later stages read."""
-    reads, writes = _reads(eqns), [var for eqn in eqns for var in eqn.outvars]
+    """Makes the stage of some equations. wanted: variables that later stages read."""
+    reads, writes = _input_variables(eqns), [var for eqn in eqns for var in eqn.outvars]
     if _is_host(eqns[0]):
         run = _host_stage(eqns[0], reads)
     else:
@@ -98,16 +99,17 @@ def _make_stage(jaxpr: Any, eqns: Sequence[Any], wanted: set[Any]) -> _Stage:
 
 
 @functools.lru_cache(maxsize=256)
-def program_of(key: ById) -> _Program:
+def build_program(key: ById) -> _Program:
+    """Cuts a trace into stages; cached by identity."""
     return _Program(key.closed)
 
 
 def _is_host(eqn: Any) -> bool:
-    return eqn.primitive is host_call_p or any(map(calls_host, _inner(eqn)))
+    return eqn.primitive is host_call_p or any(map(calls_host, _inner_jaxprs(eqn)))
 
 
-def _parts(eqns: Sequence[Any]) -> list[list[Any]]:
-    """Equations in order: what calls the host alone, all between two of those together."""
+def _split_at_host_calls(eqns: Sequence[Any]) -> list[list[Any]]:
+    """Groups equations in order: each host call alone, all between two host calls together."""
     parts: list[list[Any]] = [[]]
     for eqn in eqns:
         if _is_host(eqn):
@@ -126,7 +128,7 @@ def _compiled_stage(
 
 
 def _host_stage(eqn: Any, reads: Sequence[Any]) -> Callable[[list[Any]], Sequence[Any]]:
-    """One equation that calls the host, or that has such equations inside."""
+    """Makes the stage of one equation that is or contains a host call."""
     kinds: dict[Any, Callable[..., Callable[..., Sequence[Any]]]] = {
         host_call_p: _call,
         core.primitives.scan_p: _scan,
@@ -135,7 +137,9 @@ def _host_stage(eqn: Any, reads: Sequence[Any]) -> Callable[[list[Any]], Sequenc
         core.primitives.jit_p: _jit,
     }
     if eqn.primitive not in kinds:
-        raise NotStagedError(f"a Python environment cannot be played inside {eqn.primitive}")
+        raise NotStagedError(
+            f"cannot run a Python environment inside {eqn.primitive}: expected jit, scan, while_loop or cond"
+        )
     run = kinds[eqn.primitive](**eqn.params)
 
     def with_literals(given: list[Any]) -> Sequence[Any]:
@@ -150,7 +154,7 @@ def _call(function: HostFunction, **_: Any) -> Callable[..., Sequence[Any]]:
 
 
 def _jit(jaxpr: Any, **_: Any) -> Callable[..., Sequence[Any]]:
-    return program_of(ById(jaxpr))
+    return build_program(ById(jaxpr))
 
 
 def _cond(branches: Sequence[Any], **_: Any) -> Callable[..., Sequence[Any]]:
@@ -163,36 +167,36 @@ def _while(
 ) -> Callable[..., Sequence[Any]]:
     condition, body = (core.jaxpr_as_fun(closed) for closed in (cond_jaxpr, body_jaxpr))
 
-    def goes_on(ahead: Sequence[Any], carry: Sequence[Any]) -> Array:
+    def continues(ahead: Sequence[Any], carry: Sequence[Any]) -> Array:
         return jnp.any(condition(*ahead, *carry)[0])
 
-    def turn(ahead: list[Any], fixed: list[Any], carry: list[Any]) -> tuple[Any, list[Any]]:
+    def iterate(ahead: list[Any], fixed: list[Any], carry: list[Any]) -> tuple[Any, list[Any]]:
         mine, after = condition(*ahead, *carry)[0], body(*fixed, *carry)
-        if mine.ndim:  # under vmap every lane has a condition of its own, and stays as it is once that is false
+        if mine.ndim:  # under vmap: one condition per batch entry, which is frozen once it is false
             after = [
                 jnp.where(mine.reshape(*mine.shape, *[1] * (new.ndim - mine.ndim)), new, old)
                 for new, old in zip(after, carry, strict=True)
             ]
-        return goes_on(ahead, after), after
+        return continues(ahead, after), after
 
     def avals(jaxpr: Any, part: slice) -> list[Any]:
         return [jax.ShapeDtypeStruct(aval.shape, aval.dtype) for aval in jaxpr.in_avals[part]]
 
-    once = _Program(
-        jax.make_jaxpr(turn)(
+    iteration = _Program(
+        jax.make_jaxpr(iterate)(
             avals(cond_jaxpr, slice(cond_nconsts)),
             avals(body_jaxpr, slice(body_nconsts)),
             avals(body_jaxpr, slice(body_nconsts, None)),
         )
     )
-    begins = jax.jit(goes_on)
+    starts = jax.jit(continues)
 
     def run(*arguments: Any) -> Sequence[Any]:
         ahead, fixed = arguments[:cond_nconsts], arguments[cond_nconsts : cond_nconsts + body_nconsts]
         carry = list(arguments[cond_nconsts + body_nconsts :])
-        more = begins(ahead, carry)
+        more = starts(ahead, carry)
         while bool(more):
-            more, *carry = once(*ahead, *fixed, *carry)
+            more, *carry = iteration(*ahead, *fixed, *carry)
         return carry
 
     return run
@@ -201,26 +205,26 @@ def _while(
 def _scan(jaxpr: Any, length: int, reverse: bool, num_consts: int, num_carry: int, **_: Any) -> Callable[..., Any]:
     body = core.jaxpr_as_fun(jaxpr)
 
-    def turn(number: Array, fixed: list[Any], carry: list[Any], rows: list[Any]) -> list[Any]:
-        row = [jax.lax.dynamic_index_in_dim(leaf, number, keepdims=False) for leaf in rows]
+    def iterate(index: Array, fixed: list[Any], carry: list[Any], rows: list[Any]) -> list[Any]:
+        row = [jax.lax.dynamic_index_in_dim(leaf, index, keepdims=False) for leaf in rows]
         return body(*fixed, *carry, *row)
 
     kinds = [jax.ShapeDtypeStruct(aval.shape, aval.dtype) for aval in jaxpr.in_avals]
     ends = num_consts + num_carry
     rows = [jax.ShapeDtypeStruct((max(length, 1), *kind.shape), kind.dtype) for kind in kinds[ends:]]
-    number = jax.ShapeDtypeStruct((), jnp.int32)
-    once = _Program(jax.make_jaxpr(turn)(number, kinds[:num_consts], kinds[num_consts:ends], rows))
+    index = jax.ShapeDtypeStruct((), jnp.int32)
+    iteration = _Program(jax.make_jaxpr(iterate)(index, kinds[:num_consts], kinds[num_consts:ends], rows))
 
     def run(*arguments: Any) -> list[Any]:
         fixed, carry, rows = arguments[:num_consts], list(arguments[num_consts:ends]), arguments[ends:]
         made: list[list[Any]] = [[] for _ in jaxpr.out_avals[num_carry:]]
-        for turned in reversed(range(length)) if reverse else range(length):
-            after = once(np.int32(turned), *fixed, *carry, *rows)
+        for index in reversed(range(length)) if reverse else range(length):
+            after = iteration(np.int32(index), *fixed, *carry, *rows)
             carry = after[:num_carry]
             for column, value in zip(made, after[num_carry:], strict=True):
                 column.append(value)
         columns = [
-            _stacked(column[::-1] if reverse else column, aval)
+            _stack_rows(column[::-1] if reverse else column, aval)
             for column, aval in zip(made, jaxpr.out_avals[num_carry:], strict=True)
         ]
         return [*carry, *columns]
@@ -228,7 +232,7 @@ def _scan(jaxpr: Any, length: int, reverse: bool, num_consts: int, num_carry: in
     return run
 
 
-def _stacked(rows: list[Any], aval: Any) -> Any:
+def _stack_rows(rows: list[Any], aval: Any) -> Any:
     if jnp.issubdtype(aval.dtype, jax.dtypes.prng_key):
         return jnp.stack(rows)
     return np.stack([np.asarray(row) for row in rows]) if rows else np.zeros((0, *aval.shape), aval.dtype)

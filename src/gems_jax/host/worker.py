@@ -1,7 +1,7 @@
 """A worker process: `python -m gems_jax.host.worker SETUP`, started by `pool`.
 
-Lanes number, number + count, number + 2 count, ... of the shared records are its own. A byte on its socket says that
-there are orders in them; its answer is a line of JSON. It ends when the socket does, that is, with its parent.
+It owns the records number, number + count, number + 2 count, ... of the shared memory. A byte on its socket announces
+orders; its answer is one line of JSON. It exits when the socket closes, that is, with its parent.
 """
 
 from __future__ import annotations
@@ -20,20 +20,21 @@ import numpy as np
 from gems_jax.host.base import EnvironmentFailure, Facts, make_environment
 from gems_jax.host.bench import NOTHING, Bench, record_type
 
-PROGRESS = 16  # bytes of a worker's own at the head of the memory: how many lanes it has begun, and the last of them
+PROGRESS = 16  # bytes per worker at the head of the memory: number of instances begun, and the last of them
 HEAD = 4096
 WORK, GROW = b"w", b"g"
 
 
 def map_records(memory: int, size: int, facts: Facts) -> tuple[mmap.mmap, np.ndarray]:
-    """The memory file mapped: itself, and its records [size]."""
+    """Maps the memory file; returns the map and its records [size]."""
     kind = record_type(facts)
     whole = mmap.mmap(memory, HEAD + size * kind.itemsize)
     return whole, np.frombuffer(whole, kind, count=size, offset=HEAD)
 
 
 def main(setup: dict[str, Any]) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to answer
+    """Serves orders until the socket closes. setup: see `pool.Pool`."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C
     die_with_parent(setup["parent"], setup["lifeline"])
     sys.path[:] = [*setup["path"], *(entry for entry in sys.path if entry not in setup["path"])]
     line = socket.socket(fileno=setup["socket"])
@@ -43,7 +44,7 @@ def main(setup: dict[str, Any]) -> None:
     whole, records = map_records(setup["memory"], setup["size"], facts)
     progress = np.frombuffer(whole, "i8", count=2, offset=number * PROGRESS)
 
-    def begins(lane: int) -> None:
+    def report_progress(lane: int) -> None:
         progress[1] = lane
         progress[0] += 1
 
@@ -60,17 +61,17 @@ def main(setup: dict[str, Any]) -> None:
             own = np.arange(number, len(records), count)
             lanes = own[records["order"][own] != NOTHING]
             try:
-                bench.serve(records, lanes.tolist(), begins)
+                bench.serve(records, lanes.tolist(), report_progress)
             except EnvironmentFailure as failure:
                 answer = {"failure": str(failure)}
         line.sendall(json.dumps(answer).encode() + b"\n")
 
 
 def die_with_parent(parent: int, lifeline: int) -> None:
-    """Ends this process when its parent is gone, even in the middle of a step that never returns."""
+    """Ends this process with its parent, even during a step that never returns."""
 
     def watch() -> None:
-        os.read(lifeline, 1)  # returns when the other end closes, and that is with the parent only
+        os.read(lifeline, 1)  # returns when the parent closes the other end by exiting
         os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()

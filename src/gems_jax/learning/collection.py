@@ -1,4 +1,4 @@
-"""Collecting experience: whole episodes, or segments of games that continue from round to round, with advantages."""
+"""Collection of experience with advantages: whole episodes, or segments of games that continue across rounds."""
 
 from __future__ import annotations
 
@@ -12,12 +12,21 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 
 from gems_jax.estimation.monte_carlo import draw_opponents, return_scale
-from gems_jax.learning.batches import Experience, Learner, table_of, values_of_table, values_on
-from gems_jax.learning.gae import Outlook, advantages
+from gems_jax.learning.batches import (
+    Experience,
+    Learner,
+    choose_table,
+    evaluate_critic,
+    evaluate_critic_on_table,
+    evaluate_policies,
+    select_taken,
+)
+from gems_jax.learning.gae import Outlook, advantages, doubly_robust_weights, expected_value
+from gems_jax.learning.tabular import log_probs
 from gems_jax.policies.population import StackedPolicies
 from gems_jax.rollout.episode import Policies, unroll, unroll_segment
 from gems_jax.rollout.groups import play_groups
-from gems_jax.rollout.views import View, each_view
+from gems_jax.rollout.views import View, map_views
 from gems_jax.types import (
     Array,
     Bounded,
@@ -33,25 +42,37 @@ from gems_jax.types import (
 
 
 class PlaySettings(NamedTuple):
-    """How much a round plays, and how its advantages are computed."""
+    """Numbers of episodes of a round, and constants of its advantages."""
 
     num_opponents: int  # per code
     episodes: int  # per code and opponent
-    discount: ArrayLike
+    discount: ArrayLike  # gamma
     decay: ArrayLike  # lambda of GAE
-    stratified: bool = False  # opponents are drawn systematically
-    segment: int = 0  # steps per round of games that continue from round to round; 0 plays whole episodes
+    stratified: bool = False  # whether opponents are drawn by systematic sampling
+    segment: int = 0  # steps per round of games that continue across rounds; 0 plays whole episodes
+    doubly_robust: bool = False  # whether returns correct action values; ignored if the critic estimates values
 
 
 class OngoingGames(Struct):
-    """Games in progress, one per (code, opponent, episode): where the next segment continues."""
+    """Unfinished games, one per (code, opponent, episode), from which the next segment continues."""
 
     state: GameState  # [G, N, M, ...]
-    indices: Array  # [G, N, players], the opponents, who stay
+    indices: Array  # [G, N, players], slots of the opponents, which do not change
 
 
 def start_games(key: Array, game: Game, log_sigma: Array, groups: int, settings: PlaySettings) -> OngoingGames:
-    """Starts games of `groups` codes against draws of the others' sigma [P, K]. key: consumed."""
+    """Starts the games of G codes against opponents drawn from the others' mixtures.
+
+    Args:
+      key: typed PRNG key; consumed.
+      game: the game, usually a view.
+      log_sigma: logarithms of the mixtures, [P, K].
+      groups: G.
+      settings: numbers of opponents N and episodes M.
+
+    Returns:
+      Games [G, N, M].
+    """
     key_draw, key_deal = jax.random.split(key)
     shape = (groups, settings.num_opponents)
     indices = draw_opponents(key_draw, game, log_sigma, shape, settings.stratified)
@@ -69,17 +90,17 @@ def collect_episodes(
     log_sigma: Array,
     settings: PlaySettings,
 ) -> Experience:
-    """Plays whole episodes of each code as player 0 against draws of the others' sigma.
+    """Plays whole episodes of each code as player 0 against opponents drawn from the others' mixtures.
 
     Args:
       key: typed PRNG key; consumed.
       game: the game, usually a view.
-      learner: runs the policies and the critic.
-      params: of the learner.
-      codes: [G, D].
+      learner: evaluates the policies and the critic.
+      params: trainable parameters of the learner.
+      codes: latent codes, [G, D].
       opponents: policies of the others, [P, K, ...].
       log_sigma: logarithms of their mixtures, [P, K].
-      settings: numbers of episodes, and how advantages are computed.
+      settings: numbers of episodes, and constants of the advantages.
 
     Returns:
       The experience of player 0.
@@ -87,10 +108,10 @@ def collect_episodes(
     key_draw, key_play = jax.random.split(key)
     shape = (codes.shape[0], settings.num_opponents)
     indices = draw_opponents(key_draw, game, log_sigma, shape, settings.stratified)
-    return collect_against(key_play, game, learner, params, codes, opponents, indices, settings)
+    return collect_against_slots(key_play, game, learner, params, codes, opponents, indices, settings)
 
 
-def collect_against(
+def collect_against_slots(
     key: Array,
     game: Game,
     learner: Learner,
@@ -100,11 +121,25 @@ def collect_against(
     indices: Array,
     settings: PlaySettings,
 ) -> Experience:
-    """Plays whole episodes against the opponents in slots `indices` [G, N, players]; see `collect_episodes`."""
+    """Plays whole episodes of each code against given opponents.
+
+    Args:
+      key: typed PRNG key; consumed.
+      game: the game, usually a view.
+      learner: evaluates the policies and the critic.
+      params: trainable parameters of the learner.
+      codes: latent codes, [G, D].
+      opponents: policies of the others, [P, K, ...].
+      indices: slots of the opponents, [G, N, players].
+      settings: number of episodes, and constants of the advantages.
+
+    Returns:
+      The experience of player 0.
+    """
     policies = StackedPolicies(stack_policies(lambda code: learner.policy(params, code), codes), learner.apply)
     play = partial(unroll, seats=seats_of_player(game, 0))
     trajectory = play_groups(play, key, game, policies, opponents, indices, settings.episodes)
-    return _experience(game, learner, params, codes, trajectory, indices, settings, whole=True)
+    return _make_experience(game, learner, params, codes, trajectory, indices, settings, whole=True)
 
 
 def collect_segment(
@@ -117,64 +152,88 @@ def collect_segment(
     games: OngoingGames,
     settings: PlaySettings,
 ) -> tuple[Experience, OngoingGames]:
-    """Continues every game for `settings.segment` steps, across ends of episodes; see `collect_episodes`."""
+    """Continues every game for `settings.segment` steps, with a new episode whenever one ends.
+
+    Args:
+      key: typed PRNG key; consumed.
+      game: the game, usually a view.
+      learner: evaluates the policies and the critic.
+      params: trainable parameters of the learner.
+      codes: latent codes, [G, D].
+      opponents: policies of the others, [P, K, ...].
+      games: games to continue, [G, N, M].
+      settings: length of the segment, and constants of the advantages.
+
+    Returns:
+      The experience of player 0, and the games to continue in the next round.
+    """
     policies = StackedPolicies(stack_policies(lambda code: learner.policy(params, code), codes), learner.apply)
     episodes = games.state.terminated.shape[2]
 
-    def play(lane_key: Array, game: Game, players: Policies, state: GameState) -> tuple[GameState, Trajectory]:
-        return unroll_segment(lane_key, game, players, state, settings.segment, seats_of_player(game, 0))
+    def play(episode_key: Array, game: Game, players: Policies, state: GameState) -> tuple[GameState, Trajectory]:
+        return unroll_segment(episode_key, game, players, state, settings.segment, seats_of_player(game, 0))
 
     state, trajectory = play_groups(play, key, game, policies, opponents, games.indices, episodes, lanes=(games.state,))
-    batch = _experience(game, learner, params, codes, trajectory, games.indices, settings, whole=False)
+    batch = _make_experience(game, learner, params, codes, trajectory, games.indices, settings, whole=False)
     return batch, games.replace(state=state)
 
 
 class Source(NamedTuple):
-    """Where a population's experience comes from: its views of the game, and who fills the other positions."""
+    """Source of a population's experience: its views of the game, its learner and its opponents."""
 
     views: tuple[View, ...]
     learner: Learner
-    opponents: StackedPolicies  # [P, K, ...] in the order of the views, as is the next
-    log_sigma: Array  # [P, K]
+    opponents: StackedPolicies  # [P, K, ...] in the order of the views
+    log_sigma: Array  # [P, K], logarithms of their mixtures, in the same order
     settings: PlaySettings
 
     def play_episodes(self, key: Array, params: PyTree, codes: Array, settings: PlaySettings) -> list[Experience]:
-        """Plays whole episodes, one batch per view. key: consumed."""
+        """Plays whole episodes of the codes [G, D] and returns one batch per view. key: consumed."""
 
         def play(view: View, k: Array) -> Experience:
             return collect_episodes(k, view, self.learner, params, codes, self.opponents, self.log_sigma, settings)
 
-        return self._each_view(key, play)
+        return self._map_views(key, play)
 
     def start_games(self, key: Array, groups: int) -> list[OngoingGames]:
-        """Starts games of `groups` codes, per view; none where rounds play whole episodes. key: consumed."""
+        """Starts the games of `groups` codes in every view; no games if rounds play whole episodes. key: consumed."""
         if not self.settings.segment:
             return []
-        return self._each_view(key, lambda view, k: start_games(k, view, self.log_sigma, groups, self.settings))
+        return self._map_views(key, lambda view, k: start_games(k, view, self.log_sigma, groups, self.settings))
 
     def play_round(
         self, key: Array, params: PyTree, codes: Array, games: list[OngoingGames]
     ) -> tuple[list[Experience], list[OngoingGames]]:
-        """Plays one round: one batch per view, and the games to continue with. key: consumed."""
+        """Plays one round.
+
+        Args:
+          key: typed PRNG key; consumed.
+          params: trainable parameters of the learner.
+          codes: latent codes, [G, D].
+          games: games to continue, one per view; empty if rounds play whole episodes.
+
+        Returns:
+          One batch per view, and the games to continue in the next round.
+        """
         if not self.settings.segment:
             return self.play_episodes(key, params, codes, self.settings), games
 
         def play(view: View, k: Array, own: OngoingGames) -> tuple[Experience, OngoingGames]:
             return collect_segment(k, view, self.learner, params, codes, self.opponents, own, self.settings)
 
-        played = self._each_view(key, play, games)
+        played = self._map_views(key, play, games)
         return [batch for batch, _ in played], [own for _, own in played]
 
-    def _each_view(self, key: Array, function: Callable[..., PyTree], *each: list[PyTree]) -> list[PyTree]:
-        return each_view(self.views, function, jax.random.split(key, len(self.views)), *each)
+    def _map_views(self, key: Array, function: Callable[..., PyTree], *each: list[PyTree]) -> list[PyTree]:
+        return map_views(self.views, function, jax.random.split(key, len(self.views)), *each)
 
 
 def decision_fraction(game: Game) -> float:
-    """Fraction of the rows (a step and a seat of player 0) that are decisions: in turns, one seat decides in a step."""
+    """Returns the fraction of rows (a step and a seat of player 0) that are decisions: 1 / S in turn-based games."""
     return 1.0 if game.simultaneous else 1.0 / game.num_seats
 
 
-def _experience(
+def _make_experience(
     game: Game,
     learner: Learner,
     params: PyTree,
@@ -184,16 +243,18 @@ def _experience(
     settings: PlaySettings,
     whole: bool,
 ) -> Experience:
-    """Attaches advantages to trajectories [G, N, M, ...] of player 0's seats: whole episodes, or segments."""
+    """Adds advantages to trajectories [G, N, M, ...] of player 0's seats: whole episodes, or segments."""
     faced = jnp.repeat(indices, trajectory.length.shape[2], axis=1)
     own = jax.tree.map(lambda leaf: leaf.reshape(leaf.shape[0], -1, *leaf.shape[3:]), trajectory)  # [G, E, ...]
     _, width = return_scale(game)
     team = jnp.mean(own.reward, axis=3) / width  # [G, E, T], in units of the scaled return
-    value = _values_of_decisions(learner, params, codes, own)  # [G, E, T, Q]
-    # The position that a time limit leaves behind is known at the end of an episode only.
+    found, log_pi = _evaluate_decisions(learner, params, codes, own)
+    value = _mean_over_actions(found, log_pi)  # [G, E, T, Q]
+    # The last position before a time limit is recorded for whole episodes only.
     final, cut = jnp.zeros_like(value[:, :, 0]), jnp.zeros_like(own.truncated) if whole else own.truncated
     if whole and not (supports(game, Bounded) and not game.truncates):
-        final = values_on(learner, params, codes, own.final_observation, 3)  # [G, E, Q]
+        legal = own.final_legal | ~own.final_legal.any(axis=-1, keepdims=True)  # games may list none at a time limit
+        final = _mean_over_actions(*_evaluate_rows(learner, params, codes, own.final_observation, legal))  # [G, E, Q]
         final = jnp.where(own.truncated.any(axis=2)[..., None], final, 0.0)
 
     def episode(
@@ -206,9 +267,15 @@ def _experience(
         return jax.vmap(seat, in_axes=(1, 1, 0), out_axes=1)(value, acted, final)
 
     advantage, learnt = jax.vmap(jax.vmap(episode))(team, value, own.acted, own.terminated, cut, final)
+    target, log_prob = advantage + value, own.log_prob
+    if log_pi is not None and settings.doubly_robust:
+        advantage = doubly_robust_weights(found, jnp.exp(log_pi), own.action, target)
+        log_prob = jnp.where(own.legal, log_pi, 0.0)
+    elif log_pi is not None:
+        advantage = jnp.where(own.acted, select_taken(found, own.action, value.ndim) - value, 0.0)
     rows = {
-        "observation": own.observation, "legal": own.legal, "action": own.action, "log_prob": own.log_prob,
-        "acted": learnt, "advantage": advantage, "target": advantage + value, "row": own.row,
+        "observation": own.observation, "legal": own.legal, "action": own.action, "log_prob": log_prob,
+        "acted": learnt, "advantage": advantage, "target": target, "row": own.row,
     }  # fmt: skip
     return Experience(
         code=codes,
@@ -220,10 +287,41 @@ def _experience(
     )
 
 
-def _values_of_decisions(learner: Learner, params: PyTree, codes: Array, own: Trajectory) -> Array:
-    """Values [G, E, T, Q] where a seat acted, anything elsewhere. Of many rows from one table, each is asked once."""
-    table = table_of(learner, math.prod(own.acted.shape[1:]))
+def _evaluate_decisions(learner: Learner, params: PyTree, codes: Array, own: Trajectory) -> tuple[Array, Array | None]:
+    """Evaluates decisions as `_evaluate_rows` does; arbitrary where no seat acted. Rows of small tables only once."""
+    table = choose_table(learner, math.prod(own.acted.shape[1:]))
     if table is None or own.row is None:
-        return values_on(learner, params, codes, own.observation, own.acted.ndim)
-    known = values_of_table(learner, params, codes, table)
-    return jnp.take_along_axis(known, own.row.reshape(len(codes), -1), axis=1).reshape(own.acted.shape)
+        return _evaluate_rows(learner, params, codes, own.observation, own.legal)
+    row = own.row.reshape(len(codes), -1)
+
+    def look_up(known: Array) -> Array:  # [G, I] or [G, I, A]
+        of_rows = jnp.take_along_axis(known, row.reshape(*row.shape, *(1,) * (known.ndim - 2)), axis=1)
+        return of_rows.reshape(*own.acted.shape, *known.shape[2:])
+
+    known = evaluate_critic_on_table(learner, params, codes, table)
+    if known.ndim == 2:
+        return look_up(known), None
+    log_pi = log_probs(learner, params, codes).reshape(-1, *known.shape[:2])  # [A, G, I]
+    return look_up(known), look_up(jnp.moveaxis(log_pi, 0, 2))
+
+
+def _evaluate_rows(
+    learner: Learner, params: PyTree, codes: Array, observation: Array, legal: Array
+) -> tuple[Array, Array | None]:
+    """Values V of rows [G, ...] and None, or action values Q and log pi of all actions, [G, ..., A] each.
+
+    observation: [G, ..., *obs]; legal: [G, ..., A].
+    """
+    rank = legal.ndim - 1
+    found = evaluate_critic(learner, params, codes, observation, rank)
+    if found.ndim == rank:
+        return found, None
+    rows = observation.reshape(len(codes), -1, *observation.shape[rank:])
+    output = evaluate_policies(learner, params, codes, rows, legal.reshape(*rows.shape[:2], -1))
+    assert output.logits is not None  # `critic_network` rejects continuous actions
+    return found, jax.nn.log_softmax(output.logits).reshape(legal.shape)
+
+
+def _mean_over_actions(found: Array, log_pi: Array | None) -> Array:
+    """Computes V [G, ...] from the results of `_evaluate_rows`."""
+    return found if log_pi is None else expected_value(found, jnp.exp(log_pi))

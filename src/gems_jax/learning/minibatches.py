@@ -1,4 +1,4 @@
-"""Minibatches: rows of experience in random order, decisions first, gathered where a gradient step needs them."""
+"""Minibatches: rows of experience in random order, decisions first, gathered for each gradient step."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _ROWS = ("observation", "legal", "action", "log_prob", "acted", "advantage", "ta
 
 
 def pack_observations(batch: Experience) -> Experience:
-    """Packs boolean observations for `gather_rows`, on a CPU."""
+    """Packs boolean observations, which `gather_rows` unpacks; on CPUs only."""
     flags = batch.observation.dtype == np.bool_ and batch.observation[0, 0].size
     if not flags or not cpu_workarounds():
         return batch
@@ -41,9 +41,16 @@ def sample_decisions(key: Array, batch: Experience, count: int) -> Experience:
 
 
 def shuffle_rows(key: Array, batch: Experience, minibatches: int, fraction: float) -> Array:
-    """Distributes a fraction of the rows, decisions first, among minibatches: indices [minibatches, G, rows].
+    """Distributes a fraction of the rows in random order, decisions first, among minibatches.
 
-    key: consumed.
+    Args:
+      key: typed PRNG key; consumed.
+      batch: experience of G codes.
+      minibatches: number of minibatches.
+      fraction: fraction of the rows to use.
+
+    Returns:
+      Indices of rows, [minibatches, G, rows] int32.
     """
     available = batch.acted.shape[1]
     size = min(math.ceil(fraction * available / minibatches), available // minibatches)
@@ -53,6 +60,6 @@ def shuffle_rows(key: Array, batch: Experience, minibatches: int, fraction: floa
 
 def _shuffled_indices(key: Array, batch: Experience, count: int) -> Array:
     """Indices [G, count] of rows in random order, decisions first. key: consumed."""
-    # The sort key of a decision is below 1, any other row's above: the first in order are decisions, drawn at random.
+    # Sort keys of decisions are below 1 and those of other rows above: decisions come first, in random order.
     sort_keys = jax.random.uniform(key, batch.acted.shape) + jnp.where(batch.acted, 0.0, 1.0)
     return argsort_uniform(sort_keys)[:, :count]

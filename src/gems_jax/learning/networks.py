@@ -1,4 +1,4 @@
-"""Networks that settings describe for a game: a policy (tabular, mlp, film, conv or board), and a critic."""
+"""Networks of a game by the settings: a policy (tabular, mlp, film, conv or board), and a critic."""
 
 from __future__ import annotations
 
@@ -20,7 +20,18 @@ _FLAT: dict[str, Callable[..., PolicyNetwork]] = {"mlp": MlpPolicy, "film": Film
 
 
 def policy_network(game: Game, settings: LearnerConfig) -> PolicyNetwork:
-    """Builds the policy that settings without `auto` describe: static, equal for equal arguments."""
+    """Builds the policy network of a game.
+
+    Args:
+      game: the game.
+      settings: settings whose `policy` is not `auto`.
+
+    Returns:
+      The network, static and equal for equal arguments.
+
+    Raises:
+      ValueError: if the network needs a board and the game has none.
+    """
     size, kind, hidden = math.prod(game.observation_shape), settings.policy, settings.policy_hidden
     if kind == "tabular":
         return infoset_policy(game)
@@ -35,51 +46,80 @@ def policy_network(game: Game, settings: LearnerConfig) -> PolicyNetwork:
 
 
 def critic_network(game: Game, settings: LearnerConfig, code_size: int) -> Critic:
-    """Builds the critic of observations and codes of some size: static, equal for equal arguments."""
+    """Builds the critic of a game.
+
+    Args:
+      game: the game.
+      settings: sizes of the critic, and whether it estimates action values (`advantage`).
+      code_size: D, size of a latent code; 0 for none.
+
+    Returns:
+      The critic, static and equal for equal arguments.
+
+    Raises:
+      ValueError: if the critic needs a board and the game has none, or discrete actions and the game has others.
+    """
+    of_actions = settings.advantage != "gae"
+    if of_actions and game.continuous:
+        raise ValueError(
+            f"advantage={settings.advantage!r} needs one critic output per action: expected discrete actions, got "
+            f"continuous ones in {game.name}. Use advantage='gae'."
+        )
     if settings.critic_channels:
         board_shape(game, f"critic_channels={settings.critic_channels}")
-    return Critic(game.observation_shape, code_size, settings.critic_hidden, settings.critic_channels)
+    hidden, channels = settings.critic_hidden, settings.critic_channels
+    return Critic(game.observation_shape, code_size, hidden, channels, num_actions=game.num_actions * of_actions)
 
 
 def board_shape(game: Game, setting: str) -> tuple[int, int, int]:
-    """Returns the shape of the game's board; raises ValueError where it has none that `setting` could be for."""
+    """Returns the shape (height, width, planes) of the game's board.
+
+    Args:
+      game: the game.
+      setting: the setting that needs a board, for the message.
+
+    Raises:
+      ValueError: if the game has no board, or continuous actions.
+    """
     shape = game.observation_shape
     if len(shape) != 3 or game.continuous:
         raise ValueError(
-            f"{setting} needs discrete actions and a board of shape (height, width, planes): {game.name} shows "
-            f"{shape}; use policy='film' or 'mlp', and critic_channels=0"
+            f"{setting} needs discrete actions and a board: expected observations of shape (height, width, planes), "
+            f"got {shape} in {game.name}. Use policy='film' or 'mlp', and critic_channels=0."
         )
     return shape
 
 
 @dataclasses.dataclass(frozen=True)
 class Unshared:
-    """A network without shared parts: every policy holds for itself what a generated population would share."""
+    """A network without shared parts: every policy has its own copy of the parts that are `Shared` in the network."""
 
     network: PolicyNetwork
 
     def init(self, key: Array) -> PyTree:
-        """key: consumed."""
-        return without_sharing(self.network.init(key))
+        """Initializes phi without shared parts. key: consumed."""
+        return unshare_params(self.network.init(key))
 
     def __call__(self, phi: PyTree, observation: Array, legal: Array) -> PolicyOutput:
         shapes = jax.eval_shape(self.network.init, jax.random.key(0))
-        marked = jax.tree.map(lambda node, own: Shared(own) if _shared(node) else own, shapes, phi, is_leaf=_shared)
+        marked = jax.tree.map(
+            lambda node, own: Shared(own) if _is_shared(node) else own, shapes, phi, is_leaf=_is_shared
+        )
         return self.network(marked, observation, legal)
 
     def temper(self, phi: PyTree, temperature: Array | float) -> PyTree:
         return self.network.temper(phi, temperature)
 
 
-def unshared(network: PolicyNetwork) -> PolicyNetwork:
-    """The network itself where its policies have nothing in common anyway."""
+def unshare_network(network: PolicyNetwork) -> PolicyNetwork:
+    """Wraps a network so that its policies have no shared parts; networks without such parts are returned unchanged."""
     return Unshared(network) if isinstance(network, (FilmPolicy, ConvPolicy, BoardPolicy)) else network
 
 
-def without_sharing(phi: PyTree) -> PyTree:
-    """Parameters for `unshared(network)` from those of the network."""
-    return jax.tree.map(lambda node: node.value if _shared(node) else node, phi, is_leaf=_shared)
+def unshare_params(phi: PyTree) -> PyTree:
+    """Converts parameters of a network to those of `unshare_network(network)`."""
+    return jax.tree.map(lambda node: node.value if _is_shared(node) else node, phi, is_leaf=_is_shared)
 
 
-def _shared(node: object) -> bool:
+def _is_shared(node: object) -> bool:
     return isinstance(node, Shared)

@@ -1,7 +1,7 @@
 """One training loop for every method that learns by policy gradients.
 
-The loop knows nothing of generators: a `Learner` says how trainable parameters and a code make a policy and a value,
-and a loss says what is minimized. GEMS passes `abr_tr_loss`, a PSRO oracle `policy_gradient_loss` of a plain network.
+The loop does not depend on generators: a `Learner` maps trainable parameters and a code to a policy and a value, and a
+loss is minimized. GEMS passes `abr_tr_loss`, a PSRO oracle passes `policy_gradient_loss` of a plain network.
 """
 
 from __future__ import annotations
@@ -22,27 +22,40 @@ from gems_jax.learning.tabular import summarize
 from gems_jax.types import Array, PyTree
 
 
-def ppo_surrogate(log_prob: Array, behaviour_log_prob: Array, advantage: Array, clip: ArrayLike) -> Array:
-    """min(ratio A, clip(ratio, 1 - clip, 1 + clip) A)."""
-    ratio = jnp.exp(log_prob - behaviour_log_prob)
+def ppo_surrogate(log_prob: Array, behavior_log_prob: Array, advantage: Array, clip: ArrayLike) -> Array:
+    """Computes the clipped surrogate of PPO (Schulman et al. 2017), elementwise.
+
+        min(ratio A, clip(ratio, 1 - clip, 1 + clip) A),    ratio = exp(log_prob - behavior_log_prob)
+
+    Args:
+      log_prob: log pi(a) of the trained policy.
+      behavior_log_prob: log pi(a) of the policy that played, same shape.
+      advantage: A, same shape.
+      clip: clipping range, [].
+
+    Returns:
+      The objective per decision, same shape.
+    """
+    ratio = jnp.exp(log_prob - behavior_log_prob)
     return jnp.minimum(ratio * advantage, jnp.clip(ratio, 1.0 - clip, 1.0 + clip) * advantage)
 
 
-def a2c_surrogate(log_prob: Array, behaviour_log_prob: Array, advantage: Array, clip: ArrayLike) -> Array:
-    """log pi(a) A: the plain advantage actor-critic."""
-    del behaviour_log_prob, clip
+def a2c_surrogate(log_prob: Array, behavior_log_prob: Array, advantage: Array, clip: ArrayLike) -> Array:
+    """Computes log pi(a) A, the surrogate of advantage actor-critic; see `ppo_surrogate`."""
+    del behavior_log_prob, clip
     return log_prob * advantage
 
 
 SURROGATES: dict[str, Surrogate] = {"ppo": ppo_surrogate, "a2c": a2c_surrogate}
 
 Learned = tuple[dict[str, PyTree], dict[str, PyTree]]  # parameters and states of their optimizers, by part
-Parts = tuple[LossParts, Array]  # and what the loss adds to them
+Parts = tuple[LossParts, Array]  # the parts, and the penalty of the loss
 Loss = Callable[[PyTree, Sequence[Batch], Array], tuple[Array, Parts]]  # (params, batches, key) -> []
 Penalty = Callable[[PyTree, Sequence[Batch], Array], Array]  # (params, batches, key) -> [], to be minimized
 
 
-def no_penalty(params: PyTree, batches: Sequence[Batch], key: Array) -> Array:
+def zero_penalty(params: PyTree, batches: Sequence[Batch], key: Array) -> Array:
+    """Returns 0, the penalty of a loss without any."""
     del params, batches, key
     return jnp.float32(0.0)
 
@@ -63,7 +76,7 @@ def policy_gradient_loss(
     *,
     learner: Learner,
     settings: LossSettings,
-    penalty: Penalty = no_penalty,
+    penalty: Penalty = zero_penalty,
 ) -> tuple[Array, Parts]:
     """Computes the loss of an actor and a critic, with means over decisions and batches.
 
@@ -71,11 +84,11 @@ def policy_gradient_loss(
 
     Args:
       params: trainable parameters of the learner.
-      batches: one per player that is drawn from the population being trained.
+      batches: one per player of the population in training.
       key: typed PRNG key of the penalty; consumed.
-      learner: runs the policies and the critic.
+      learner: evaluates the policies and the critic.
       settings: surrogate and weights.
-      penalty: what else is to be minimized.
+      penalty: a further term of the loss.
 
     Returns:
       The loss [], and its parts.
@@ -87,12 +100,12 @@ def policy_gradient_loss(
 
 
 def make_optimizer(gradient_clip: ArrayLike, momentum: ArrayLike = 0.9) -> optax.GradientTransformation:
-    """Global-norm clipping and Adam with b1 = momentum; training applies the learning rate, which may be traced."""
+    """Makes Adam with b1 = momentum after clipping by the global norm; training applies the learning rate itself."""
     return optax.chain(optax.clip_by_global_norm(gradient_clip), optax.scale_by_adam(b1=momentum))
 
 
-def fresh_optimizers(params: dict[str, PyTree], gradient_clip: ArrayLike) -> dict[str, PyTree]:
-    """Makes the state of every part's own optimizer."""
+def init_optimizers(params: dict[str, PyTree], gradient_clip: ArrayLike) -> dict[str, PyTree]:
+    """Initializes the optimizer state of every part of the parameters."""
     optimizer = make_optimizer(gradient_clip)
     return {name: optimizer.init(part) for name, part in params.items()}
 
@@ -101,17 +114,17 @@ class TrainSettings(NamedTuple):
     """Settings of `train_learner`."""
 
     epochs: int  # passes over a round's experience
-    learning_rate: dict[str, PyTree]  # by part: one number, or a number for each of the part's own parts
+    learning_rate: dict[str, PyTree]  # by part: a scalar, or a prefix tree of the part
     gradient_clip: ArrayLike
-    normalize: bool = False  # advantages, per batch
-    minibatches: int = 1  # gradient steps per pass; with several the rows are shuffled
-    decision_fraction: float = 1.0  # of the rows, how many a pass over minibatches takes
+    normalize: bool = False  # whether advantages are normalized per batch
+    minibatches: int = 1  # gradient steps per pass; rows are shuffled if there are several
+    decision_fraction: float = 1.0  # fraction of the rows in a pass over minibatches
     momentum: ArrayLike = 0.9
-    summarize: bool = True  # steps on statistics of tabular play, where these are smaller; the loss must support them
+    summarize: bool = True  # use statistics of tabular play where they are smaller; the loss must support them
 
 
 class TrainMetrics(NamedTuple):
-    """Of the last gradient step; counts, and what follows them, are of the whole training."""
+    """Metrics of training: losses of the last gradient step, counts and improvement of the whole training."""
 
     objective: Array
     value_loss: Array
@@ -120,8 +133,8 @@ class TrainMetrics(NamedTuple):
     gradient_norm: Array
     episodes: Array
     env_steps: Array
-    improvement: Array | float = 0.0  # scaled return per episode in the last third of the rounds, minus the first's
-    carry: PyTree = ()  # what a further round would begin with
+    improvement: Array | float = 0.0  # scaled return per episode of the last third of the rounds, minus the first third
+    carry: PyTree = ()  # the carry of a further round
 
 
 def train_learner(
@@ -136,22 +149,22 @@ def train_learner(
     steps: int | Array,
     carry: PyTree = (),
 ) -> tuple[dict[str, PyTree], dict[str, PyTree], TrainMetrics]:
-    """Trains for `steps` rounds of experience, `epochs` passes over each in `minibatches` gradient steps.
+    """Trains for `steps` rounds of experience, with `epochs` passes over each in `minibatches` gradient steps.
 
-    Parameters are a dict by part (an actor and a critic): each part has its own optimizer and its own gradient
+    Parameters are a dict by part (an actor and a critic). Each part has its own optimizer and its own gradient
     clipping, so that a large value error cannot shrink the policy's step.
 
     Args:
       key: typed PRNG key; consumed.
-      params: by part.
-      opt_state: by part, see `fresh_optimizers`.
-      learner: runs the policies and the critic.
-      experience: (key, params, carry) -> one batch per player that is drawn from the population being trained, and what
-        the next round begins with (ongoing games, or nothing).
-      loss: what is minimized, (params, batches, key) -> (loss, parts).
+      params: trainable parameters by part.
+      opt_state: optimizer states by part, see `init_optimizers`.
+      learner: evaluates the policies and the critic.
+      experience: (key, params, carry) -> (batches, carry): one batch per player of the population in training, and the
+        carry of the next round (ongoing games, or nothing).
+      loss: (params, batches, key) -> (loss, parts), minimized.
       settings: settings.
-      steps: static or traced number of rounds. A traced one serves any number of rounds with one program.
-      carry: what the first round begins with.
+      steps: number of rounds, static or traced. A traced number needs one compilation for all numbers.
+      carry: carry of the first round.
 
     Returns:
       The trained parameters, the states of their optimizers, and metrics.
@@ -179,15 +192,14 @@ def train_round(
     Args:
       key: typed PRNG key; consumed.
       learned: parameters and states of their optimizers, by part.
-      carry: what the round begins with.
-      learner: runs the policies and the critic.
-      experience: (key, params, carry) -> batches and what the next round begins with.
-      loss: what is minimized.
+      carry: carry of this round.
+      learner: evaluates the policies and the critic.
+      experience: (key, params, carry) -> (batches, carry).
+      loss: (params, batches, key) -> (loss, parts), minimized.
       settings: settings.
 
     Returns:
-      What was learned and what the next round begins with, and metrics, of which `improvement` is the scaled return
-      per episode of the round.
+      ((learned, carry of the next round), metrics), where `improvement` is the scaled return per episode of the round.
     """
     optimizer = make_optimizer(settings.gradient_clip, settings.momentum)
 
@@ -227,10 +239,10 @@ def repeat_training(
 
     Args:
       step: one round, (state, key) -> (state, metrics), with the scaled return per episode as `improvement`.
-      start: the state that the first round begins with.
+      start: the state before the first round.
       key: typed PRNG key; consumed.
-      count: static, or [] int32 that may be traced.
-      shape: of the leaves of the metrics: () for one learner, (P,) for several that are trained together.
+      count: number of rounds, static or a traced [] int32.
+      shape: shape of the leaves of the metrics: () for one learner, (P,) for P learners that train together.
 
     Returns:
       The state after the last round, and its metrics with the episodes and env steps of all rounds.
@@ -244,11 +256,11 @@ def repeat_training(
             improvement=loop[1].improvement + _trend_weight(number, count) * metrics.improvement,
         )
 
-    return repeat_rounds(advance, (start, no_metrics(shape)), key, count)
+    return repeat_rounds(advance, (start, zero_metrics(shape)), key, count)
 
 
-def no_metrics(shape: tuple[int, ...] = ()) -> TrainMetrics:
-    """Makes the metrics of no training at all, leaves of some shape."""
+def zero_metrics(shape: tuple[int, ...] = ()) -> TrainMetrics:
+    """Makes the metrics of no training, with leaves of some shape."""
     zero, none = jnp.zeros(shape, jnp.float32), jnp.zeros(shape, jnp.int32)
     return TrainMetrics(zero, zero, zero, zero, zero, none, none, zero)
 
@@ -260,17 +272,17 @@ def _update_in_minibatches(
     batches: list[Experience],
     settings: TrainSettings,
 ) -> tuple[Learned, tuple[Parts, Array]]:
-    """Gradient steps on minibatches of the batches, one after the other. key: consumed."""
+    """Takes gradient steps on minibatches, one after the other. key: consumed."""
     key_rows, key_loss = jax.random.split(key)
     keys = jax.random.split(key_rows, len(batches))
     count, fraction = settings.minibatches, settings.decision_fraction
-    places = [shuffle_rows(k, batch, count, fraction) for k, batch in zip(keys, batches, strict=True)]
+    indices = [shuffle_rows(k, batch, count, fraction) for k, batch in zip(keys, batches, strict=True)]
 
     def one(learned: Learned, inputs: tuple[Array, list[Array]]) -> tuple[Learned, tuple[Parts, Array]]:
         loss_key, chosen = inputs
         return update(learned, loss_key, [gather_rows(b, where) for b, where in zip(batches, chosen, strict=True)])
 
-    learned, seen = jax.lax.scan(one, learned, (jax.random.split(key_loss, count), places))
+    learned, seen = jax.lax.scan(one, learned, (jax.random.split(key_loss, count), indices))
     return learned, jax.tree.map(lambda leaf: leaf[-1], seen)
 
 
@@ -293,7 +305,18 @@ def apply_gradients(
     gradients: dict[str, PyTree],
     learning_rate: dict[str, PyTree],
 ) -> Learned:
-    """Takes one step of every part's own optimizer; learning rates may have further parts."""
+    """Takes one optimizer step for every part of the parameters.
+
+    Args:
+      optimizer: the transformation of every part's gradients.
+      params: parameters by part.
+      opt_state: optimizer states by part.
+      gradients: gradients by part.
+      learning_rate: learning rates by part, scalars or prefix trees of the part.
+
+    Returns:
+      The new parameters and optimizer states.
+    """
     new_params, new_opt_state = {}, {}
     for name in params:
         updates, new_opt_state[name] = optimizer.update(gradients[name], opt_state[name])

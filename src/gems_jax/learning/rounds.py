@@ -1,4 +1,4 @@
-"""Loops over rounds whose number is static or traced."""
+"""Loops over a static or traced number of rounds."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ Counted = TypeVar("Counted")
 def sum_rounds(
     advance: Callable[[State, Array, Array], tuple[State, Counted]], start: State, key: Array, count: int | Array
 ) -> tuple[State, Counted]:
-    """Runs `count` rounds of `state, counted = advance(state, key, number)`, and adds up what they count.
+    """Runs `count` rounds of `state, counted = advance(state, key, number)`, and sums `counted` over them.
 
     Args:
       advance: one round; `number` [] int32 counts from 0.
       start: the state before the first round.
       key: typed PRNG key; consumed.
-      count: number of rounds, a static int or a traced [] int32. Traced rounds draw other keys than static ones.
+      count: number of rounds, a static int or a traced [] int32. Traced rounds use other keys than static ones.
 
     Returns:
       The state after the last round, and the sums of the leaves of `counted` over all rounds.

@@ -2,7 +2,7 @@
 
 `omwu_update` is the rule GEMS applies to noisy values, one step per call. `META_SOLVERS` maps names to solvers of a
 known payoff tensor, which the PSRO family needs: `META_SOLVERS[name](payoffs, active) -> sigma`, with payoffs
-[players, K, ..., K], active [players, K] and sigma [players, K] as `meta/matrix.py` lays down. All of them can be
+[players, K, ..., K], active [players, K] and sigma [players, K] as `meta/matrix.py` defines them. All of them can be
 jitted and vmapped; nash_lp and the alpha-ranks then call back to the host.
 
     uniform            equal masses: fictitious play at the level of the population
@@ -42,8 +42,10 @@ from gems_jax.meta.replicator import projected_replicator, solve_prd
 from gems_jax.meta.schedules import Schedule, step_size
 from gems_jax.types import Array
 
+# solve(payoffs [players, K, ..., K], active [players, K] bool) -> sigma [players, K]
 MetaSolver = Callable[[Array, Array], Array]
 
+# name -> solver of a known payoff tensor
 META_SOLVERS: dict[str, MetaSolver] = {
     "uniform": solve_uniform,
     "last_k": solve_last_k,

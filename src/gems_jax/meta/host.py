@@ -16,11 +16,16 @@ HostSolver = Callable[[np.ndarray], list[np.ndarray]]
 
 
 def solve_on_host(function: HostSolver) -> Callable[[Array, Array], Array]:
-    """A masked solver from one of whole games: `function(payoffs [players, k_0, ..., k_{n-1}])` -> [k_p] per player.
+    """Makes a masked meta-solver from a NumPy function of full payoff tensors; use it as a decorator.
 
-    `function` sees float64 numpy and active slots only. The result takes (payoffs [players, K, ..., K], active
-    [players, K]) and may be called on numbers, or inside jit and vmap, where it becomes a callback to the host. XLA
-    may repeat or drop such a call, which changes nothing: it is pure.
+    The solver may be called on concrete arrays, or inside jit and vmap, where it becomes a callback to the host. XLA
+    may repeat or drop such a call, because the function is pure.
+
+    Args:
+      function: maps payoffs [players, k_0, ..., k_{n-1}] float64 of the active slots to one mixture [k_p] per player.
+
+    Returns:
+      A function of (payoffs [players, K, ..., K], active [players, K]) that returns sigma [players, K].
     """
 
     def solve_active(payoffs: np.ndarray, active: np.ndarray) -> np.ndarray:

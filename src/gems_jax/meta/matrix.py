@@ -1,8 +1,8 @@
 """Meta-solvers on a known payoff tensor: `solve(payoffs, active) -> sigma`.
 
-payoffs [players, K, ..., K] holds one axis of slots per player: payoffs[p, i_0, ..., i_{n-1}] is what player p earns
-when player q plays slot i_q. active [players, K] marks the slots that hold a strategy; entries of inactive slots are
-never read, whatever they hold. sigma [players, K] has rows that sum to one and zeros on inactive slots.
+payoffs [players, K, ..., K] has one axis of slots per player: payoffs[p, i_0, ..., i_{n-1}] is the payoff of player p
+when each player q plays slot i_q. active [players, K] marks the slots that hold a strategy; entries of inactive slots
+are ignored. sigma [players, K] has rows that sum to one and zeros on inactive slots.
 """
 
 from __future__ import annotations
@@ -15,27 +15,59 @@ import jax
 import jax.numpy as jnp
 
 from gems_jax.meta.omwu import omwu_update
-from gems_jax.meta.simplex import masked_log_softmax, masked_normalise, masked_uniform
+from gems_jax.meta.simplex import masked_log_softmax, masked_normalize, masked_uniform
 from gems_jax.types import Array
 
 
 def slot_values(payoffs: Array, sigma: Array) -> Array:
-    """Expected payoff of every slot of every player against the mixtures of the others. -> [players, K]."""
+    """Computes the expected payoff of every slot against the mixtures of the other players.
+
+        v_p(i) = sum_{i_-p} M_p(i, i_-p) prod_{q != p} sigma_q(i_q)        (eq:n_player_value_vec)
+
+    Args:
+      payoffs: M, [players, K, ..., K].
+      sigma: mixtures, [players, K].
+
+    Returns:
+      v, [players, K].
+    """
     assert_game(payoffs, sigma)
     return jnp.stack([values_of_player(payoffs[player], sigma, player) for player in range(payoffs.shape[0])])
 
 
 def values_of_player(payoffs: Array, sigma: Array, player: int) -> Array:
-    """The same of one player, [K], from its own payoffs [K, ..., K]."""
+    """Computes the row of `slot_values` of one player.
+
+    Args:
+      payoffs: the player's own payoffs, [K, ..., K].
+      sigma: mixtures of all players, [players, K].
+      player: index of the player.
+
+    Returns:
+      v, [K].
+    """
     values = payoffs
-    for other in reversed(range(sigma.shape[0])):  # from the last axis, so that earlier axes keep their place
+    for other in reversed(range(sigma.shape[0])):  # from the last axis, so that the earlier axes do not move
         if other != player:
             values = jnp.tensordot(values, sigma[other], axes=([other], [0]), precision="highest")
     return values
 
 
 def duality_gap(payoffs: Array, sigma: Array, active: Array) -> Array:
-    """Sum over players of what the best active slot earns beyond the mixture: 0 at a Nash equilibrium. -> []."""
+    """Computes the duality gap (NashConv) of mixtures: 0 at a Nash equilibrium.
+
+        sum_p [ max_i v_p(i) - sigma_p . v_p ],    v = slot_values(payoffs, sigma)
+
+    A term of one player is the exploitability of eq:exploit_revised.
+
+    Args:
+      payoffs: [players, K, ..., K].
+      sigma: mixtures, [players, K].
+      active: which slots hold a strategy, [players, K] bool.
+
+    Returns:
+      The gap [].
+    """
     assert_game(payoffs, sigma)
     chex.assert_equal_shape([sigma, active])
     values = slot_values(mask_payoffs(payoffs, active), sigma)
@@ -44,31 +76,45 @@ def duality_gap(payoffs: Array, sigma: Array, active: Array) -> Array:
 
 
 def solve_uniform(payoffs: Array, active: Array) -> Array:
-    """Equal mass on every active slot: fictitious play at the level of the population."""
+    """Assigns equal mass to every active slot: fictitious play at the level of the population."""
     assert_game(payoffs, active)
     return jax.vmap(masked_uniform)(active)
 
 
 def solve_last_k(payoffs: Array, active: Array, k: int = 3) -> Array:
-    """Equal mass on the `k` newest slots: explicit populations fill their slots in order, so the highest ones."""
+    """Assigns equal mass to the `k` newest slots.
+
+    Explicit populations fill their slots in order, so the newest slots are the highest active ones.
+
+    Args:
+      payoffs: [players, K, ..., K].
+      active: which slots hold a strategy, [players, K] bool.
+      k: number of slots, at least 1.
+
+    Returns:
+      sigma, [players, K].
+
+    Raises:
+      ValueError: if `k` is below 1.
+    """
     assert_game(payoffs, active)
     if k < 1:
-        raise ValueError(f"solve_last_k got k={k}, expected at least 1.")
-    newer = jnp.cumsum(active[:, ::-1], axis=1)[:, ::-1]  # how many active slots stand here or later
+        raise ValueError(f"solve_last_k: expected k of at least 1, got k={k}.")
+    newer = jnp.cumsum(active[:, ::-1], axis=1)[:, ::-1]  # number of active slots from here on
     return jax.vmap(masked_uniform)(active & (newer <= k))
 
 
 def solve_self_play(payoffs: Array, active: Array) -> Array:
-    """All mass on the newest slot."""
+    """Assigns all mass to the newest slot."""
     return solve_last_k(payoffs, active, k=1)
 
 
 class Iterate(NamedTuple):
-    """One step of `iterate_weights`: everybody's mixture, what it met, and what was made of it."""
+    """One step of `iterate_weights`."""
 
-    sigma: Array  # [players, K]
-    values: Array  # [players, K], exact
-    estimates: Array  # [players, K], what the update saw of the values
+    sigma: Array  # [players, K], mixtures before the update
+    values: Array  # [players, K], exact values against these mixtures
+    estimates: Array  # [players, K], estimates of the values that the update uses
     step_size: Array  # []
 
 
@@ -87,10 +133,21 @@ def iterate_weights(
     estimate: Estimate = lambda t, sigma, values: values,
     zero_start: bool = False,
 ) -> Collected:
-    """Every player runs `omwu_update` from uniform, all at once, for as many steps as `step_sizes` [T] has.
+    """Runs `omwu_update` (eq:omwu-eta) for all players simultaneously, from uniform mixtures.
 
-    collect(start, iterate) is folded over the steps. What stands before the first estimate is that estimate itself, so
-    that the first step has no hint, or with `zero_start` 0, as printed, which doubles the step.
+    Args:
+      payoffs: [players, K, ..., K].
+      active: which slots hold a strategy, [players, K] bool.
+      step_sizes: eta_t of every step, [T].
+      collect: folded over the steps, collect(accumulator, `Iterate`) -> accumulator.
+      start: the first accumulator.
+      optimistic: False runs plain multiplicative weights.
+      estimate: estimate(t, sigma, values) -> [players, K], the values that the update uses; exact by default.
+      zero_start: use 0 as the estimate before the first one, as the paper prints it, which doubles the first step. By
+        default it equals the first estimate, so that the first step has no hint.
+
+    Returns:
+      The last accumulator.
     """
     assert_game(payoffs, active)
 
@@ -117,33 +174,46 @@ def iterate_weights(
 def multiplicative_weights(
     payoffs: Array, active: Array, *, optimistic: bool, num_steps: int = 10_000, step_size: float
 ) -> Array:
-    """Average iterate of `omwu_update` run by every player on exact values, from uniform.
+    """Averages the iterates of `omwu_update`, run by every player on exact values from uniform mixtures.
 
-    Payoffs are scaled to [0, 1] player by player first, so `step_size` means the same in every game. The average has
-    a guarantee in two-player zero-sum games, where its gap falls like 1 / num_steps (optimistic) or 1 /
-    sqrt(num_steps) (plain, with a step size that falls like it). Elsewhere it is only where the dynamics spend time.
+    Payoffs of each player are scaled to [0, 1] first, so `step_size` has the same meaning in every game. In two-player
+    zero-sum games the gap of the average falls like 1 / num_steps (optimistic) or 1 / sqrt(num_steps) (plain, with a
+    step size that falls like it). In other games there is no guarantee.
+
+    Args:
+      payoffs: [players, K, ..., K].
+      active: which slots hold a strategy, [players, K] bool.
+      optimistic: OMWU or plain MWU.
+      num_steps: number of steps, static.
+      step_size: eta.
+
+    Returns:
+      Mean mixtures, [players, K].
+
+    Raises:
+      ValueError: if `num_steps` is below 1.
     """
     assert_game(payoffs, active)
     if num_steps < 1:
-        raise ValueError(f"multiplicative_weights got num_steps={num_steps}, expected at least 1.")
+        raise ValueError(f"multiplicative_weights: expected num_steps of at least 1, got num_steps={num_steps}.")
     total = iterate_weights(
-        _unit_interval(payoffs, active),
+        _scale_to_unit_interval(payoffs, active),
         active,
         jnp.full(num_steps, step_size),
         lambda total, iterate: total + iterate.sigma,
         jnp.zeros(active.shape),
         optimistic=optimistic,
     )
-    return jax.vmap(masked_normalise)(total, active)
+    return jax.vmap(masked_normalize)(total, active)
 
 
 def solve_omwu(payoffs: Array, active: Array) -> Array:
-    """Optimistic multiplicative weights: in zero-sum games a gap below about 1e-3 of the range of the payoffs."""
+    """Runs optimistic multiplicative weights: in zero-sum games to a gap of about 1e-3 of the payoffs' range."""
     return multiplicative_weights(payoffs, active, optimistic=True, step_size=1.0)
 
 
 def solve_mwu(payoffs: Array, active: Array) -> Array:
-    """Plain multiplicative weights, for comparison: in zero-sum games a gap of about 2e-2 of the range."""
+    """Runs plain multiplicative weights: in zero-sum games to a gap of about 2e-2 of the payoffs' range."""
     return multiplicative_weights(payoffs, active, optimistic=False, step_size=0.05)
 
 
@@ -159,17 +229,17 @@ def _active_profiles(active: Array) -> Array:
 
 
 def mask_payoffs(payoffs: Array, active: Array) -> Array:
-    """Payoffs with 0 for every profile that has an inactive slot."""
+    """Sets the payoffs of every profile with an inactive slot to 0."""
     return jnp.where(_active_profiles(active)[None], payoffs, 0.0)
 
 
 def largest_payoff(payoffs: Array, active: Array) -> Array:
-    """max |payoff| over active profiles, []; 1 where all are 0, so that one may divide by it."""
+    """Computes max |payoff| [] over active profiles; 1 where all are 0, so that it can be a divisor."""
     largest = jnp.max(jnp.abs(mask_payoffs(payoffs, active)))
     return jnp.where(largest > 0.0, largest, 1.0)
 
 
-def _unit_interval(payoffs: Array, active: Array) -> Array:
+def _scale_to_unit_interval(payoffs: Array, active: Array) -> Array:
     """Payoffs of each player mapped affinely onto [0, 1]; inactive profiles and constant payoffs become 0."""
     profiles = _active_profiles(active)
 
@@ -183,7 +253,7 @@ def _unit_interval(payoffs: Array, active: Array) -> Array:
 
 
 def assert_game(payoffs: Array, per_slot: Array) -> None:
-    """payoffs [players, K, ..., K] and something [players, K] belong together."""
+    """Asserts that `per_slot` is [players, K] and `payoffs` is [players, K, ..., K]."""
     chex.assert_rank(per_slot, 2)
     players, slots = per_slot.shape
     chex.assert_shape(payoffs, (players,) + (slots,) * players)

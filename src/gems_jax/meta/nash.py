@@ -12,19 +12,19 @@ import numpy as np
 
 from gems_jax.meta.host import solve_on_host
 from gems_jax.meta.matrix import assert_game, duality_gap, largest_payoff, mask_payoffs, values_of_player
-from gems_jax.meta.simplex import masked_normalise, masked_uniform
+from gems_jax.meta.simplex import masked_normalize, masked_uniform
 from gems_jax.types import Array
 
 NASH_TOLERANCE = 1e-5  # of regret matching+, as a fraction of the largest payoff
-_ZERO_SUM = 1e-5  # payoffs that add up to less than this share of the largest one are zero-sum: they come in float32
+_ZERO_SUM = 1e-5  # payoffs are zero-sum if they add up to less than this fraction of the largest one (float32)
 
 
 class Equilibrium(NamedTuple):
-    """Mixtures of an iterative solver, and how far they are from an equilibrium."""
+    """Mixtures of an iterative solver, and their distance from an equilibrium."""
 
     sigma: Array  # [players, K]
     gap: Array  # [], `duality_gap` of sigma: 0 at a Nash equilibrium
-    steps: Array  # [] int32, that were made
+    steps: Array  # [] int32, number of steps
 
 
 class _Matching(NamedTuple):
@@ -49,28 +49,33 @@ def regret_matching_plus(
 
         r = u - sigma.u,  R <- max(R + r, 0),  sigma = max(R + r, 0) / sum max(R + r, 0)
 
-    Players move in turns, and the mixtures are averaged with weight t^2. In a two-player zero-sum game the gap falls at
-    least like 1 / sqrt(steps), and in practice faster than 1 / steps, from any R >= 0; elsewhere the gap says whether
-    sigma happens to be an equilibrium. The gap is computed from sigma itself, so it is a certificate.
+    Players update alternately, and the mixtures are averaged with weight t^2. In a two-player zero-sum game the gap
+    falls at least like 1 / sqrt(steps), and in practice faster than 1 / steps, from any R >= 0. In other games a gap of
+    0 still means an equilibrium, but nothing guarantees it. The gap is computed from sigma itself, so it is a
+    certificate.
 
     Args:
       payoffs: [players, K, ..., K].
       active: [players, K] bool, slots that hold a strategy.
-      num_steps: the most steps that are made, rounded up to a multiple of `check_every`.
-      tolerance: the steps end when the gap is at most this fraction of the largest payoff; 0 makes all of them.
-      start: [players, K] mixtures to begin with, for example the solution before a strategy was added, which then has
-        mass 0. They are returned where their gap is small enough; otherwise the first regrets are their mean with
-        uniform mixtures (payoffs are scaled to [-1, 1], so one step adds about as much). None begins with uniform
-        mixtures and no regrets.
-      check_every: steps between two computations of the gap, the first of which is that of `start`.
+      num_steps: maximum number of steps, rounded up to a multiple of `check_every`.
+      tolerance: stop when the gap is at most this fraction of the largest payoff; 0 makes all steps.
+      start: [players, K] mixtures to warm-start from, for example the solution before a strategy of mass 0 was added.
+        They are returned if their gap is small enough; otherwise the first regrets are their mean with uniform mixtures
+        (payoffs are scaled to [-1, 1], so one step adds about as much). None starts from uniform mixtures and no
+        regrets.
+      check_every: steps between two computations of the gap; the gap of `start` is computed first.
 
     Returns:
       `Equilibrium`: mixtures [players, K], their gap [] and the number of steps [].
+
+    Raises:
+      ValueError: if `num_steps` or `check_every` is below 1.
     """
     assert_game(payoffs, active)
     if num_steps < 1 or check_every < 1:
         raise ValueError(
-            f"regret_matching_plus got num_steps={num_steps} and check_every={check_every}, expected at least 1."
+            "regret_matching_plus: expected num_steps and check_every of at least 1, got "
+            f"num_steps={num_steps} and check_every={check_every}."
         )
     largest = largest_payoff(payoffs, active)
     scaled = mask_payoffs(payoffs, active) / largest
@@ -81,40 +86,40 @@ def regret_matching_plus(
 
     def advance(carry: tuple[_Matching, Array]) -> tuple[_Matching, Array]:
         matching = jax.lax.fori_loop(0, min(check_every, num_steps), step, carry[0])
-        return matching, duality_gap(payoffs, jax.vmap(masked_normalise)(matching.average, active), active)
+        return matching, duality_gap(payoffs, jax.vmap(masked_normalize)(matching.average, active), active)
 
     def unfinished(carry: tuple[_Matching, Array]) -> Array:
         return (carry[1] > tolerance * largest) & (carry[0].steps < num_steps)
 
     uniform = jax.vmap(masked_uniform)(active)
-    last = uniform if start is None else jax.vmap(masked_normalise)(start, active)
+    last = uniform if start is None else jax.vmap(masked_normalize)(start, active)
     regrets = jnp.zeros(active.shape) if start is None else (last + uniform) / 2
-    sigma = jax.vmap(masked_normalise)(regrets, active)
+    sigma = jax.vmap(masked_normalize)(regrets, active)
     carry = (_Matching(regrets, sigma, last, jnp.int32(0)), duality_gap(payoffs, last, active))
     matching, gap = jax.lax.while_loop(unfinished, advance, carry)
-    return Equilibrium(jax.vmap(masked_normalise)(matching.average, active), gap, matching.steps)
+    return Equilibrium(jax.vmap(masked_normalize)(matching.average, active), gap, matching.steps)
 
 
 def _match_regrets(values: Callable[[Array, int], Array], active: Array, carry: _Matching) -> _Matching:
-    """One step of everybody, one after the other. values(sigma [players, K], player) -> [K]."""
+    """One step of every player, in order. values(sigma [players, K], player) -> [K]."""
     regrets, sigma, average, steps = carry
     for player, slots in enumerate(active):
         offered = values(sigma, player)
         regret = jnp.where(slots, offered - jnp.sum(sigma[player] * offered), 0.0)
         regrets = regrets.at[player].set(jnp.maximum(regrets[player] + regret, 0.0))
-        predicted = jnp.maximum(regrets[player] + regret, 0.0)  # the next regret is taken to be the last one
-        sigma = sigma.at[player].set(masked_normalise(predicted, slots))
+        predicted = jnp.maximum(regrets[player] + regret, 0.0)  # predicts that the next regret equals the last one
+        sigma = sigma.at[player].set(masked_normalize(predicted, slots))
     average = average + (sigma - average) * (3.0 / (steps + 3.0))
     return _Matching(regrets, sigma, average, steps + 1)
 
 
 def match_values(values: Callable[[Array], Array], active: Array, start: Array, num_steps: int) -> Array:
-    """Runs predictive regret matching+ on a game that is known by the values of its strategies alone.
+    """Runs predictive regret matching+ on a game that is given by a function of strategy values.
 
-    Rows learn in turns, and their mixtures are averaged with weight t^2, as in `regret_matching_plus`.
+    Rows update alternately, and their mixtures are averaged with weight t^2, as in `regret_matching_plus`.
 
     Args:
-      values: values(sigma [P, K]) -> [P, K], in [0, 1] or of that order: payoffs of all strategies against sigma.
+      values: values(sigma [P, K]) -> [P, K], payoffs of all strategies against sigma, of the order of [0, 1].
       active: [P, K] bool, slots that hold a strategy.
       start: [P, K] mixtures; the first regrets are their mean with uniform ones.
       num_steps: static number of steps.
@@ -123,27 +128,35 @@ def match_values(values: Callable[[Array], Array], active: Array, start: Array, 
       Averaged mixtures [P, K].
     """
     uniform = jax.vmap(masked_uniform)(active)
-    regrets = (jax.vmap(masked_normalise)(start, active) + uniform) / 2
-    carry = _Matching(regrets, jax.vmap(masked_normalise)(regrets, active), uniform, jnp.int32(0))
+    regrets = (jax.vmap(masked_normalize)(start, active) + uniform) / 2
+    carry = _Matching(regrets, jax.vmap(masked_normalize)(regrets, active), uniform, jnp.int32(0))
 
     def step(_: int, carry: _Matching) -> _Matching:
         return _match_regrets(lambda sigma, row: values(sigma)[row], active, carry)
 
-    return jax.vmap(masked_normalise)(jax.lax.fori_loop(0, num_steps, step, carry).average, active)
+    return jax.vmap(masked_normalize)(jax.lax.fori_loop(0, num_steps, step, carry).average, active)
 
 
 def solve_nash(payoffs: Array, active: Array) -> Array:
-    """Nash equilibrium of a two-player zero-sum game by regret matching+, to `NASH_TOLERANCE` of the largest payoff."""
+    """Solves a two-player zero-sum game by regret matching+, to a gap of `NASH_TOLERANCE` of the largest payoff."""
     return regret_matching_plus(payoffs, active).sigma
 
 
 def zero_sum_equilibrium(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
-    """Row mixture, column mixture and value of the zero-sum game in which the row player earns `matrix`; float64.
+    """Solves a two-player zero-sum matrix game by a linear program.
 
         max v  subject to  x matrix >= v,  x in the simplex
 
-    The column player's mixture is the dual. Equilibria need not be unique: this is a vertex, whichever the solver
-    finds first. Raises RuntimeError when the linear program fails.
+    The column player's mixture is the dual solution. Where equilibria are not unique, the result is one vertex.
+
+    Args:
+      matrix: payoffs of the row player, [rows, columns] float64.
+
+    Returns:
+      The row mixture [rows], the column mixture [columns] and the value of the game.
+
+    Raises:
+      RuntimeError: if the linear program fails.
     """
     from scipy.optimize import linprog  # takes a moment to import
 
@@ -159,22 +172,24 @@ def zero_sum_equilibrium(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray, fl
         method="highs",
     )
     if not solved.success:
-        raise RuntimeError(f"the linear program of a {rows} x {columns} game failed: {solved.message}")
-    return _simplex(solved.x[:rows]), _simplex(-solved.ineqlin.marginals), float(-solved.fun)
+        raise RuntimeError(
+            f"zero_sum_equilibrium: the linear program of a {rows} x {columns} game failed: {solved.message}"
+        )
+    return _normalize_masses(solved.x[:rows]), _normalize_masses(-solved.ineqlin.marginals), float(-solved.fun)
 
 
-def _simplex(masses: np.ndarray) -> np.ndarray:
+def _normalize_masses(masses: np.ndarray) -> np.ndarray:
     masses = np.maximum(masses, 0.0)
     return masses / masses.sum()
 
 
 @solve_on_host
 def solve_nash_lp(payoffs: np.ndarray) -> list[np.ndarray]:
-    """Nash equilibrium of a two-player zero-sum game, exact up to rounding: a linear program on the host."""
+    """Solves a two-player zero-sum game exactly up to rounding, by a linear program on the host."""
     if payoffs.shape[0] != 2 or np.abs(payoffs.sum(axis=0)).max() > _ZERO_SUM * max(np.abs(payoffs).max(), 1e-30):
         raise ValueError(
-            f"nash_lp solves two-player zero-sum games: got {payoffs.shape[0]} players whose payoffs add up to as much "
-            f"as {np.abs(payoffs.sum(axis=0)).max():.3g}; use nash, omwu or cce."
+            f"nash_lp: expected a two-player zero-sum game, got {payoffs.shape[0]} players whose payoffs add up to as "
+            f"much as {np.abs(payoffs.sum(axis=0)).max():.3g}. Use nash, omwu or cce."
         )
     row, column, _ = zero_sum_equilibrium((payoffs[0] - payoffs[1]) / 2)
     return [row, column]

@@ -5,36 +5,54 @@ from __future__ import annotations
 import chex
 import jax.numpy as jnp
 from jax.typing import ArrayLike
+from jaxtyping import Bool, Float, Num
 
 from gems_jax.meta.simplex import masked_log_softmax
 from gems_jax.types import Array
 
 
 def omwu_update(
-    log_sigma: Array,
-    values: Array,
-    previous_values: Array,
-    mixture_value: ArrayLike,
-    step_size: ArrayLike,
-    active: Array,
+    log_sigma: Float[Array, " K"],
+    values: Float[Array, " K"],
+    previous_values: Float[Array, " K"],
+    mixture_value: Num[ArrayLike, ""],
+    step_size: Num[ArrayLike, ""],
+    active: Bool[Array, " K"],
     *,
     optimistic: bool = True,
-    gradient_cap: ArrayLike = jnp.inf,
-    logit_cap: ArrayLike = jnp.inf,
-) -> Array:
-    """One step of (optimistic) multiplicative weights for one population, in log space on the mask (eq:omwu-eta).
+    gradient_cap: Num[ArrayLike, ""] = jnp.inf,
+    logit_cap: Num[ArrayLike, ""] = jnp.inf,
+) -> Float[Array, " K"]:
+    """Applies one step of optimistic multiplicative weights to one population's meta-strategy (eq:omwu-eta).
 
         sigma'(i) ~ sigma(i) exp(step_size * clip(2 values_i - previous_values_i - mixture_value, +-gradient_cap))
 
-    With `optimistic=False` the bracket is values_i - mixture_value (plain MWU) and `previous_values` is not read.
-    The mixture value is the same for every slot, so without a gradient cap normalisation cancels it.
+    The step is computed in log space on the active slots. The mixture value is equal for all slots, so normalization
+    cancels it unless there is a gradient cap.
 
-    `logit_cap` is our reading of the table's "Caps logits": after the update the logits relative to the largest are
-    floored at -logit_cap, so no active slot falls below exp(-logit_cap) of the heaviest, and a slot of mass zero is
-    lifted to that floor. With the default, infinity, a slot of mass zero stays at zero for ever.
+    >>> import jax.numpy as jnp
+    >>> from gems_jax import omwu_update
+    >>> log_sigma, active = jnp.log(jnp.array([0.5, 0.5, 0.0])), jnp.array([True, True, False])
+    >>> values = jnp.array([1.0, 0.0, 0.0])
+    >>> sigma = jnp.exp(omwu_update(log_sigma, values, values, 0.5, 1.0, active))
+    >>> [round(float(mass), 3) for mass in sigma]
+    [0.731, 0.269, 0.0]
 
-    log_sigma, values, previous_values, active: [K]; mixture_value, step_size and the caps: scalars, may be traced.
-    Returns log_sigma' [K], normalised, -inf exactly on inactive slots.
+    Args:
+      log_sigma: log of the meta-strategy, [K].
+      values: v-hat of every slot, [K].
+      previous_values: v-hat of the step before, [K]; unused if not `optimistic`.
+      mixture_value: r-hat, value of the mixture, scalar.
+      step_size: eta, scalar.
+      active: slots that hold an anchor, [K] bool.
+      optimistic: False replaces the bracket by values_i - mixture_value (plain MWU).
+      gradient_cap: bound on the bracket, scalar.
+      logit_cap: our reading of the table's "Caps logits", scalar. After the update, logits relative to the largest are
+        clipped to at least -logit_cap. No active slot is then lighter than exp(-logit_cap) of the heaviest, and a slot
+        of mass zero is lifted to that bound. With the default, infinity, a slot of mass zero stays at zero.
+
+    Returns:
+      log sigma', [K], normalized, -inf exactly on inactive slots.
     """
     chex.assert_rank([log_sigma, values, previous_values, active], 1)
     chex.assert_equal_shape([log_sigma, values, previous_values, active])

@@ -7,14 +7,20 @@ import jax
 import jax.numpy as jnp
 
 from gems_jax.meta.matrix import assert_game, mask_payoffs, slot_values
-from gems_jax.meta.simplex import masked_normalise, masked_uniform
+from gems_jax.meta.simplex import masked_normalize, masked_uniform
 from gems_jax.types import Array
 
 
-def project(weights: Array, active: Array, floor: float) -> Array:
-    """The nearest point, in the Euclidean distance, of {x >= floor on active slots, sum x = 1}. [K], [K] -> [K].
+def project_with_floor(weights: Array, active: Array, floor: float) -> Array:
+    """Projects weights onto {x >= floor on active slots, sum x = 1} in the Euclidean distance.
 
-    floor may be at most 1 / k; inactive slots come out as 0.
+    Args:
+      weights: [K].
+      active: [K] bool, with k True entries.
+      floor: least mass of an active slot, at most 1 / k.
+
+    Returns:
+      The projection [K], 0 on inactive slots.
     """
     chex.assert_rank([weights, active], 1)
     count = active.sum()
@@ -23,9 +29,9 @@ def project(weights: Array, active: Array, floor: float) -> Array:
     ordered = -jnp.sort(-above)
     rank = jnp.arange(1.0, weights.shape[0] + 1.0)
     excess = (jnp.cumsum(jnp.where(rank <= count, ordered, 0.0)) - mass) / rank
-    kept = (ordered > excess) & (rank <= count)  # a prefix of the order
-    shift = jnp.max(jnp.where(kept, excess, -jnp.inf), initial=-jnp.inf)
-    # `kept` is never empty in exact arithmetic; where rounding empties it all the mass goes to the floor
+    support = (ordered > excess) & (rank <= count)  # a prefix of the order
+    shift = jnp.max(jnp.where(support, excess, -jnp.inf), initial=-jnp.inf)
+    # The support is never empty in exact arithmetic. If rounding empties it, every slot gets the floor.
     lifted = jnp.maximum(above - jnp.where(jnp.isfinite(shift), shift, 0.0), 0.0)
     return jnp.where(active, lifted + floor, 0.0)
 
@@ -33,28 +39,43 @@ def project(weights: Array, active: Array, floor: float) -> Array:
 def projected_replicator(
     payoffs: Array, active: Array, num_steps: int = 20_000, step_size: float = 1e-2, floor: float = 1e-6
 ) -> Array:
-    """Time average of x <- Proj(x + step_size x (u - x.u)), all players at once, from uniform. -> sigma [players, K].
+    """Averages projected replicator dynamics over time, all players simultaneously, from uniform mixtures.
 
-    `floor` is the least mass of an active slot, the exploration that PSRO with this solver relies on; values of 1e-3
-    and more change what it does. Payoffs are not scaled.
+        x <- Proj(x + step_size x (u - x.u))
+
+    Payoffs are not scaled.
+
+    Args:
+      payoffs: [players, K, ..., K].
+      active: which slots hold a strategy, [players, K] bool.
+      num_steps: number of steps, static.
+      step_size: step size of the discretization.
+      floor: least mass of an active slot, the exploration that PSRO with this solver relies on. Values of 1e-3 and more
+        change the result.
+
+    Returns:
+      sigma, [players, K].
+
+    Raises:
+      ValueError: if `num_steps` is below 1.
     """
     assert_game(payoffs, active)
     if num_steps < 1:
-        raise ValueError(f"projected_replicator got num_steps={num_steps}, expected at least 1.")
+        raise ValueError(f"projected_replicator: expected num_steps of at least 1, got num_steps={num_steps}.")
     masked = mask_payoffs(payoffs, active)
 
     def step(carry: tuple[Array, Array], t: Array) -> tuple[tuple[Array, Array], None]:
         sigma, average = carry
         values = slot_values(masked, sigma)
         speed = sigma * (values - jnp.sum(sigma * values, axis=1, keepdims=True))
-        sigma = jax.vmap(lambda x, mask: project(x, mask, floor))(sigma + step_size * speed, active)
+        sigma = jax.vmap(lambda x, mask: project_with_floor(x, mask, floor))(sigma + step_size * speed, active)
         return (sigma, average + (sigma - average) / t), None
 
     start = jax.vmap(masked_uniform)(active)
     (_, average), _ = jax.lax.scan(step, (start, jnp.zeros_like(start)), jnp.arange(1.0, num_steps + 1.0))
-    return jax.vmap(masked_normalise)(average, active)
+    return jax.vmap(masked_normalize)(average, active)
 
 
 def solve_prd(payoffs: Array, active: Array) -> Array:
-    """Projected replicator dynamics with a floor of 1e-6 (20,000 steps of 0.01)."""
+    """Runs projected replicator dynamics with a floor of 1e-6: 20,000 steps of 0.01."""
     return projected_replicator(payoffs, active)

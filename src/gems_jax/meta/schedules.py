@@ -19,12 +19,22 @@ def step_size(
     t: ArrayLike,
     slowdown: ArrayLike = 1.0,
 ) -> Array:
-    """eta_t of eq:eta-schedules, with eta_0 = eta / slowdown.
+    """Computes the step size eta_t of the OMWU update (eq:eta-schedules), with eta_0 = eta / slowdown.
 
         const: eta_0        sqrt: eta_0 / sqrt(t)        harmonic: eta_0 / (1 + alpha t)
 
-    `t` counts iterations from 1. `schedule` is static; the others may be traced, and broadcast like scalars. An eta of
-    one number per player, a tuple or [P], gives [P].
+    Args:
+      schedule: "const", "sqrt" or "harmonic"; static.
+      eta: eta_0 before the slowdown, [] or one per population, a tuple or [P]; may be traced, as may the rest.
+      alpha: decay of the harmonic schedule, [].
+      t: meta update, counted from 1, [].
+      slowdown: s of the paper, which divides eta_0, [].
+
+    Returns:
+      eta_t, [] or [P] as `eta`.
+
+    Raises:
+      ValueError: if the schedule is unknown.
     """
     eta_0 = jnp.asarray(eta, jnp.float32) / jnp.asarray(slowdown, jnp.float32)
     t = jnp.asarray(t, jnp.float32)
@@ -35,4 +45,4 @@ def step_size(
     if schedule == "harmonic":
         return eta_0 / (1.0 + jnp.asarray(alpha, jnp.float32) * t)
     known = ", ".join(get_args(Schedule))
-    raise ValueError(f"step_size got the unknown schedule {schedule!r}; expected one of: {known}.")
+    raise ValueError(f"step_size: unknown schedule, expected one of {known}, got {schedule!r}.")

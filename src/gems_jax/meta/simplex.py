@@ -1,8 +1,8 @@
 """Mixtures over fixed slots: arithmetic on the simplex that ignores slots where `active` is False.
 
-Everything here is written for one population, arrays of shape [K]; callers `vmap`. A mixture is kept as
-`log_sigma`: the logarithm of its masses, exactly -inf on slots without mass, so that long products neither underflow
-nor revive a slot. What stands on inactive slots of the inputs (even NaN) never reaches the outputs or their gradients.
+All functions are written for one population, arrays of shape [K]; callers `vmap`. A mixture is stored as `log_sigma`:
+the logarithm of its masses, exactly -inf on slots without mass, so that long products neither underflow nor revive a
+slot. Values on inactive slots of the inputs (even NaN) never reach the outputs or their gradients.
 """
 
 from __future__ import annotations
@@ -15,16 +15,21 @@ from gems_jax.types import Array
 
 
 def masked_uniform(active: Array) -> Array:
-    """Equal mass on every active slot; all zeros when no slot is active. active [K] -> [K]."""
+    """Assigns equal mass to every active slot: [K] -> [K]; all zeros if no slot is active."""
     chex.assert_rank(active, 1)
     weights = active.astype(jnp.float32)
     return weights / jnp.maximum(weights.sum(), 1.0)
 
 
-def masked_normalise(weights: Array, active: Array) -> Array:
-    """Weights divided by their sum over active slots. weights [K], active [K] -> [K].
+def masked_normalize(weights: Array, active: Array) -> Array:
+    """Divides weights by their sum over active slots.
 
-    Negative weights count as zero; when nothing is left, equal mass on every active slot.
+    Args:
+      weights: [K]; negative weights count as zero.
+      active: [K] bool.
+
+    Returns:
+      A mixture [K], 0 on inactive slots; uniform over active slots if no weight is positive.
     """
     chex.assert_rank([weights, active], 1)
     chex.assert_equal_shape([weights, active])
@@ -35,10 +40,17 @@ def masked_normalise(weights: Array, active: Array) -> Array:
 
 
 def masked_log_softmax(logits: Array, active: Array) -> Array:
-    """Logarithm of exp(logits) normalised over active slots: turns log-weights into log_sigma. [K], [K] -> [K].
+    """Normalizes log-weights over active slots to the logarithm of a mixture.
 
-    Slots that are inactive, or active with logit -inf, come out as -inf and receive no gradient. A NaN on an active
-    slot is not hidden: the whole result is NaN.
+    Slots that are inactive, or active with logit -inf, become -inf and receive no gradient. A NaN on an active slot
+    makes the whole result NaN.
+
+    Args:
+      logits: [K].
+      active: [K] bool.
+
+    Returns:
+      log_sigma, [K].
     """
     chex.assert_rank([logits, active], 1)
     chex.assert_equal_shape([logits, active])
@@ -52,14 +64,15 @@ def masked_log_softmax(logits: Array, active: Array) -> Array:
     return jnp.where(has_mass, shifted - log_total, -jnp.inf)
 
 
-_FEW = 128  # slots that are compared with one by one
+_FEW = 128  # largest number of slots that are compared one by one
 
 
 def _inverse_cdf(log_sigma: Array, points: Array) -> Array:
-    """Slots at which the cumulative mass passes `points`, numbers in [0, 1]. [K], [n] -> [n] int32.
+    """Slots at which the cumulative mass passes `points` in [0, 1]: [K], [n] -> [n] int32.
 
-    A slot of mass zero is never returned. That takes care: a parallel cumulative sum associates differently from slot
-    to slot, so it can rise by a rounding error on a slot of mass zero, and the last point can round up to the total.
+    A slot of mass zero is never returned. A plain search could return one: a parallel cumulative sum associates
+    differently from slot to slot, so it can rise by a rounding error on a slot of mass zero, and the last point can
+    round up to the total.
     """
     masses = jnp.exp(log_sigma)
     cumulative = jax.lax.cummax(jnp.where(masses > 0.0, jnp.cumsum(masses), -1.0))
@@ -73,9 +86,15 @@ def _inverse_cdf(log_sigma: Array, points: Array) -> Array:
 
 
 def sample_slots(key: Array, log_sigma: Array, shape: tuple[int, ...] = ()) -> Array:
-    """Independent slots from sigma. log_sigma [K] -> `shape` int32. key: consumed.
+    """Draws independent slots from sigma by inverse CDF, one uniform number per draw.
 
-    By inverse CDF, one uniform number per draw. log_sigma need not be normalised, but some slot must have mass.
+    Args:
+      key: typed PRNG key; consumed.
+      log_sigma: [K], not necessarily normalized; some slot must have mass.
+      shape: shape of the draws.
+
+    Returns:
+      Slots, `shape` int32.
     """
     chex.assert_rank(log_sigma, 1)
     points = jax.random.uniform(key, shape)
@@ -83,16 +102,27 @@ def sample_slots(key: Array, log_sigma: Array, shape: tuple[int, ...] = ()) -> A
 
 
 def stratify_slots(key: Array, log_sigma: Array, num_draws: int) -> Array:
-    """Systematic sample of slots: unbiased, with counts within one of num_draws * sigma. [K] -> [num_draws] int32.
+    """Draws slots from sigma by systematic sampling: counts differ from num_draws * sigma by less than one.
 
-    One uniform offset, `num_draws` equally spaced points through the inverse CDF, then a random permutation. Each
-    draw alone follows sigma, so E[count_i] = num_draws * sigma_i; the permutation makes position s of one player's
-    draws independent of position s of another's, so that pairs follow the product of the mixtures. Draws of one call
-    depend on each other: their sample variance overstates the error of their mean. key: consumed.
+    One uniform offset shifts `num_draws` equally spaced points, which the inverse CDF maps to slots; then the slots are
+    permuted at random. Each draw alone follows sigma, so E[count_i] = num_draws * sigma_i. The permutation makes
+    position s of one player's draws independent of position s of another's, so that pairs follow the product of the
+    mixtures. Draws of one call depend on each other: their sample variance overstates the error of their mean.
+
+    Args:
+      key: typed PRNG key; consumed.
+      log_sigma: [K], not necessarily normalized; some slot must have mass.
+      num_draws: number of draws, static.
+
+    Returns:
+      Slots, [num_draws] int32.
+
+    Raises:
+      ValueError: if `num_draws` is below 1.
     """
     chex.assert_rank(log_sigma, 1)
     if num_draws < 1:
-        raise ValueError(f"stratify_slots got num_draws={num_draws}, expected at least 1.")
+        raise ValueError(f"stratify_slots: expected num_draws of at least 1, got num_draws={num_draws}.")
     key_offset, key_order = jax.random.split(key)
     points = (jnp.arange(num_draws) + jax.random.uniform(key_offset)) / num_draws
     return jax.random.permutation(key_order, _inverse_cdf(log_sigma, points))

@@ -2,11 +2,11 @@
 
 A hypernetwork that emits all weights of a policy for a large board has millions of outputs. Here the torso is one
 network for all codes of a population (`Shared`), and phi's generated part is small: feature-wise scales and shifts of
-every hidden layer (FiLM, Perez et al. 2018), and the output layer. It stays phi = G_theta(z), and ||J G(z)||_F is over
-the generated part, the rest being constant in z.
+every hidden layer (FiLM, Perez et al. 2018), and the output layer. Still phi = G_theta(z). ||J G(z)||_F is over the
+generated part, because the rest is constant in z.
 
-Three torsos: `FilmPolicy` flattens the observation, `ConvPolicy` applies a convolution to the board before it does, and
-`BoardPolicy` keeps the squares separate to the end and gives each its own logits.
+There are three torsos: `FilmPolicy` flattens the observation, `ConvPolicy` first applies a convolution to the board,
+and `BoardPolicy` has features per square up to the logits.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class MixSquares(nn.Module):
 
 
 class BoardHead(nn.Module):
-    """`planes` logits per square, and `rest` further ones from the mean over squares."""
+    """Computes `planes` logits per square, and `rest` further logits from the mean over squares."""
 
     planes: int
     rest: int
@@ -99,9 +99,9 @@ def _init_film(width: int) -> Film:
 
 @dataclasses.dataclass(frozen=True)
 class FilmPolicy:
-    """relu layers on the flattened observation, shared; their scales and shifts and a linear head, generated.
+    """Shared relu layers on the flattened observation; their scales and shifts and a linear head are generated.
 
-    Generated numbers per code: 2 per hidden unit, and (last width + 1) times the outputs.
+    Generated parameters per code: 2 per hidden unit, and (last width + 1) times the outputs.
     """
 
     observation_size: int
@@ -110,7 +110,7 @@ class FilmPolicy:
     continuous: bool = False
 
     def init(self, key: Array) -> PyTree:
-        """Initial phi. key: consumed."""
+        """Initializes phi. key: consumed."""
         key_head, *keys = jax.random.split(key, 1 + len(self.hidden))
         sizes = (self.observation_size, *self.hidden)
         return {
@@ -127,7 +127,17 @@ class FilmPolicy:
         return self.apply_torso(FilmTorso(self.hidden), phi, observation.reshape(-1), legal)
 
     def apply_torso(self, torso: FilmTorso, phi: PyTree, x: Array, legal: Array) -> PolicyOutput:
-        """The head's action distribution on the features of `torso`."""
+        """Computes the action distribution of the head on the features of a torso.
+
+        Args:
+          torso: maps `x` and the scales and shifts of phi to features.
+          phi: policy parameters.
+          x: input of the torso, a vector [n] or a board [X, Y, planes].
+          legal: [A] bool.
+
+        Returns:
+          The action distribution.
+        """
         features = torso.apply({"params": name_layers(phi["torso"].value)}, x, phi["film"])
         outputs: Array = nn.Dense(self._num_outputs).apply({"params": phi["head"]}, features)  # type: ignore
         return make_output(outputs, legal, self.continuous)
@@ -138,9 +148,9 @@ class FilmPolicy:
 
 @dataclasses.dataclass(frozen=True)
 class ConvPolicy:
-    """A convolution over a board [X, Y, planes], relu layers on all its features, shared; a linear head, generated.
+    """A shared convolution over a board [X, Y, planes] and relu layers on all its features; a generated linear head.
 
-    Generated numbers per code: 2 per channel and hidden unit, and (last width + 1) times the actions.
+    Generated parameters per code: 2 per channel and hidden unit, and (last width + 1) times the actions.
     """
 
     observation_shape: tuple[int, int, int]
@@ -156,7 +166,7 @@ class ConvPolicy:
         return FilmPolicy(squares * self.channels, self.num_actions, self.hidden)
 
     def init(self, key: Array) -> PyTree:
-        """Initial phi. key: consumed."""
+        """Initializes phi. key: consumed."""
         key_top, key_conv = jax.random.split(key)
         top = self._top.init(key_top)
         conv = init_dense(key_conv, self.kernel**2 * self.observation_shape[2], self.channels)
@@ -172,11 +182,12 @@ class ConvPolicy:
 
 @dataclasses.dataclass(frozen=True)
 class BoardPolicy:
-    """A board [X, Y, planes]: embed each square, let all squares mix, and give each its logits.
+    """A network on a board [X, Y, planes] that embeds each square, mixes all squares and gives each its own logits.
 
-    Actions are counted square by square, `num_actions // (X Y)` planes each; what is left over (a pass) is read from
-    the mean over squares. `turns` are the quarter turns that bring the squares of the observation into the order of
-    the actions. The embedding and the mixing are shared; scales and shifts and the 1x1 head are generated.
+    Actions are indexed square by square, `num_actions // (X Y)` planes each; the logits of further actions (a pass)
+    come from the mean over squares. `turns` is the number of quarter turns that bring the squares of the observation
+    into the order of the actions. The embedding and the mixing are shared; scales and shifts and the 1x1 head are
+    generated.
     """
 
     observation_shape: tuple[int, int, int]
@@ -189,7 +200,7 @@ class BoardPolicy:
         return self.observation_shape[0] * self.observation_shape[1]
 
     def init(self, key: Array) -> PyTree:
-        """Initial phi. key: consumed."""
+        """Initializes phi. key: consumed."""
         key_embed, key_mix, key_join, key_head, key_rest = jax.random.split(key, 5)
         planes, rest = divmod(self.num_actions, self._squares)
         head = init_dense(key_head, self.channels, planes, _HEAD_SCALE)

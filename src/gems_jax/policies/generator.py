@@ -1,4 +1,4 @@
-"""Generators G_theta: a latent code z becomes the parameters phi of a policy network.
+"""Generators G_theta: they map a latent code z to the parameters phi of a policy network.
 
 A *generator* is a static callable `generator(theta, z) -> phi` with `init(key, scale) -> theta`, frozen and hashed by
 value.
@@ -22,41 +22,56 @@ from gems_jax.types import Array, PyTree, Shared
 
 
 class Generator(Protocol):
-    """G_theta: latent code -> policy parameters phi."""
+    """Maps a latent code z [D] to policy parameters phi = G_theta(z)."""
 
     @property
-    def policy(self) -> PolicyNetwork: ...
+    def policy(self) -> PolicyNetwork:
+        """The network that phi parameterizes."""
+        ...
+
     @property
-    def latent_dim(self) -> int: ...
-    def init(self, key: Array, scale: Array | float) -> PyTree: ...
+    def latent_dim(self) -> int:
+        """Size D of a latent code."""
+        ...
+
+    def init(self, key: Array, scale: Array | float) -> PyTree:
+        """Initializes theta; `scale` is the standard deviation of the part of phi that depends on z. key: consumed."""
+        ...
+
     def __call__(self, theta: PyTree, z: Array) -> PyTree: ...
-    def rates(self, rate: Array | float, output_rate: Array | float) -> PyTree: ...
-    def gram_norm(self, theta: PyTree, z: Array) -> Array: ...
+
+    def rates(self, rate: Array | float, output_rate: Array | float) -> PyTree:
+        """Returns the learning rates of theta's parts, `output_rate` of the output layer relative to the rest."""
+        ...
+
+    def gram_norm(self, theta: PyTree, z: Array) -> Array:
+        """Computes ||J G_theta(z)||_F^2 [] in closed form."""
+        ...
 
 
 @dataclasses.dataclass(frozen=True)
 class Hypernetwork:
-    """phi = base + W f(z): an MLP f, one linear output layer, and a learned base that all codes share.
+    """Generates phi = base + W f(z): an MLP f, one linear output layer W, and a learned base common to all codes.
 
-    The base starts as an ordinary initialization of the policy network, so that the first policies are ordinary ones;
-    `scale` sets how far codes differ at the start. What the policy network marks as `Shared` is not generated: there
-    phi is the base, for every code, and the Jacobian is zero. A scale of 0 starts with phi = base for every code (an
-    output layer of zeros over a learned base, "bias-HyperInit"): codes differ as far as training makes them.
+    The base starts as an ordinary initialization of the policy network; `scale` determines how much codes differ at the
+    start. Parameters that the policy network marks as `Shared` are not generated: there phi is the base for every code,
+    and the Jacobian is zero. A scale of 0 starts with phi = base for every code (an output layer of zeros over a
+    learned base, "bias-HyperInit"): codes then differ by training only.
     """
 
     policy: PolicyNetwork
     latent_dim: int
     widths: tuple[int, ...] = (64,)
-    constant_norm: bool = False  # f sees [cos(pi z / 2), sin(pi z / 2)], whose norm is sqrt(D), instead of z
+    constant_norm: bool = False  # the input of f is [cos(pi z / 2), sin(pi z / 2)], whose norm is sqrt(D), not z
 
     def features(self, theta: PyTree, z: Array) -> Array:
-        """f(z) [F], the input of the output layer."""
+        """Computes f(z) [F], the input of the output layer, of a code z [D]."""
         inputs = encode_angles(z) if self.constant_norm else z
         layers = {"params": name_layers(theta["layers"])}
         return TanhLayers(self.widths).apply(layers, inputs)  # type: ignore[return-value]
 
     def init(self, key: Array, scale: Array | float = 1.0) -> PyTree:
-        """theta. The output layer is scaled so that W f(z) has standard deviation `scale`. key: consumed."""
+        """Initializes theta, with W f(z) of standard deviation `scale`. key: consumed."""
         key_base, key_output, *keys = jax.random.split(key, 2 + len(self.widths))
         base = self.policy.init(key_base)
         size = ravel_pytree(_split_shared(base)[1])[0].shape[0]
@@ -73,14 +88,14 @@ class Hypernetwork:
         return {**shared, **generated} if shared else generated
 
     def rates(self, rate: Array | float, output_rate: Array | float) -> PyTree:
-        """Step sizes of theta's parts, `output_rate` of W relative to the rest."""
+        """Returns the learning rates of theta's parts, `output_rate` of W relative to the rest."""
         return {"layers": rate, "output": rate * output_rate, "base": rate}
 
     def gram_norm(self, theta: PyTree, z: Array) -> Array:
-        """||J G(z)||_F^2 = tr(J_f^T W W^T J_f), which never forms J = W^T J_f.
+        """Computes ||J G(z)||_F^2 [] = tr(J_f^T W W^T J_f) without the Jacobian J = W^T J_f itself.
 
         With one hidden layer f(z) = tanh(V^T z + b), so J_f = diag(d) V^T with d = 1 - f^2, and the norm is
-        d^T (V^T V * W W^T) d, whose matrix, an entrywise product, is the same for all codes.
+        d^T (V^T V * W W^T) d. The matrix in it, an entrywise product, is the same for all codes.
         """
         with jax.default_matmul_precision("highest"):
             gram = _gram(theta["output"])  # [F, F]
@@ -92,7 +107,7 @@ class Hypernetwork:
 
 
 def encode_angles(z: Array) -> Array:
-    """Computes [cos(pi z / 2), sin(pi z / 2)], [2 D] of a code [D]: its norm is sqrt(D) for every code."""
+    """Encodes z [D] as [cos(pi z / 2), sin(pi z / 2)] [2 D], whose norm is sqrt(D) for every code."""
     angle = 0.5 * jnp.pi * z
     return jnp.concatenate([jnp.cos(angle), jnp.sin(angle)])
 
@@ -103,7 +118,7 @@ def _gram(rows: Array) -> Array:
 
 
 def _split_shared(phi: PyTree) -> tuple[dict[str, Shared], PyTree]:
-    """What all codes share, by name, and what a code generates."""
+    """Splits phi into the parts common to all codes, by name, and the generated parts."""
     if not isinstance(phi, dict):
         return {}, phi
     shared = {name: part for name, part in phi.items() if isinstance(part, Shared)}
@@ -115,26 +130,26 @@ def jacobian_norm(generator: Generator, theta: PyTree, z: Array, method: str, ke
 
     Args:
       generator: G.
-      theta: its parameters.
+      theta: parameters of the generator.
       z: latent code [D].
-      method: `exact`, D products in forward mode; `gram`, the same number by the generator's own form, which for a
-        Hypernetwork never forms J; `hutchinson`, the unbiased ||J v||^2 of one random v with E[v v^T] = I.
-      key: typed PRNG key, of `hutchinson` alone; consumed.
+      method: `exact` takes D products in forward mode; `gram` gives the same value by the generator's closed form;
+        `hutchinson` is the unbiased estimate ||J v||^2 of one random v with E[v v^T] = I.
+      key: typed PRNG key, needed by `hutchinson` alone; consumed.
 
     Returns:
       The squared norm [].
 
     Raises:
-      ValueError: for another method, and without a key for `hutchinson`.
+      ValueError: if the method is unknown, or `hutchinson` has no key.
     """
     if method == "gram":
         return generator.gram_norm(theta, z)
     if method == "exact":
         return _exact_norm(generator, theta, z)
     if method != "hutchinson":
-        raise ValueError(f"unknown Jacobian method {method!r}; known: 'exact', 'gram', 'hutchinson'")
+        raise ValueError(f"jacobian_norm: unknown method, expected one of exact, gram, hutchinson, got {method!r}.")
     if key is None:
-        raise ValueError("jacobian_norm(method='hutchinson') needs a key: got None, pass key=jax.random.key(...)")
+        raise ValueError("jacobian_norm: method='hutchinson' needs a key, got None. Pass key=jax.random.key(...).")
     direction = jax.random.rademacher(key, z.shape, z.dtype)
     return jnp.sum(jax.jvp(_flat_output(generator, theta), (z,), (direction,))[1] ** 2)
 

@@ -24,7 +24,7 @@ class MlpPolicy:
         return Mlp(self.hidden, self.num_actions * (2 if self.continuous else 1), head_scale=0.01)
 
     def init(self, key: Array) -> PyTree:
-        """Initial phi: orthogonal layers, an output layer near zero (near-uniform play). key: consumed."""
+        """Initializes phi: orthogonal layers, an output layer near zero (near-uniform play). key: consumed."""
         return self._module().init(key, jnp.zeros(self.observation_size))["params"]
 
     def __call__(self, phi: PyTree, observation: Array, legal: Array) -> PolicyOutput:

@@ -2,7 +2,7 @@
 
 A *policy network* is a static callable `network(phi, observation, legal) -> PolicyOutput` with `init(key) -> phi`. It
 is frozen and hashed by value: it is a static part of pytrees and never causes a retrace. Every network holds its layers
-as flax modules; what it initializes and applies is a plain pytree, because a generator emits such trees.
+as flax modules, but its parameters are plain pytrees, because a generator emits such trees.
 """
 
 from __future__ import annotations
@@ -24,43 +24,52 @@ from gems_jax.types import Array, GameState, Policy, PolicyOutput, PyTree
 
 
 class PolicyNetwork(Protocol):
-    """phi -> behavior. `temper` divides the logits by a temperature, by scaling the output layer of phi."""
+    """Maps parameters phi and an observation to an action distribution."""
 
-    def init(self, key: Array) -> PyTree: ...
+    def init(self, key: Array) -> PyTree:
+        """Initializes phi. key: consumed."""
+        ...
+
     def __call__(self, phi: PyTree, observation: Array, legal: Array) -> PolicyOutput: ...
-    def temper(self, phi: PyTree, temperature: Array | float) -> PyTree: ...
+
+    def temper(self, phi: PyTree, temperature: Array | float) -> PyTree:
+        """Divides the logits by a temperature, by scaling the output layer of phi."""
+        ...
 
 
 @runtime_checkable
 class IndexedNetwork(Protocol):
-    """A policy network whose policies can be called by their index in a stack of them, as tables can."""
+    """A policy network whose policies can be called by their index in a stack of policies, as tables can."""
 
     @property
-    def indexed(self) -> IndexedApply: ...
+    def indexed(self) -> IndexedApply:
+        """Runs a policy by its index."""
+        ...
+
     def prepare_stack(self, params: PyTree) -> PyTree:
-        """Returns what `indexed` plays n policies [n, ...] from, leaves [n, ...]."""
+        """Prepares n policies [n, ...] for `indexed`; returns leaves [n, ...]."""
         ...
 
 
 @runtime_checkable
 class IndexedApply(Protocol):
-    """Runs one policy of a stack. phi: its index [] and the stack."""
+    """Runs one policy of a stack; phi is its index [] and the stack."""
 
     def __call__(self, phi: tuple[Array, PyTree], observation: Array, legal: Array) -> PolicyOutput: ...
     def read(self, state: GameState) -> Array:
-        """Returns what the policy takes in place of observations, [S, ...]."""
+        """Reads the policy's inputs [S, ...] from a state: observations, or indices that replace them."""
         ...
 
     def sample_mover(self, policies: tuple[Policy, ...], state: GameState, noise: Array) -> Array:
-        """Returns the action [] of the one seat that is to move, by one look-up for all seats. noise: [S]."""
+        """Samples the action [] of the one seat that is to move, by one look-up for all seats. noise: [S]."""
         ...
 
 
 def orthogonal(scale: float) -> Callable[..., Array]:
     """Makes an initializer of orthogonal kernels, equal to `flax.linen.initializers.orthogonal` up to rounding.
 
-    It uses Gram-Schmidt, twice over each column, in place of LAPACK: jaxlib's QR waits on the threads that it runs on,
-    and two of them at once, as two layers are, may deadlock on a machine with two cores.
+    It uses Gram-Schmidt, twice over each column, instead of LAPACK: jaxlib's QR waits on the threads that it runs on,
+    and two concurrent ones, of two layers, may deadlock on a machine with two cores.
     """
 
     def init(key: Array, shape: tuple[int, ...], dtype: DTypeLike = jnp.float32) -> Array:
@@ -80,7 +89,17 @@ def orthogonal(scale: float) -> Callable[..., Array]:
 
 
 def init_dense(key: Array, inputs: int, outputs: int, scale: float = math.sqrt(2.0)) -> dict[str, Array]:
-    """Initializes the parameters of `nn.Dense(outputs)`. The kernel is drawn from `key` itself; key: consumed."""
+    """Initializes the parameters of `nn.Dense(outputs)`: an orthogonal kernel of some scale and no bias.
+
+    Args:
+      key: typed PRNG key, from which the kernel is drawn directly; consumed.
+      inputs: number of inputs.
+      outputs: number of outputs.
+      scale: of the orthogonal kernel.
+
+    Returns:
+      "kernel" [inputs, outputs] and "bias" [outputs].
+    """
     return {"kernel": orthogonal(scale)(key, (inputs, outputs)), "bias": jnp.zeros(outputs)}
 
 
@@ -90,10 +109,10 @@ def name_layers(layers: Sequence[PyTree]) -> dict[str, PyTree]:
 
 
 class SplitDense(nn.Module):
-    """`nn.Dense` on the concatenation of its inputs, each of which is multiplied by its own rows of the kernel.
+    """A dense layer on the concatenation of its inputs, each multiplied by its own rows of the kernel.
 
-    A vmap over one input leaves the product of the others alone: with many codes and many observations there are as
-    many products as codes and observations, not as pairs of them.
+    A vmap over one input does not repeat the products of the others: with many codes and many observations there are as
+    many products as codes plus observations, not as pairs of them.
     """
 
     features: int
@@ -128,7 +147,7 @@ class TanhLayers(nn.Module):
 
 
 class Mlp(nn.Module):
-    """Dense layers with tanh; the last one is called `head`. No hidden layer: a linear map without bias."""
+    """Dense layers with tanh and a linear layer `head`; without hidden layers a linear map without bias."""
 
     hidden: Sequence[int]
     num_outputs: int
@@ -141,9 +160,17 @@ class Mlp(nn.Module):
 
 
 def extract_patches(board: Array, kernel: int) -> Array:
-    """Concatenates every square with its neighbors, [X, Y, planes] -> [X, Y, kernel^2 planes], padded with zeros.
+    """Concatenates every square with its neighbors, padded with zeros.
 
-    A dense layer on them is a convolution as one matrix product, which a CPU does faster than small convolutions.
+    A dense layer on the patches is a convolution as one matrix product, which a CPU computes faster than small
+    convolutions.
+
+    Args:
+      board: [X, Y, planes].
+      kernel: side of a patch.
+
+    Returns:
+      Patches, [X, Y, kernel^2 planes].
     """
     if kernel == 1:
         return board
@@ -160,13 +187,13 @@ def temper_head(phi: PyTree, temperature: Array | float) -> PyTree:
 
 
 def to_bfloat16(tree: PyTree) -> PyTree:
-    """Rounds the float32 arrays of a tree."""
+    """Rounds the float32 arrays of a tree to bfloat16."""
     return jax.tree.map(lambda leaf: leaf.astype(jnp.bfloat16) if leaf.dtype == jnp.float32 else leaf, tree)
 
 
 @dataclasses.dataclass(frozen=True)
 class HalfPolicy:
-    """A network that computes in bfloat16: its parameters and its outputs are float32."""
+    """A network that computes in bfloat16; its parameters and its outputs are float32."""
 
     network: PolicyNetwork
 

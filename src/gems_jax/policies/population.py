@@ -1,4 +1,4 @@
-"""Populations: policies indexed by slot, behind one method, `select(index) -> policy_params`.
+"""Populations: policies indexed by slot, with one method, `select(index) -> policy_params`.
 
 `Anchors` generates its policies from latent codes (GEMS), `StackedPolicies` stores them (the PSRO family, tabular
 methods, and policies generated once for a whole phase). Arrays carry a leading axis P in solver states.
@@ -28,7 +28,7 @@ from gems_jax.types import (
 
 
 class Anchors(Struct):
-    """Latent codes Z_t and the generator that turns them into policies: phi_i = G_theta(z_i)."""
+    """Anchor set Z_t and the generator that maps its latent codes to policies: phi_i = G_theta(z_i)."""
 
     theta: PyTree
     codes: Array  # [K, D]
@@ -40,7 +40,7 @@ class Anchors(Struct):
         return self.generator.policy
 
     def generate(self, z: Array) -> PyTree:
-        """Returns the policy parameters of any code z [D]."""
+        """Generates the policy parameters of any code z [D]."""
         return self.generator.policy.temper(self.generator(self.theta, z), self.temperature)
 
     def select(self, index: Array) -> PyTree:
@@ -48,24 +48,32 @@ class Anchors(Struct):
 
 
 class StackedPolicies(Struct):
-    """Explicit policies: row i of every array of `params`. Tabular ones have the logits [K, I, A]."""
+    """Explicit policies: policy i is row i of every array of `params`. Tabular policies have logits [K, I, A]."""
 
-    params: PyTree  # [K, ...], but for what is `Shared`
+    params: PyTree  # [K, ...], except for `Shared` parts
     apply: Apply = static_field()
 
     def select(self, index: Array) -> PyTree:
         return take_slot(self.params, index)
 
 
-def materialise(population: Population, num_slots: int) -> StackedPolicies:
-    """Generates the parameters of every slot, [P, K, ...], which a phase of rollouts indexes."""
+def materialize(population: Population, num_slots: int) -> StackedPolicies:
+    """Generates the policy parameters of every slot once, for a phase of rollouts that indexes them.
+
+    Args:
+      population: leaves [P, ...].
+      num_slots: K, static.
+
+    Returns:
+      The policies, [P, K, ...].
+    """
     params = jax.vmap(lambda one: stack_policies(one.select, jnp.arange(num_slots)))(population)
     return StackedPolicies(params, population.apply)
 
 
 @dataclasses.dataclass(frozen=True)
 class _TwoTorsos:
-    """Runs policies of which some share one torso and the rest another: both are evaluated, one is selected."""
+    """Runs policies with one of two shared torsos: both are evaluated, one is selected."""
 
     network: Apply
 
@@ -76,11 +84,11 @@ class _TwoTorsos:
 
 
 def append_policy(policies: StackedPolicies, params: PyTree) -> StackedPolicies:
-    """Adds one policy to every population, in a last slot.
+    """Adds one policy to every population, in a new last slot.
 
     Args:
       policies: [P, K, ...].
-      params: of the added policies, [P, ...]. What they share may differ from what the K others share.
+      params: parameters of the added policies, [P, ...]. Their `Shared` parts may differ from those of the K others.
 
     Returns:
       Policies [P, K + 1, ...].
@@ -111,9 +119,24 @@ REPLACEMENTS = ("least_mass", "worst_ev")
 
 
 def choose_slot(active: Array, mass: Array, values: Array, rule: str) -> Array:
-    """Returns the slot [] of a new anchor: the first free one; at capacity that of the least mass or worst value."""
+    """Chooses the slot of a new anchor: the first free one, or at capacity that of the least mass or worst value.
+
+    Args:
+      active: which slots hold an anchor, [K] bool.
+      mass: sigma, [K].
+      values: v-hat, [K].
+      rule: `least_mass` or `worst_ev`, which anchor is replaced at capacity.
+
+    Returns:
+      The slot, [] int32.
+
+    Raises:
+      ValueError: if the rule is unknown.
+    """
     chex.assert_equal_shape([active, mass, values])
     if rule not in REPLACEMENTS:
-        raise ValueError(f"unknown replacement rule {rule!r}; known: {', '.join(REPLACEMENTS)}")
+        raise ValueError(
+            f"choose_slot: unknown replacement rule, expected one of {', '.join(REPLACEMENTS)}, got {rule!r}."
+        )
     loser = jnp.argmin(mass if rule == "least_mass" else values)
     return jnp.where(jnp.all(active), loser, jnp.argmin(active))

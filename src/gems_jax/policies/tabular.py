@@ -1,4 +1,4 @@
-"""Policies that are tables: one row of logits per information set, looked up by the observation."""
+"""Tabular policies: one row of logits per information set, looked up by the observation."""
 
 from __future__ import annotations
 
@@ -17,19 +17,25 @@ from gems_jax.types import Array, GameState, Policy, PolicyOutput
 
 Tables = tuple[Array, Array]  # logits [n, I, A] and their CDFs [n, I, A - 1]
 
-_HASHED = 1024  # tables with more rows than this are searched by a hash, not compared row by row
+_HASHED = 1024  # tables with more rows than this are searched by a hash instead of row by row
 _NEGATIVE_ZERO = np.uint32(0x80000000)  # the bits of -0.0
 
 
 class TabularPolicy:
-    """One row of logits per information set: phi is [I, A], and the observation is looked up in a table.
+    """Policy with one row of logits per information set: phi is [I, A], indexed by the observation.
 
-    The table is part of the static structure (equal tables are equal policies). Observations must be among its rows;
-    an unknown one gets the logits of another row or none (uniform play).
+    The table of observations is part of the static structure (equal tables are equal policies). Observations must be
+    among its rows; an unknown one gets the logits of another row, or uniform play.
     """
 
     def __init__(self, observations: np.ndarray, legal: np.ndarray, infosets: np.ndarray | None = None):
-        """infosets: [I], the number that the game itself gives what is seen in each row (`GameState.infoset`)."""
+        """Makes the policy of a table of observations.
+
+        Args:
+          observations: [I, *obs].
+          legal: [I, A] bool.
+          infosets: [I], the game's own index of each row's information set (`GameState.infoset`), if it has one.
+        """
         self.observations = np.asarray(observations, np.float32).reshape(len(observations), -1)  # [I, obs]
         self.legal = np.asarray(legal, bool)  # [I, A]
         self.distinct = len(np.unique(self.observations, axis=0)) == len(self.observations)
@@ -46,12 +52,12 @@ class TabularPolicy:
         return hash(self._key)
 
     def init(self, key: Array) -> Array:
-        """Uniform play. key: consumed, for the protocol's sake."""
+        """Initializes phi to uniform play. key: consumed, because the protocol has one."""
         del key
         return jnp.zeros(self.legal.shape)
 
     def match_rows(self, observation: Array) -> Array:
-        """Returns the mask [I] of an observation's row: by its fingerprint, or entry by entry where there is none."""
+        """Computes the mask [I] of an observation's row, by fingerprints where the table has them."""
         if self._hashes is not None:
             row, known = self._hashes.find(observation.reshape(-1))
             return known & (jnp.arange(len(self.legal)) == row)
@@ -61,7 +67,7 @@ class TabularPolicy:
         return jnp.asarray(self._prints) == jnp.sum(seen * jnp.asarray(self._weights))
 
     def find_row(self, observation: Array) -> Array:
-        """Returns the index [] of an observation's row, 0 for one that the table does not have."""
+        """Finds the index [] of an observation's row; 0 for an unknown observation."""
         if self._hashes is not None:
             row, known = self._hashes.find(observation.reshape(-1))
             return jnp.where(known, row, 0)
@@ -72,47 +78,64 @@ class TabularPolicy:
         if self._hashes is not None:
             row, known = self._hashes.find(observation.reshape(-1))
             return PolicyOutput(logits=mask_logits(jnp.where(known, phi[row], 0.0), legal))
-        # A masked sum, not a gather: it fuses with what is around it.
+        # A masked sum instead of a gather: XLA fuses it with its surroundings.
         logits = jnp.sum(jnp.where(self.match_rows(observation)[:, None], phi, 0.0), axis=0)
         return PolicyOutput(logits=mask_logits(logits, legal))
 
     def temper(self, phi: Array, temperature: Array | float) -> Array:
         return phi / temperature
 
+    def explore(self, phi: Array, epsilon: Array | float) -> Array:
+        """Mixes each row of tables with uniform play over legal actions.
+
+        Args:
+          phi: logits, [..., I, A].
+          epsilon: probability of uniform play, [].
+
+        Returns:
+          Logits of the mixed policies, [..., I, A]; 0 for illegal actions.
+        """
+        legal = jnp.broadcast_to(jnp.asarray(self.legal), phi.shape)
+        uniform = legal / jnp.sum(legal, axis=-1, keepdims=True)
+        mixed = (1.0 - epsilon) * jax.nn.softmax(mask_logits(phi, legal)) + epsilon * uniform
+        return jnp.where(legal, jnp.log(jnp.where(legal, mixed, 1.0)), 0.0)
+
     def cdf(self, phi: Array) -> Array:
-        """Returns the CDF of every row, [I, A]."""
+        """Computes the CDF of every row, [I, A]."""
         masses = jax.vmap(relative_masses)(mask_logits(phi, jnp.asarray(self.legal)))
         cdf = jax.vmap(sum_cumulatively)(masses)
-        # What has no probability adds exactly nothing: divided by the last entry, trailing ones are exactly 1.
+        # Actions of probability zero add exactly 0, so trailing entries are exactly 1 after the division.
         return cdf / cdf[:, -1:]
 
     def read_rows(self, phi: Array, row: Array) -> PolicyOutput:
         """Looks up action distributions [..., A] in the rows [...] of one table [I, A]."""
         return PolicyOutput(logits=mask_logits(phi, jnp.asarray(self.legal))[row])
 
-    def log_probs_of_rows(self, params: Array, population: Array, row: Array, action: Array) -> Array:
-        """Looks up log pi(a) of all tables of a population.
+    def log_likelihoods_of_rows(self, params: Array, population: Array, row: Array, action: Array) -> Array:
+        """Sums log pi(a) over decisions, under each table of the population that decides.
 
         Args:
           params: tables of P populations, [P, K, I, A].
-          population: whose tables, [...] int32.
-          row: row of the tables, [...] int32.
-          action: [...] int32.
+          population: population that decides, [..., Q] int32; -1 for padding.
+          row: row of the tables, [..., Q] int32.
+          action: [..., Q] int32.
 
         Returns:
-          log pi(a) [..., K].
+          Log-likelihoods [..., K].
         """
         log_probs = jax.nn.log_softmax(mask_logits(params, jnp.broadcast_to(jnp.asarray(self.legal), params.shape)))
         cells = jnp.moveaxis(log_probs, 1, 3).reshape(-1, params.shape[1])  # [P I A, K]: a look-up reads one run
         rows, actions = self.legal.shape
-        return cells[(population * rows + row) * actions + action]
+        cell = jnp.where(population >= 0, (population * rows + row) * actions + action, len(cells))
+        cells = jnp.concatenate([cells, jnp.zeros_like(cells[:1])])
+        return sum((cells[cell[..., q]] for q in range(1, cell.shape[-1])), cells[cell[..., 0]])
 
     @property
     def indexed(self) -> IndexedTable:
         return IndexedTable(self)
 
     def prepare_stack(self, params: Array) -> Tables:
-        """Tables [n, I, A] with their CDFs, rows in the order of `IndexedTable.find_row`."""
+        """Computes the CDFs of tables [n, I, A] and orders rows as `IndexedTable.find_row` numbers them."""
         tables = params, jax.vmap(self.cdf)(params)[..., :-1]  # the last entry is 1, which no draw reaches
         rows = self.row_of_infoset
         return tables if rows is None else jax.tree.map(lambda leaf: leaf[:, rows], tables)
@@ -120,10 +143,10 @@ class TabularPolicy:
 
 @dataclasses.dataclass(frozen=True)
 class IndexedTable:
-    """One of many tables: phi is its index, and all of them with their CDFs.
+    """Runs one of many tables: phi is its index, and all tables with their CDFs.
 
-    Where the game numbers its information sets, that number replaces the observation, which then need not be made and
-    found among the table's rows.
+    If the game indexes its information sets, the index replaces the observation. Then no observation is computed
+    and searched for in the table.
     """
 
     table: TabularPolicy
@@ -131,18 +154,18 @@ class IndexedTable:
     def read(self, state: GameState) -> Array:
         if self.table.row_of_infoset is None:
             return state.observation
-        assert state.infoset is not None  # the table has these numbers from the game
+        assert state.infoset is not None  # the game itself indexed the table's rows
         return state.infoset
 
     def find_row(self, seen: Array) -> Array:
-        """Returns the row of the prepared tables for what was read."""
+        """Finds the row of the prepared tables for one input of `read`."""
         return seen if self.table.row_of_infoset is not None else self.table.find_row(seen)
 
     def __call__(self, phi: tuple[Array, Tables], seen: Array, legal: Array) -> PolicyOutput:
         index, (logits, cdfs) = phi
-        place, rows = self.find_row(seen), self.table.row_of_infoset
-        row = place if rows is None else jnp.asarray(rows)[place]
-        return PolicyOutput(mask_logits(logits[index, place], legal), cdf=cdfs[index, place], row=row)
+        row_index, rows = self.find_row(seen), self.table.row_of_infoset
+        row = row_index if rows is None else jnp.asarray(rows)[row_index]
+        return PolicyOutput(mask_logits(logits[index, row_index], legal), cdf=cdfs[index, row_index], row=row)
 
     def sample_mover(self, policies: tuple[Policy, ...], state: GameState, noise: Array) -> Array:
         def of_mover(of_seats: Sequence[Array] | Array) -> Array:
@@ -158,16 +181,16 @@ class IndexedTable:
 
 
 def _invert(numbers: np.ndarray) -> np.ndarray:
-    """The position of every number, 0 for one that is not there."""
+    """The position of every number in `numbers`, 0 for a missing one."""
     positions = np.zeros(numbers.max() + 1, np.int32)
     positions[numbers] = np.arange(len(numbers))
     return positions
 
 
 def _fingerprints(table: np.ndarray) -> tuple[np.ndarray | None, np.ndarray | None]:
-    """Weights w [obs] and table @ w [I], exact in float32 and different for every row; None where there are none.
+    """Weights w [obs] and table @ w [I], exact in float32 and distinct for every row; None where no w is found.
 
-    One product identifies a row, in place of a comparison with every entry of the table. Observations of small integers
+    One product identifies a row, instead of a comparison with every entry of the table. Observations of small integers
     have such weights: float32 is exact for integers up to 2^24.
     """
     if not np.array_equal(table, np.round(table)):
@@ -183,29 +206,29 @@ def _fingerprints(table: np.ndarray) -> tuple[np.ndarray | None, np.ndarray | No
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class HashedRows:
-    """The rows of a large table, sorted by a 32-bit hash that is different for each of them."""
+    """The rows of a large table, sorted by a 32-bit hash that is distinct for each row."""
 
     weights: np.ndarray  # [obs] uint32
     hashes: np.ndarray  # [I] uint32, ascending
-    rows: np.ndarray  # [I] int32, the row that has each hash
+    rows: np.ndarray  # [I] int32, the row of each hash
 
     def find(self, observation: Array) -> tuple[Array, Array]:
-        """Finds an observation [obs]: its row [] int32, and whether the table has it [] bool."""
+        """Finds an observation [obs]: returns its row [] int32, and whether it is in the table [] bool."""
         hashed = _hash(jax.lax.bitcast_convert_type(observation, jnp.uint32), jnp.asarray(self.weights))
         hashes = jnp.asarray(self.hashes)
-        place = jnp.minimum(jnp.searchsorted(hashes, hashed, method="scan_unrolled"), len(self.hashes) - 1)
-        return jnp.asarray(self.rows)[place], hashes[place] == hashed
+        row_index = jnp.minimum(jnp.searchsorted(hashes, hashed, method="scan_unrolled"), len(self.hashes) - 1)
+        return jnp.asarray(self.rows)[row_index], hashes[row_index] == hashed
 
 
 def _hash(bits: Any, weights: Any) -> Any:
-    """[..., obs] uint32 bits of floats to [...] uint32. Rotated, because the low bits of small numbers are zeros."""
+    """Bits of floats [..., obs] uint32 -> hashes [...] uint32. Rotates, because low bits of small numbers are zeros."""
     rotated = (bits << 9) | (bits >> 23)
-    rotated = rotated * (bits != _NEGATIVE_ZERO)  # which equals 0.0
+    rotated = rotated * (bits != _NEGATIVE_ZERO)  # -0.0 equals 0.0
     return (rotated * weights).sum(axis=-1, dtype=np.uint32)
 
 
 def _hash_table(table: np.ndarray) -> HashedRows | None:
-    """Hashes of the rows of a table [I, obs] float32, None where no weights tell all rows apart."""
+    """Hashes of the rows of a table [I, obs] float32; None where no weights give distinct hashes."""
     bits = np.ascontiguousarray(table).view(np.uint32)
     for seed in range(16):
         weights = np.random.default_rng(seed).integers(1, 2**32, table.shape[1], dtype=np.uint32)

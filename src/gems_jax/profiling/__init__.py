@@ -1,1 +1,1 @@
-"""What an iteration costs: predicted from settings, and measured."""
+"""Predicts from settings, and measures, the cost of an iteration."""

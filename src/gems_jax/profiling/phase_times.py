@@ -1,4 +1,4 @@
-"""Where an iteration of GEMS spends its time: every phase as a program of its own, beside the whole step."""
+"""Time of each phase of a GEMS iteration, compiled separately, and of the complete step."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from gems_jax.gems.oracle import expand
 from gems_jax.gems.response import respond
 from gems_jax.gems.state import GemsState, population_of
 from gems_jax.gems.step import gems_step
-from gems_jax.policies.population import materialise
+from gems_jax.policies.population import materialize
 from gems_jax.types import Array, Game
 
 META, ORACLE, TRAINING = "estimate and meta-strategy", "oracle", "best response"
@@ -27,7 +27,7 @@ PHASES = (META, ORACLE, TRAINING)
 
 
 class PhaseTimes(NamedTuple):
-    """Seconds [repeats] of each phase and of the whole step, in turns; and what they play."""
+    """Seconds [repeats] of each phase and of the complete step; episodes and environment steps of each phase."""
 
     seconds: dict[str, np.ndarray]
     whole: np.ndarray
@@ -37,29 +37,29 @@ class PhaseTimes(NamedTuple):
 
 
 def phase_programs(game: Game, config: GemsConfig) -> dict[str, Callable[..., Any]]:
-    """Pure functions (state, key, what the phase before it found[, steps]) -> what this one finds.
+    """Makes a pure function `(state, key, result of the previous phase[, steps]) -> result` for each phase.
 
-    steps: of the meta-strategy or of the training, by default the config's; may be traced.
+    `steps` is the number of meta-strategy updates or ABR steps, by default the config's. It may be traced.
     """
 
     def meta(state: GemsState, key: Array, before: None, steps: int | Array | None = None) -> Any:
         del before
-        opponents = materialise(population_of(state, game, config), config.capacity)
+        opponents = materialize(population_of(state, game, config), config.capacity)
         return update_meta_strategy(key, state, opponents, game, config, steps)
 
     def oracle(state: GemsState, key: Array, before: Any) -> Any:
         frozen = population_of(state, game, config)
-        return expand(key, state, before, frozen, materialise(frozen, config.capacity), game, config)
+        return expand(key, state, before, frozen, materialize(frozen, config.capacity), game, config)
 
     def training(state: GemsState, key: Array, before: Any, steps: int | Array | None = None) -> Any:
-        opponents = materialise(population_of(state, game, config), config.capacity)
+        opponents = materialize(population_of(state, game, config), config.capacity)
         return respond(key, state, before.anchor_set, opponents, game, config, steps)
 
     return {META: meta, ORACLE: oracle, TRAINING: training}
 
 
-def all_active(state: GemsState, key: Array) -> GemsState:
-    """The same with an anchor in every slot and a uniform mixture, as late in a run. key: consumed."""
+def fill_slots(state: GemsState, key: Array) -> GemsState:
+    """Fills every slot with an anchor and makes the mixture uniform, as late in a run. key: consumed."""
     empty = ~state.active[..., None]
     fresh = jax.random.normal(key, state.anchors.shape, state.anchors.dtype)
     slots = state.active.shape[1]
@@ -74,7 +74,15 @@ def all_active(state: GemsState, key: Array) -> GemsState:
 
 
 def measure_phases(game: Game, config: GemsConfig, state: GemsState, key: Array, repeats: int) -> PhaseTimes:
-    """Compile the phases and the step, then run them in turns. key: consumed."""
+    """Compiles the phases and the step, then measures them alternately.
+
+    Args:
+      game: a game implemented in JAX.
+      config: settings.
+      state: state before the measured iteration.
+      key: typed PRNG key; consumed.
+      repeats: measurements of each phase.
+    """
     first, *turns = jax.random.split(key, (repeats + 1, len(PHASES) + 1))
     begin = time.perf_counter()
     compiled: dict[str, Callable[..., Any]] = {}
@@ -90,9 +98,9 @@ def measure_phases(game: Game, config: GemsConfig, state: GemsState, key: Array,
     whole, found = [], {}
     for turn in turns:
         for own_key, (name, ready) in zip(turn, compiled.items(), strict=False):
-            taken, found[name] = seconds_of(ready, state, own_key, inputs[name])
+            taken, found[name] = time_call(ready, state, own_key, inputs[name])
             seconds[name].append(taken)
-        whole.append(seconds_of(step, state, turn[-1])[0])
+        whole.append(time_call(step, state, turn[-1])[0])
     return PhaseTimes(
         seconds={name: np.asarray(values) for name, values in seconds.items()},
         whole=np.asarray(whole),
@@ -102,8 +110,8 @@ def measure_phases(game: Game, config: GemsConfig, state: GemsState, key: Array,
     )
 
 
-def seconds_of(ready: Callable[..., Any], *arguments: Any) -> tuple[float, Any]:
-    """Of one call, and its result, arrays waited for."""
+def time_call(ready: Callable[..., Any], *arguments: Any) -> tuple[float, Any]:
+    """Measures the seconds of one call, including the wait for its arrays; returns them with its result."""
     begin = time.perf_counter()
     result = jax.block_until_ready(ready(*arguments))
     return time.perf_counter() - begin, result

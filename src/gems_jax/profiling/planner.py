@@ -1,8 +1,8 @@
-"""Settings that fit a time: the phases of GEMS are measured at a few sizes, and their sizes set in proportion.
+"""Settings that fit a time budget: the phases of GEMS are measured, and their sizes scaled in proportion.
 
     seconds of an iteration = estimates * estimate + oracle / oracle_period + protect + abr_steps * step
 
-with an anchor in every slot: earlier iterations are not slower.
+It is measured with an anchor in every slot, which is the slowest case.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from gems_jax.accelerator.compile import program
 from gems_jax.config import GemsConfig
 from gems_jax.gems.budget import phase_episodes
 from gems_jax.gems.state import init_gems
-from gems_jax.profiling.phase_times import META, ORACLE, TRAINING, all_active, phase_programs, seconds_of
+from gems_jax.profiling.phase_times import META, ORACLE, TRAINING, fill_slots, phase_programs, time_call
 from gems_jax.types import Game
 
 SCALED = ("num_opponents", "mixture_samples", "mutations", "randoms", "oracle_opponents", "abr_steps")
 
 
 class Rates(NamedTuple):
-    """Seconds of one unit of each phase at the settings that were measured."""
+    """Seconds of one unit of each phase at the measured settings."""
 
     estimate: float  # of one meta-strategy update
     oracle: float  # of one call
@@ -33,9 +33,9 @@ class Rates(NamedTuple):
 
 
 def measure_rates(game: Game, config: GemsConfig, seconds: float) -> Rates:
-    """Compile the phases with a traced number of steps, then run them in turns for about `seconds`."""
+    """Compiles the phases with a traced number of steps, and measures them alternately for about `seconds`."""
     key_init, key_fill, key = jax.random.split(jax.random.key(0), 3)
-    state = jax.jit(lambda k, f: all_active(init_gems(k, game, config), f))(key_init, key_fill)
+    state = jax.jit(lambda k, f: fill_slots(init_gems(k, game, config), f))(key_init, key_fill)
     phases = phase_programs(game, config)
     key_meta, key_oracle, key_train = jax.random.split(key, 3)
     meta: Any = program(phases[META]).lower(state, key_meta, None, 1).compile()
@@ -45,23 +45,29 @@ def measure_rates(game: Game, config: GemsConfig, seconds: float) -> Rates:
     training: Any = program(phases[TRAINING]).lower(state, key_train, found, 1).compile()
     jax.block_until_ready(training(state, key_train, found, 1))
     units: dict[str, Callable[[], float]] = {
-        "estimate": lambda: seconds_of(meta, state, key_meta, None, 1)[0],
-        "oracle": lambda: seconds_of(oracle, state, key_oracle, solution)[0],
-        "one": lambda: seconds_of(training, state, key_train, found, 1)[0],
-        "three": lambda: seconds_of(training, state, key_train, found, 3)[0],
+        "estimate": lambda: time_call(meta, state, key_meta, None, 1)[0],
+        "oracle": lambda: time_call(oracle, state, key_oracle, solution)[0],
+        "one": lambda: time_call(training, state, key_train, found, 1)[0],
+        "three": lambda: time_call(training, state, key_train, found, 3)[0],
     }
     taken: dict[str, list[float]] = {name: [] for name in units}
     end = time.perf_counter() + seconds
     while not taken["three"] or time.perf_counter() < end:
         for name, unit in units.items():
             taken[name].append(unit())
-    best = {name: min(values) for name, values in taken.items()}  # what disturbs a measurement only makes it longer
+    best = {name: min(values) for name, values in taken.items()}  # disturbances only make a measurement longer
     step = max((best["three"] - best["one"]) / 2, 1e-9) if config.abr_steps else 0.0
     return Rates(best["estimate"], best["oracle"], max(best["one"] - step, 0.0), step)
 
 
 def iteration_seconds(rates: Rates, measured: GemsConfig, config: GemsConfig) -> float:
-    """Of an iteration with other settings than those measured: each phase costs in proportion to what it plays."""
+    """Predicts the seconds of an iteration: each phase scales with its number of episodes.
+
+    Args:
+      rates: measured seconds of each phase.
+      measured: settings of the measurement.
+      config: settings of the prediction.
+    """
     before, now = (phase_episodes(one, 1, one.capacity) for one in (measured, config))
     estimate = now.meta_update / before.meta_update if before.meta_update else 1.0  # 0 for exact values
     estimating = config.num_estimates * rates.estimate * estimate
@@ -69,10 +75,11 @@ def iteration_seconds(rates: Rates, measured: GemsConfig, config: GemsConfig) ->
     return estimating + judging + rates.protect + config.abr_steps * rates.step
 
 
-def scaled(config: GemsConfig, factor: float) -> GemsConfig:
-    """About `factor` times the work in every phase: episodes, the pool by its root and its episodes by the rest, steps.
+def scale_work(config: GemsConfig, factor: float) -> GemsConfig:
+    """Scales the work of every phase by about `factor`.
 
-    What is 0 stays 0, what is more stays at least 1.
+    Episodes and steps scale by `factor`, the candidate pool and its episodes each by the square root. Sizes of 0 stay
+    0; others stay at least 1.
     """
     root = factor**0.5
     by = {"mutations": root, "randoms": root, "oracle_opponents": root}
@@ -89,11 +96,11 @@ def scaled(config: GemsConfig, factor: float) -> GemsConfig:
     return config.replace(**sizes)
 
 
-def fit(rates: Rates, config: GemsConfig, seconds: float) -> GemsConfig:
-    """The settings whose iteration takes about `seconds`, by bisection; the smallest where even they take longer."""
+def fit_to_seconds(rates: Rates, config: GemsConfig, seconds: float) -> GemsConfig:
+    """Scales settings by bisection until an iteration takes about `seconds`, or returns the smallest."""
     low, high = 1e-4, 1e4
     for _ in range(60):
         middle = (low * high) ** 0.5
-        fits = iteration_seconds(rates, config, scaled(config, middle)) <= seconds
+        fits = iteration_seconds(rates, config, scale_work(config, middle)) <= seconds
         low, high = (middle, high) if fits else (low, middle)
-    return scaled(config, low)
+    return scale_work(config, low)

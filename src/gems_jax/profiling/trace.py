@@ -1,4 +1,4 @@
-"""A run's iteration under the clock: a table of its phases, and a trace for a viewer."""
+"""Profile of a run's iteration: a table of its phases, and a trace."""
 
 from __future__ import annotations
 
@@ -21,7 +21,18 @@ from gems_jax.types import Game
 
 
 def profile(game: Game, config: GemsConfig, state: GemsState, folder: Path, repeats: int) -> str:
-    """Measure from `state` on, write `phases.txt` and a trace of one step into `folder`; returns the table."""
+    """Measures the phases of an iteration and writes `phases.txt` and a trace.
+
+    Args:
+      game: a game implemented in JAX.
+      config: settings.
+      state: state before the measured iteration.
+      folder: folder to write to.
+      repeats: measurements of each phase.
+
+    Returns:
+      The table of `phases.txt`.
+    """
     key_time, key_step = jax.random.split(jax.random.key(0))
     times = measure_phases(game, config, state, key_time, repeats)
     table = phase_table(times)
@@ -36,15 +47,15 @@ def profile(game: Game, config: GemsConfig, state: GemsState, folder: Path, repe
 
 
 def phase_table(times: PhaseTimes) -> str:
-    """Phases by median seconds, what they play, and their share; the whole step, which shares work, below."""
+    """Formats median seconds, fraction, episodes and steps of each phase, and of the step as one program."""
     total = sum(float(np.median(times.seconds[phase])) for phase in PHASES)
-    lines = [f"{'phase':<28}{'seconds':>10}{'share':>8}{'episodes':>12}{'env steps':>12}{'steps/s':>12}"]
+    lines = [f"{'phase':<28}{'seconds':>10}{'fraction':>10}{'episodes':>12}{'env steps':>12}{'steps/s':>12}"]
     for phase in PHASES:
         taken, steps = float(np.median(times.seconds[phase])), times.env_steps[phase]
         played = f"{times.episodes[phase]:>12,}{steps:>12,}{steps / taken:>12,.0f}"
-        lines.append(f"{phase:<28}{taken:>10.4f}{taken / total:>8.1%}{played}")
+        lines.append(f"{phase:<28}{taken:>10.4f}{taken / total:>10.1%}{played}")
     whole, steps = float(np.median(times.whole)), sum(times.env_steps.values())
     played = f"{sum(times.episodes.values()):>12,}{steps:>12,}{steps / whole:>12,.0f}"
-    lines.append(f"{'gems_step, in one program':<28}{whole:>10.4f}{'':>8}{played}")
-    lines.append(f"medians of {len(times.whole)} turns; compiling took {times.compiling:.1f} s, which is not in them")
+    lines.append(f"{'gems_step, in one program':<28}{whole:>10.4f}{'':>10}{played}")
+    lines.append(f"medians of {len(times.whole)} measurements, excluding {times.compiling:.1f} s of compilation")
     return "\n".join(lines)

@@ -1,21 +1,21 @@
 """Anytime and Efficient PSRO: meta-games that are restricted for one side only.
 
-For every population q the game in which q mixes its policies and the opponent may do anything is solved
-(`extensive/restricted.py`); the mixture is what q plays. No payoff table is needed, and what is reported can only get
-better with more policies, up to the inner solver's gap: NashConv of the profile is the least that the populations
-allow (the population exploitability).
+For every population q, solve the game in which q mixes its policies and the opponent is unrestricted
+(`extensive/restricted.py`); q plays the resulting mixture. No payoff table is needed, and NashConv of the profile
+cannot increase with more policies, up to the inner solver's gap: it is the minimum that the populations allow (the
+population exploitability).
 
     apsro   the best response to the others' mixture joins                                      (McAleer et al. 2022)
             With inner="lp" this is the exact form, Anytime Double Oracle (ADO).
     epsro   the opponent's own (averaged) strategy in that game joins                               (Zhou et al. 2022)
-            A reconstruction: the constants of the inner loop are this project's, and so is the line between the two.
+            A reconstruction: the constants of the inner loop and the distinction from APSRO are this project's.
 
 With exact responses the inner games are solved on the tree. With PPO they are learned (`psro/contest.py`): the
-opponent is a network, q's mixture follows multiplicative weights on what the network earned from each policy, and
-what joins is that network (EPSRO), or the same network after more rounds against q's averaged mixture (APSRO). The
-network and the weights continue from iteration to iteration. The network has an entropy bonus: without one it
-saturates on the first cycle that it enters, the weights answer a policy that no longer learns, and the averaged mixture
-is exploitable although the population holds an equilibrium (rock-paper-scissors: NashConv 0.8 to 1.9 of 2).
+opponent is a network, and q's mixture follows multiplicative weights on the network's returns against each policy. That
+network joins (EPSRO), or the network after more rounds against q's averaged mixture (APSRO). Network and weights
+continue from iteration to iteration. The network has an entropy bonus: without one it saturates on the first cycle, the
+weights respond to a policy that no longer learns, and the averaged mixture is exploitable although the population
+contains an equilibrium (rock-paper-scissors: NashConv 0.8 to 1.9 of 2).
 
 Two-player zero-sum games.
 """
@@ -29,9 +29,15 @@ from typing import Literal, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from gems_jax.config import ABOVE_ZERO, OPEN_SHARE, choice, real, size
+from gems_jax.config import ABOVE_ZERO, OPEN_FRACTION, choice, real, size
 from gems_jax.extensive.infosets import tables_of
-from gems_jax.extensive.restricted import inner_gap, no_regret, opponent_sums, plan_table, restricted_equilibrium
+from gems_jax.extensive.restricted import (
+    inner_gap,
+    opponent_sums,
+    plan_table,
+    restricted_equilibrium,
+    solve_by_no_regret,
+)
 from gems_jax.extensive.values import GameTree, build_tree
 from gems_jax.policies.population import StackedPolicies
 from gems_jax.psro.base import Cost, Iteration, Store, StoreState, family_solver, new_state, stack_slots
@@ -44,30 +50,30 @@ from gems_jax.psro.contest import (
 )
 from gems_jax.psro.ppo import make_oracle, training_cost
 from gems_jax.psro.responses import Mixture, Oracle, policy_params
-from gems_jax.types import Array, Game, PyTree, Solver, require_two_player_zero_sum
+from gems_jax.types import Array, Game, PyTree, Solver
 
 
 class AnytimeConfig(ContestSettings):
     """Settings of Anytime and Efficient PSRO."""
 
     capacity: int = size(8)
-    """Policies per population that there is room for at first; doubled whenever that is full."""
+    """Initial number of slots per population; doubled whenever they are full."""
     newcomer: Literal["response", "unrestricted"] = choice("response")
-    """Who joins: the best response to the others' mixture (APSRO), or the unrestricted strategy itself (EPSRO)."""
+    """Newcomer: the best response to the others' mixture (APSRO), or the unrestricted strategy (EPSRO)."""
     inner: Literal["lp", "mwu", "rm_plus"] = choice("lp")
-    """How a restricted game is solved exactly: a linear program, or a no-regret rule against best responses."""
+    """Exact solver of a restricted game: a linear program, or a no-regret rule against best responses."""
     inner_steps: int = size(1000)
     """Steps of the no-regret rule."""
     step_size: float = real(0.1, ABOVE_ZERO)
     """Step size of the rule mwu, in units of the game's returns (exact form)."""
-    response_fraction: float = real(0.25, OPEN_SHARE)
-    """Fraction of an iteration's rounds in which the best response is learned; the rest solves the restricted games."""
+    response_fraction: float = real(0.25, OPEN_FRACTION)
+    """Fraction of an iteration's rounds for the best response; the rest solves the restricted games."""
     ties: Literal["robust", "random", "novel", "lowest"] = choice("robust")
-    """Exact responses that tie: how one is chosen (see psro/responses.py)."""
+    """Tie-breaking rule of exact responses (see psro/responses.py)."""
 
     @property
     def least_rounds(self) -> int:
-        """Rounds of learning that an iteration takes at least: one of the restricted games, one of a response."""
+        """Minimum rounds per iteration: one for the restricted games, one for a response."""
         return 2 if self.newcomer == "response" else 1
 
 
@@ -86,28 +92,28 @@ class AnytimeState(StoreState):
 def _approach(
     tree: GameTree, tables: Array, active: Array, step_size: Array, population: int, rule: str, num_steps: int
 ) -> tuple[Array, Array, Array]:
-    """sigma [K], plan [Q] and the gap [] of the game restricted to `tables` [K, I, A], by a no-regret rule."""
+    """Solves the game restricted to `tables` [K, I, A] by a no-regret rule: sigma [K], plan [Q] and gap []."""
     sums = jax.vmap(lambda table: opponent_sums(tree, table, population))(tables)
-    sigma, plan = no_regret(tree, sums, active, rule, num_steps, step_size)
+    sigma, plan = solve_by_no_regret(tree, sums, active, rule, num_steps, step_size)
     return sigma, plan, inner_gap(tree, sums, active, sigma, plan)
 
 
 class Inner(NamedTuple):
-    """The solved games of all populations."""
+    """Solutions of the restricted games of all populations."""
 
     sigma: Array  # [P, K], of the restricted sides
-    learner: PyTree  # [P, ...], of the others
-    gap: Array | float  # [], what the sides could still gain; 0 where it is not known
+    learner: PyTree  # [P, ...], of the unrestricted sides
+    gap: Array | float  # [], remaining gain of both sides; 0 if unknown
     cost: Cost
     weights: Weights | tuple[()] = ()  # [P, K], of the restricted sides; () in the exact form
 
 
-# (key, policies, active, the state before, rounds)
+# (key, policies, active, previous state, rounds)
 Solve = Callable[[Array, StackedPolicies, Array, "AnytimeState", int], Inner]
 
 
 def solve_exactly(game: Game, config: AnytimeConfig) -> Solve:
-    """Inner games on the tree; learners are tabular policies."""
+    """Makes a solver of the restricted games on the tree; learners are tabular policies."""
     tree = build_tree(game)
     populations, iterated = tree.num_populations, config.inner != "lp"
 
@@ -124,7 +130,7 @@ def solve_exactly(game: Game, config: AnytimeConfig) -> Solve:
             sigmas.append(sigma)
             gaps.append(gap)
             strategies.append(plan_table(tree, plan))
-        # who faces population 0 plays the seat of the last one
+        # the opponent of population 0 plays the seat of the last population
         walks = int(active.sum()) + populations * (config.inner_steps if iterated else 0)
         learners = policy_params(game, jnp.stack(strategies[::-1]))
         return Inner(jnp.stack(sigmas), learners, jnp.stack(gaps).sum(), Cost(tree_walks=walks))
@@ -133,7 +139,7 @@ def solve_exactly(game: Game, config: AnytimeConfig) -> Solve:
 
 
 def solve_by_learning(game: Game, config: AnytimeConfig, oracle: Oracle) -> Solve:
-    """Inner games by episodes; learners are fresh ones in every iteration, or the last ones."""
+    """Makes a solver of the restricted games by episodes, with fresh or inherited learners (`inherit`)."""
 
     def solve(key: Array, policies: StackedPolicies, active: Array, state: AnytimeState, rounds: int) -> Inner:
         key_first, key_play = jax.random.split(key)
@@ -148,8 +154,7 @@ def solve_by_learning(game: Game, config: AnytimeConfig, oracle: Oracle) -> Solv
 
 
 def anytime_solver(game: Game, config: AnytimeConfig) -> Solver:
-    """APSRO or EPSRO. Its step runs in Python."""
-    require_two_player_zero_sum(game, "anytime PSRO")
+    """Makes the solver of APSRO or EPSRO, by `config.newcomer`. Its step runs in Python."""
     config = config.for_game(game)
     oracle = make_oracle(game, config, ties=config.ties)
     solve = solve_exactly(game, config) if config.oracle == "exact" else solve_by_learning(game, config, oracle)

@@ -1,16 +1,16 @@
-"""The scaffold of the PSRO family: costs and budgets of iterations, stored policies, and the loop around a method.
+"""Common parts of the PSRO family: costs and budgets of iterations, stored policies, and the loop of a method.
 
 A method is a state that extends `PsroState` and two functions:
 
-    first(key) -> state                                  the policies before anything was learned
+    first(key) -> state                                  the initial policies
     iterate(state, key, rounds) -> (state, Iteration)    responses, payoffs and the next mixture `sigma`
 
-`family_solver` adds what all of them share: the rounds of learning that the budget allows, the running mean of the
-mixtures, the metrics, and the profile.
+`family_solver` adds the common parts: the rounds of learning that the budget allows, the running mean of the mixtures,
+the metrics, and the profile.
 
-Budgets: what an iteration plays is not known beforehand, because episodes have different lengths and payoffs are
-measured besides. So a `Pace` keeps an account over iterations, and every iteration takes as many rounds as bring the
-run's total nearest to what it is allowed by then. All arithmetic of the account may be traced.
+Budgets: the environment steps of an iteration are not known in advance, because episodes have different lengths and
+payoffs are measured as well. A `Pace` therefore tracks the balance, and every iteration takes the number of rounds that
+brings the run's total closest to its allowance. All arithmetic of a `Pace` may be traced.
 
 Stored policies are arrays [P, K, ...] whose capacity K doubles when they are full.
 """
@@ -30,8 +30,8 @@ from jax.typing import ArrayLike
 
 from gems_jax.estimation.monte_carlo import joint_returns
 from gems_jax.evaluate.sampled import random_profile
-from gems_jax.host.stages import on_host, staged
-from gems_jax.policies.population import materialise
+from gems_jax.host.stages import on_host, stage
+from gems_jax.policies.population import materialize
 from gems_jax.psro.settings import Budgeted
 from gems_jax.types import Array, Game, Profile, PyTree, Solver, Struct, nbytes, num_players
 
@@ -43,13 +43,13 @@ B = TypeVar("B", bound=Budgeted)
 
 
 class Cost(NamedTuple):
-    """Counts, which are summed on the host where steps run in Python."""
+    """Counts of work; Python integers if the step runs in Python."""
 
     episodes: Count = 0
     env_steps: Count = 0
     gradient_steps: Count = 0
     tree_walks: Count = 0  # exact evaluations of a policy or of a best response
-    training_steps: Count = 0  # of env_steps, those that were learned from
+    training_steps: Count = 0  # the part of env_steps used for learning
 
     def plus(self, *others: Cost) -> Cost:
         """Adds the counts of other costs."""
@@ -60,26 +60,26 @@ class Iteration(NamedTuple):
     """Work of one iteration, and the arrays held after it."""
 
     cost: Cost
-    rounds: ArrayLike  # of learning, as the pace counts them
+    rounds: ArrayLike  # rounds of learning, for the pace
     active: Array  # [P, K] bool
     parameters: PyTree  # of all policies and learners
     payoffs: PyTree = ()
-    meta: PyTree = ()  # mixtures and whatever else the meta-solver keeps
-    gap: Array | float = 0.0  # what players could gain inside the meta-game
+    meta: PyTree = ()  # mixtures and other state of the meta-solver
+    gap: Array | float = 0.0  # sum of the players' gains inside the meta-game
 
 
 class PsroMetrics(Struct):
     """Metrics of one iteration. Bytes are those of the arrays held after it."""
 
     num_active: Array  # [P] int32, policies per population
-    restricted_gap: Array  # [] float32, what players could gain inside the meta-game; 0 where there is none
+    restricted_gap: Array  # [] float32, sum of the players' gains inside the meta-game; 0 without one
     episodes: Array  # [] int32
     env_steps: Array  # [] int32
     gradient_steps: Array  # [] int32
     tree_walks: Array  # [] int32
     parameter_bytes: Array  # [] float32, of the policies
     payoff_bytes: Array  # [] float32, of the payoff table
-    meta_bytes: Array  # [] float32, of mixtures and whatever else the meta-solver keeps
+    meta_bytes: Array  # [] float32, of mixtures and other state of the meta-solver
 
 
 def metric_columns(metrics: type[PsroMetrics]) -> tuple[str, ...]:
@@ -106,21 +106,21 @@ def measure_iteration(done: Iteration) -> PsroMetrics:
 
 
 class Pace(Struct):
-    """The account of a run."""
+    """Balance of a run's budget of environment steps."""
 
-    balance: Array  # [] float32, env steps that were allowed so far and not taken
-    per_round: Array  # [] float32, env steps of one round, as the last iteration found
-    aside: Array  # [] float32, env steps of the last iteration besides learning
+    balance: Array  # [] float32, env steps allowed so far minus those taken
+    per_round: Array  # [] float32, env steps of one round, measured in the last iteration
+    aside: Array  # [] float32, env steps of the last iteration not used for learning
 
 
 def new_pace(game: Game, config: Budgeted) -> Pace:
-    """Opens an account. Before anything was played a round is taken to be as long as it can be."""
+    """Makes the initial pace, which assumes that a round has its maximum length."""
     longest = num_players(game) * config.opponents * config.episodes * (config.segment or game.max_steps)
     return Pace(jnp.float32(0.0), jnp.float32(longest), jnp.float32(0.0))
 
 
 def allowed_rounds(pace: Pace, config: Budgeted) -> Array:
-    """Counts the rounds of the next iteration [] int32: `rounds`, or what the budget allows, at least one."""
+    """Computes the rounds of the next iteration, [] int32: `config.rounds`, or as many as the budget allows."""
     if not config.env_steps:
         return jnp.int32(config.rounds)
     allowed = pace.balance + config.env_steps - pace.aside
@@ -128,62 +128,62 @@ def allowed_rounds(pace: Pace, config: Budgeted) -> Array:
 
 
 def settle_pace(pace: Pace, config: Budgeted, rounds: ArrayLike, cost: Cost) -> Pace:
-    """Books an iteration of `rounds` rounds of learning."""
+    """Updates the pace after an iteration of `rounds` rounds of learning."""
     if not config.env_steps:
         return pace
     learned, taken = jnp.asarray(cost.training_steps, jnp.float32), jnp.asarray(cost.env_steps, jnp.float32)
     return Pace(pace.balance + config.env_steps - taken, jnp.maximum(learned / rounds, 1.0), taken - learned)
 
 
-# Fractions of a budget. Measuring payoffs is left as the settings have it up to the first, and otherwise made to take
-# the second; entries by fewer than so many episodes are avoided by dividing an iteration into fewer parts.
+# Fractions of a budget. If measuring payoffs takes more than the first, it is reduced to the second. An iteration is
+# divided into fewer parts if entries would have fewer episodes than the third.
 _MEASURED_AT_MOST, _MEASURED_OTHERWISE, _EPISODES_AT_LEAST = 0.5, 0.25, 16
-_ROUNDS_AT_LEAST = 2  # times those that the method cannot do without
-_LENGTHS = 1024  # episodes that a mean length is taken from
+_ROUNDS_AT_LEAST = 2  # multiple of the minimum rounds of the method
+_LENGTHS = 1024  # episodes of the mean length
 
 
 def random_length(game: Game) -> float:
     """Measures the environment steps per episode of uniformly random play."""
     random = random_profile(game)
-    policies, log_sigma = materialise(random.population, 1), jnp.log(random.sigma)
+    policies, log_sigma = materialize(random.population, 1), jnp.log(random.sigma)
 
     def lengths(key: Array) -> Array:
         return jnp.mean(joint_returns(key, game, policies, log_sigma, samples=_LENGTHS, episodes=1)[1])
 
-    return float((staged if on_host(game) else jax.jit)(lengths)(jax.random.key(0)))
+    return float((stage if on_host(game) else jax.jit)(lengths)(jax.random.key(0)))
 
 
 def fit_settings(game: Game, config: B, iterations: int | None = None) -> B:
-    """Fits what a method plays besides its rounds of learning, and their size, to its budget `env_steps`.
+    """Fits the payoff measurements and the size of rounds to the budget `env_steps`.
 
-    How many rounds there are is counted while the method runs (`Pace`). That keeps to the budget only if payoffs and
-    the fewest possible rounds take less. Payoffs that take more than half of a run's steps are measured by so many
-    episodes that they take a quarter. Rounds meet fewer opponents where the budget has no room for twice as many rounds
-    as the method needs at least. Settings that leave this room stay as they are.
+    The number of rounds is determined while the method runs (`Pace`). It respects the budget only if payoffs and the
+    minimum rounds take less. If payoffs take more than half of a run's steps, their episodes are reduced to a quarter
+    of the steps. If the budget does not allow twice the minimum rounds, rounds get fewer opponents. Other settings are
+    unchanged.
 
     Args:
-      game: the game that is played.
+      game: the game.
       config: settings with learned responses and a budget.
-      iterations: of the run; by default the config's.
+      iterations: length of the run; by default the config's.
 
     Returns:
       The settings, with fewer `entry_episodes`, `opponents` and parts of an iteration where necessary.
 
     Raises:
-      ValueError: if one episode per payoff and per round is more than the budget; the message has the least budget.
+      ValueError: if the budget does not allow one episode per payoff and per round; the message has the minimum budget.
     """
     iterations = config.iterations if iterations is None else iterations
     length, players = random_length(game), num_players(game)
     per_opponent = players * config.episodes * (config.segment or length)
 
-    def measuring(settings: B) -> float:
-        """Mean steps of an iteration by which every payoff gets one episode."""
+    def payoff_steps(settings: B) -> float:
+        """Computes the mean env steps per iteration of one episode per payoff."""
         if getattr(settings, "payoffs", "exact") == "exact":
             return 0.0
         return length * settings.measured_payoffs(players, iterations) / iterations
 
     while True:
-        once, episodes = measuring(config), getattr(config, "entry_episodes", 0)
+        once, episodes = payoff_steps(config), getattr(config, "entry_episodes", 0)
         if once * episodes > _MEASURED_AT_MOST * config.env_steps:
             episodes = int(_MEASURED_OTHERWISE * config.env_steps / once)
         left = config.env_steps - once * max(episodes, 1)
@@ -196,8 +196,8 @@ def fit_settings(game: Game, config: B, iterations: int | None = None) -> B:
     least = max(once / _MEASURED_OTHERWISE, once + _ROUNDS_AT_LEAST * config.least_rounds * per_opponent)
     if config.env_steps < least:
         raise ValueError(
-            f"a budget of {config.env_steps} env steps per iteration is too small: one episode per payoff and round "
-            f"takes {math.ceil(least)}, the mean over {iterations} iterations; give that many, or fewer iterations"
+            f"budget too small: one episode per payoff and round needs {math.ceil(least)} env steps per iteration "
+            f"(mean over {iterations} iterations), got {config.env_steps}. Raise the budget or use fewer iterations"
         )
     changes = {"opponents": min(config.opponents, max(opponents, 1))}
     if episodes < getattr(config, "entry_episodes", 0):
@@ -209,21 +209,22 @@ def fit_settings(game: Game, config: B, iterations: int | None = None) -> B:
 
 
 class Store(Struct):
-    """The policies of all populations, in the order in which they came."""
+    """Policies of all populations, in the order in which they joined."""
 
     params: PyTree  # [P, K, ...]
-    active: Array  # [P, K] bool: the slot holds a policy
+    active: Array  # [P, K] bool: the slot contains a policy
 
     @property
     def capacity(self) -> int:
+        """Number of slots K per population."""
         return self.active.shape[1]
 
     @classmethod
     def create(cls, params: PyTree, capacity: int) -> Store:
-        """Puts params [P, k, ...] into the first k slots. Raises ValueError if k exceeds the capacity."""
+        """Makes a store with params [P, k, ...] in the first k slots. Raises ValueError if k exceeds the capacity."""
         populations, count = jax.tree.leaves(params)[0].shape[:2]
         if count > capacity:
-            raise ValueError(f"a store of capacity {capacity} cannot begin with {count} policies")
+            raise ValueError(f"initial policies must fit the capacity {capacity}, got {count}")
         active = jnp.broadcast_to(jnp.arange(capacity)[None, :] < count, (populations, capacity))
         return cls(jax.tree.map(lambda leaf: pad_slots(leaf, capacity, (1,)), params), active)
 
@@ -235,10 +236,14 @@ class Store(Struct):
         return jax.tree.map(lambda leaf: pad_slots(leaf, capacity, (1,)), self)
 
     def append(self, params: PyTree, keep: np.ndarray | None = None) -> tuple[Store, np.ndarray]:
-        """Adds one policy, params [P, ...], to every population, or to those where keep [P] is True.
+        """Adds one policy to every population.
+
+        Args:
+          params: policies [P, ...].
+          keep: mask [P] of populations that add their policy; None for all.
 
         Returns:
-          The store, and which slots are new, [P, K] bool.
+          The store, and the mask of new slots, [P, K] bool.
 
         Raises:
           ValueError: if there is no free slot (see `widen`).
@@ -248,7 +253,7 @@ class Store(Struct):
         slot = active.sum(axis=1)  # slots fill in order
         fresh = (np.arange(self.capacity)[None, :] == slot[:, None]) & keep[:, None]
         if (keep & (slot >= self.capacity)).any():
-            raise ValueError(f"the store is full: {slot.tolist()} policies in {self.capacity} slots; widen it first")
+            raise ValueError(f"store is full: {slot.tolist()} policies in {self.capacity} slots. Call `widen` first")
 
         def put(stacked: Array, one: Array) -> Array:
             chex.assert_equal_shape([stacked[:, 0], one])
@@ -259,7 +264,7 @@ class Store(Struct):
 
 
 def stack_slots(*policies: PyTree) -> PyTree:
-    """Stacks policies, params [P, ...] each, to params [P, k, ...]."""
+    """Stacks k policies, params [P, ...] each, to params [P, k, ...]."""
     return jax.tree.map(lambda *leaves: jnp.stack(leaves, axis=1), *policies)
 
 
@@ -274,14 +279,14 @@ def pad_slots(array: Array, capacity: int, axes: tuple[int, ...]) -> Array:
 
 
 def choose_mixture(which: str, iterate: Array, average: Array) -> Array:
-    """Picks the mixture that `profile(state, which)` asks for. Raises ValueError for other names."""
+    """Selects a mixture by name, "iterate" or "average". Raises ValueError for other names."""
     if which not in ("iterate", "average"):
         raise ValueError(f"unknown profile {which!r}; known: 'iterate', 'average'")
     return iterate if which == "iterate" else average
 
 
 def update_average(average: Array, new: Array, count: int) -> Array:
-    """Computes the mean of count + 1 mixtures [..., K] from that of the first `count`, which may have fewer slots."""
+    """Updates the mean of `count` mixtures, possibly of fewer slots, by one more mixture [..., K]."""
     slots = new.ndim - 1
     return (pad_slots(average, new.shape[slots], (slots,)) * count + new) / (count + 1)
 
@@ -290,7 +295,7 @@ def update_average(average: Array, new: Array, count: int) -> Array:
 
 
 class PsroState(Struct):
-    """State that every method carries from iteration to iteration; methods add their own fields."""
+    """Common state of all methods; each method adds its own fields."""
 
     sigma: Array  # [P, K]
     sigma_average: Array  # [P, K], over the iterations so far
@@ -304,9 +309,9 @@ class StoreState(PsroState):
     store: Store
 
     def finish(self, cost: Cost, rounds: int, learners: PyTree = (), meta: PyTree = (), **other: Any) -> Iteration:
-        """Describes the iteration that led to this state; `learners` and `meta` are what else is held."""
+        """Describes the iteration that led to this state; `learners` and `meta` are further arrays of the state."""
         store = self.store
-        mixtures = (self.sigma, self.sigma, store.active)  # the running mean is as large as sigma
+        mixtures = (self.sigma, self.sigma, store.active)  # the running mean has the size of sigma
         return Iteration(cost, rounds, store.active, (store.params, learners), meta=(mixtures, meta), **other)
 
 
@@ -314,7 +319,7 @@ State = TypeVar("State", bound=PsroState)
 
 
 def new_state(kind: type[State], game: Game, config: Budgeted, sigma: Array, **own: Any) -> State:
-    """Builds a state of class `kind` before the first iteration, with the method's `own` fields."""
+    """Makes the initial state of class `kind` with mixture sigma [P, K] and the method's `own` fields."""
     return kind(sigma=sigma, sigma_average=sigma, pace=new_pace(game, config), step=jnp.int32(0), **own)
 
 
@@ -324,13 +329,16 @@ def family_solver(
     iterate: Callable[[State, Array, int], tuple[State, Iteration]],
     profile: Callable[[State, Array], Profile],
 ) -> Solver:
-    """Makes a solver of a method. Its step runs in Python.
+    """Makes the solver of a method. Its step runs in Python.
 
     Args:
       config: settings of the method, with its budget.
-      first: key -> the state before the first iteration (`new_state`).
-      iterate: (state, key, rounds) -> the state with the method's own fields and `sigma` updated, and what was done.
+      first: key -> the initial state (`new_state`).
+      iterate: (state, key, rounds) -> the state with the method's own fields and `sigma` updated, and the work done.
       profile: (state, sigma) -> the profile that plays the mixture sigma [P, K].
+
+    Returns:
+      The solver, with the columns of `PsroMetrics`.
     """
 
     def step(state: State, key: Array) -> tuple[State, PsroMetrics]:
@@ -339,7 +347,7 @@ def family_solver(
         pace = settle_pace(state.pace, config, done.rounds, done.cost)
         return after.replace(sigma_average=average, pace=pace, step=state.step + 1), measure_iteration(done)
 
-    def chosen(state: State, which: str = "iterate") -> Profile:
+    def select_profile(state: State, which: str = "iterate") -> Profile:
         return profile(state, choose_mixture(which, state.sigma, state.sigma_average))
 
-    return Solver(first, step, chosen, jittable=False, columns=metric_columns(PsroMetrics))
+    return Solver(first, step, select_profile, jittable=False, columns=metric_columns(PsroMetrics))

@@ -1,19 +1,19 @@
-"""A learner against a mixture that learns too: games restricted for one side only, by episodes.
+"""Learning of games restricted for one side: a network against a mixture that adapts, by episodes.
 
-The restricted side mixes the policies that it holds by multiplicative weights on what the learner earned from each of
-them. The learner is a network, which may play anything. The averaged mixture is the restricted side's answer.
+The restricted side mixes its policies by multiplicative weights on the learner's returns against each of them. The
+learner is an unrestricted network. The solution of the restricted side is its averaged mixture.
 
 Both sides approach the equilibrium by no-regret learning, so the averaged mixture is exploitable by at most the sum of
-their average regrets. A hundred rounds are too few for that sum to be small if every iteration starts afresh. Hence
-the constants of the inner loop, which are this project's:
+their average regrets. A hundred rounds are too few for that sum to be small if every iteration starts from scratch.
+The constants of the inner loop, which are this project's, address this:
 
     weights     continue from iteration to iteration: the last average with probability `warm_start`, uniform else
-    average     linear in the round, and it keeps a fraction `retained` of the age that it had in the last iteration
+    average     linear in the round, and retains a fraction `retained` of its age in the last iteration
     step sizes  of both sides fall with the iteration t as t ** -anneal, since the games differ by one policy only
-    entropy     of the learner, so that a learner that is inherited does not saturate
+    entropy     of the learner, so that an inherited learner does not saturate
 
-What a policy costs is a ratio of discounted sums (earnings over episodes), so that a policy that is rarely met is not
-judged by a single episode. A fraction `floor` of all opponents is drawn uniformly, so that every policy is met.
+The cost of a policy is a ratio of discounted sums (returns over episodes), so that a rarely met policy is not judged by
+a single episode. A fraction `floor` of all opponents is drawn uniformly, so that every policy is met.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import jax
 import jax.numpy as jnp
 
 from gems_jax.accelerator.prng import fused_key
-from gems_jax.config import ABOVE_ZERO, NON_NEGATIVE, SHARE, choice, real
+from gems_jax.config import ABOVE_ZERO, FRACTION, NON_NEGATIVE, choice, real
 from gems_jax.host.stages import compile_play
 from gems_jax.learning.batches import Experience
 from gems_jax.learning.ppo import TrainMetrics
@@ -33,47 +33,47 @@ from gems_jax.policies.population import StackedPolicies
 from gems_jax.psro.base import pad_slots
 from gems_jax.psro.ppo import NO_CODE, Student, mixture_source, plain_learner, student_networks, train_student
 from gems_jax.psro.settings import ExplicitSettings, Learning, learning_of
-from gems_jax.rollout.views import View, each_population, rotate
+from gems_jax.rollout.views import View, map_populations, rotate
 from gems_jax.types import Array, Game, PyTree, num_populations
 
-_MEMORY = 0.7  # discount of earnings and episodes, from round to round
+_MEMORY = 0.7  # discount per round of returns and episodes
 
 
 class ContestSettings(ExplicitSettings):
-    """How a mixture answers its opponent."""
+    """Settings of a mixture that adapts to its opponent."""
 
     inherit: bool = choice(False)
-    """Learners continue from iteration to iteration instead of starting afresh."""
+    """Continue learners from iteration to iteration instead of starting from scratch."""
     weight_step: float = real(4.0, ABOVE_ZERO)
     """Step size of multiplicative weights in the first iteration, for returns scaled to [0, 1] (learned form)."""
     anneal: float = real(0.5, NON_NEGATIVE)
-    """Exponent by which the step sizes of learner and weights fall with the iteration (learned form)."""
-    warm_start: float = real(0.9, SHARE)
-    """Fraction of the first mixture of an iteration that is the last average; the rest is uniform (learned form)."""
-    retained: float = real(0.9, SHARE)
-    """Fraction of its age that the averaged mixture keeps from one iteration to the next (learned form)."""
-    floor: float = real(0.1, SHARE)
-    """Fraction of a learner's opponents that are drawn uniformly from all policies."""
+    """Exponent of the decay of both step sizes with the iteration (learned form)."""
+    warm_start: float = real(0.9, FRACTION)
+    """Weight of the last average in the first mixture of an iteration; the rest is uniform (learned form)."""
+    retained: float = real(0.9, FRACTION)
+    """Fraction of its age that the averaged mixture retains between iterations (learned form)."""
+    floor: float = real(0.1, FRACTION)
+    """Fraction of a learner's opponents drawn uniformly from all policies."""
 
 
 class Weights(NamedTuple):
-    """The restricted side: [K] each and age [], or [P, K] and [P] of all populations."""
+    """State of the restricted side: [K] each and age [], or [P, K] and [P] for all populations."""
 
-    log_weight: Array  # of the current mixture
-    earned: Array  # discounted sum of what the learner earned from each policy, returns scaled to [0, 1]
+    log_weight: Array  # log of the current mixture
+    earned: Array  # discounted sum of the learner's returns against each policy, scaled to [0, 1]
     met: Array  # discounted number of episodes against each policy
-    average: Array  # the mixtures so far, averaged with weights that are linear in the round
-    age: Array  # rounds that the average counts
+    average: Array  # average of the mixtures so far, with weights linear in the round
+    age: Array  # effective number of averaged rounds
 
     @property
     def cost(self) -> Array:
-        """Mean return [K] of the learner against each policy; against policies not met, that against all."""
+        """Mean return [K] of the learner against each policy; for policies not met, that against all."""
         overall = self.earned.sum() / jnp.maximum(self.met.sum(), 1.0)
         return jnp.where(self.met > 0, self.earned / jnp.where(self.met > 0, self.met, 1.0), overall)
 
 
 def initial_weights(active: Array) -> Weights:
-    """Return uniform weights of all populations over their active policies [P, K], with an average of age 0."""
+    """Makes uniform weights of all populations over their active policies [P, K], with an average of age 0."""
     uniform, zero = jax.vmap(simplex.masked_uniform)(active), jnp.zeros(active.shape)
     return Weights(jnp.log(uniform), zero, zero, uniform, jnp.zeros(len(active)))
 
@@ -81,16 +81,16 @@ def initial_weights(active: Array) -> Weights:
 def carry_weights(
     weights: Weights, active: Array, warm_start: Array | float = 0.9, retained: Array | float = 0.9
 ) -> Weights:
-    """Start the weights of the next iteration from those of the last.
+    """Initializes the weights of an iteration from those of the last one.
 
     Args:
-        weights: of the last iteration, [P, J] with J <= K.
-        active: the policies held now, [P, K].
-        warm_start: fraction of the first mixture that is the last average; the rest is uniform over `active`.
-        retained: fraction of the average's age that is kept.
+      weights: weights of the last iteration, [P, J] with J <= K.
+      active: mask of the current policies, [P, K].
+      warm_start: weight of the last average in the first mixture; the rest is uniform over `active`.
+      retained: fraction of the average's age to retain.
 
     Returns:
-        Weights [P, K] with empty sums of earnings, because the learner may be another.
+      Weights [P, K] with empty sums of returns, because the learner may be another.
     """
     fresh = initial_weights(active)
     average = pad_slots(weights.average, active.shape[1], (1,))
@@ -99,18 +99,18 @@ def carry_weights(
 
 
 def update_weights(weights: Weights, active: Array, earned: Array, faced: Array, step_size: Array | float) -> Weights:
-    """Run one round of multiplicative weights against the learner.
+    """Runs one round of multiplicative weights, log w -= step_size * cost, against the learner.
 
     Args:
-        weights: of one population, [K].
-        active: the policies that may be mixed, [K].
-        earned: the learner's return of every episode, scaled to [0, 1], [n].
-        faced: the policy that it met in every episode, [n] int.
-        step_size: of the update log w -= step_size * cost.
+      weights: weights of one population, [K].
+      active: mask of the policies, [K].
+      earned: the learner's return in every episode, scaled to [0, 1], [n].
+      faced: slot of the opponent in every episode, [n] int.
+      step_size: step size of the update.
 
     Returns:
-        The next weights. The average takes in the mixture that these episodes were drawn from, before the update:
-        round t of age t counts in proportion to t.
+      The next weights. The average includes the mixture before the update, which these episodes were drawn from;
+      round t has a weight proportional to t.
     """
     met = jax.nn.one_hot(faced, len(active))  # [n, K]
     age = weights.age + 1.0
@@ -124,22 +124,33 @@ def update_weights(weights: Weights, active: Array, earned: Array, faced: Array,
     return seen._replace(log_weight=simplex.masked_log_softmax(weights.log_weight - step_size * seen.cost, active))
 
 
-def annealing(config: ContestSettings, iteration: int) -> float:
-    """Return the factor (1 + iteration) ** -anneal of step sizes; iterations count from 0."""
+def annealing_factor(config: ContestSettings, iteration: int) -> float:
+    """Computes the factor (1 + iteration) ** -anneal of step sizes; iterations count from 0."""
     return float((1.0 + iteration) ** -float(config.anneal))
 
 
 def anneal_learning(learning: Learning, factor: float) -> Learning:
-    """Return the settings with the learning rate of the policy multiplied by `factor`."""
+    """Multiplies the learning rate of the policy by `factor`."""
     return learning.replace(learning_rate=learning.learning_rate * factor)
 
 
 def continue_contest(
     game: Game, config: ContestSettings, weights: Weights | tuple[()], active: Array, iteration: int
 ) -> tuple[Learning, float, Weights]:
-    """Prepares the contests of an iteration: settings of the learners, step size of the weights, and the weights."""
+    """Prepares the contests of an iteration.
+
+    Args:
+      game: the game.
+      config: settings.
+      weights: weights of the last iteration.
+      active: mask of the current policies, [P, K].
+      iteration: number of the iteration, from 0.
+
+    Returns:
+      Annealed settings of the learners, annealed step size of the weights, and initial weights [P, K].
+    """
     assert isinstance(weights, Weights)
-    factor = annealing(config, iteration)
+    factor = annealing_factor(config, iteration)
     return (
         anneal_learning(learning_of(config, game), factor),
         config.weight_step * factor,
@@ -160,10 +171,22 @@ def contest(
     floor: Array | float,
     weights: Weights,
 ) -> tuple[Student, Weights, TrainMetrics]:
-    """Trains every population's learner for `rounds` rounds against the others' active policies [P, K]. key: consumed.
+    """Trains every population's learner against the other's mixture, which adapts by multiplicative weights.
 
-    Every population's mixture against the other's learner continues from `weights` [P, K]. Returns the learners, the
-    weights, and metrics. Two-player games; rounds are of whole episodes.
+    Args:
+      key: typed PRNG key; consumed.
+      game: a two-player game.
+      learning: settings without `auto`; complete episodes are played whatever its `segment`.
+      rounds: rounds of learning, [] int32.
+      policies: policies [P, K, ...].
+      active: mask of the policies, [P, K].
+      student: learners [P, ...] to continue from.
+      step_size: step size of the weights.
+      floor: fraction of uniformly drawn opponents.
+      weights: weights [P, K] to continue from.
+
+    Returns:
+      The learners, the weights, and metrics [P].
     """
     shared = num_populations(game) == 1
 
@@ -188,5 +211,5 @@ def contest(
         return trained, metrics.carry, metrics._replace(carry=())
 
     keys = jax.random.split(fused_key(key), num_populations(game))
-    students, faced, metrics = each_population(game, one, keys)
+    students, faced, metrics = map_populations(game, one, keys)
     return students, faced if shared else jax.tree.map(lambda leaf: leaf[::-1], faced), metrics

@@ -1,23 +1,23 @@
 """Joint PSRO: populations of any number of players, and a coarse correlated equilibrium (CCE) between them.
 
-The meta-game's solution is a joint distribution mu over profiles; everybody's newcomer is a best response to what the
-others do together under mu. Where no response gains anything mu is a CCE of the whole game. A player who considers
-deviating meets the others as they are distributed together, mu summed over its own choice. Of two players that is a
-mixture like any other. With more, exact responses walk the tree with mu itself, and learned ones play against profiles
-that are drawn from it: slot m of every population then holds its part of profile m.
+The meta-game's solution is a joint distribution mu over profiles. Each newcomer is a best response to the others' joint
+play under mu; if no response gains, mu is a CCE of the full game. A deviating player meets the others' joint
+distribution, mu summed over its own choice. With two players this is an ordinary mixture. With more, exact responses
+walk the tree with mu itself, and learned responses play against profiles that are drawn from it: slot m of every
+population then contains its part of profile m.
 
     jpsro         newcomers are stored                                                        (Marris et al. 2021)
-    neupl_jpsro   one network per population plays all of its policies: a newcomer is learned on its own, and then
-                  distilled into the network, which is held to what it played before             (Liu et al. 2024)
+    neupl_jpsro   one network per population plays all of its policies: a newcomer is learned separately, and then
+                  distilled into the network together with the old policies                      (Liu et al. 2024)
                   A reconstruction from summaries: codes are fixed random vectors instead of learned ones, the payoff
-                  tensor is measured instead of estimated by a network, and old policies together count as much as
-                  the new one in the distillation (`psro/distil.py`). Payoffs that are measured are those of the
-                  newcomers: older entries are right as far as old policies stand still, so the distillation draws many
-                  of them in every round (`distil_policies`) and takes small steps (`distil_rate`)
+                  tensor is measured instead of estimated by a network, and old policies together have the weight of
+                  the new one in the distillation (`psro/distil.py`). Only payoffs of newcomers are measured: older
+                  entries are correct only if old policies do not change, so the distillation draws many of them in
+                  every round (`distil_policies`) and takes small steps (`distil_rate`)
 
-mu is the CCE of maximum Gini impurity, which is unique, or whichever regret matching finds. The profile that the method
-puts forward is mu's marginals, a mixture for everybody; mu itself is in the state, and `joint_cce_gap` says how far it
-is from a CCE of the whole game, on enumerable games. With exact responses populations stop growing there.
+mu is the CCE of maximum Gini impurity, which is unique, or the one that regret matching finds. The profile of the
+method consists of mu's marginals; mu itself is in the state, and on enumerable games `joint_cce_gap` measures its
+distance from a CCE of the full game. With exact responses populations stop growing there.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ import numpy as np
 from gems_jax.config import ABOVE_ZERO, NON_NEGATIVE, choice, real, size, widths
 from gems_jax.evaluate.joint_play import play_of_joint, regrets
 from gems_jax.extensive.infosets import tables_of
-from gems_jax.extensive.tree import walkable
-from gems_jax.extensive.values import build_tree, population_mean, tied_by_gains
+from gems_jax.extensive.tree import is_enumerable
+from gems_jax.extensive.values import build_tree, population_mean, tied_actions_from_gains
 from gems_jax.learning.networks import policy_network
-from gems_jax.meta.cce import cce_gap, marginals_of, regret_matching_joint
+from gems_jax.meta.cce import cce_gap, joint_marginals, regret_matching_joint
 from gems_jax.meta.max_gini import max_gini_cce
 from gems_jax.meta.simplex import masked_uniform
 from gems_jax.policies.generator import Hypernetwork
@@ -64,15 +64,15 @@ class JpsroConfig(ExplicitSettings):
     """Settings of Joint PSRO."""
 
     capacity: int = size(4)
-    """Policies per population that there is room for at first; doubled whenever that is full."""
+    """Initial number of slots per population; doubled whenever they are full."""
     meta_solver: Literal["max_gini", "regret_matching"] = choice("max_gini")
-    """Which coarse correlated equilibrium of the meta-game is played."""
+    """Coarse correlated equilibrium of the meta-game to play."""
     profiles: int = size(64)
-    """Profiles drawn from it that learned responses of three or more players meet."""
+    """Profiles drawn from the equilibrium as opponents of learned responses, for three or more players."""
     ties: Literal["robust", "random", "novel", "lowest"] = choice("robust")
-    """Exact responses that tie: how one is chosen (see psro/responses.py)."""
+    """Tie-breaking rule of exact responses (see psro/responses.py)."""
     min_gain: float = real(1e-6, NON_NEGATIVE)
-    """Exact newcomers that gain no more than this over the joint play are not added; 0 adds all."""
+    """Gain over the joint play that an exact newcomer must exceed to be added (0: add all)."""
 
     def measured_payoffs(self, players: int, iterations: int) -> float:
         """Counts the payoffs between all policies of a run, one newcomer per iteration."""
@@ -83,24 +83,24 @@ class NeuplJpsroConfig(JpsroConfig):
     """Settings of NeuPL-JPSRO."""
 
     code_size: int = size(16)
-    """Numbers that tell the network which policy to play."""
+    """Size of the code that selects a policy of the network."""
     generator_widths: tuple[int, ...] = widths((32,))
-    """Hidden widths of the network that turns a code into a policy."""
+    """Hidden widths of the generator, which maps a code to a policy."""
     distil_rate: float = real(0.003, ABOVE_ZERO)
     """Step size of the distillation's Adam."""
     distil_policies: int = size(16)
-    """Policies that a round of distillation draws, half of them new; `opponents` are shared out between them."""
+    """Policies per round of distillation, half of them new, between which `opponents` are divided."""
 
     @property
     def least_rounds(self) -> int:
-        """Rounds of learning that an iteration takes at least: one of the newcomer, one of the distillation."""
+        """Minimum rounds per iteration: one for the newcomer, one for the distillation."""
         return 2
 
 
 class JpsroState(StoreState):
     """Stored policies and their joint play, whose marginals are `sigma`."""
 
-    memory: PyTree  # what else the policies are kept in
+    memory: PyTree  # networks of all policies; () for stored policies
     table: PayoffTable
     joint: Array  # [K, ..., K], mu
 
@@ -108,14 +108,14 @@ class JpsroState(StoreState):
 class JointMetrics(PsroMetrics):
     """Metrics on enumerable games."""
 
-    joint_cce_gap: Array  # [] float32, what players gain by any deviation from mu, in the whole game
+    joint_cce_gap: Array  # [] float32, sum of the players' gains by deviating from mu in the full game
 
 
 # --- responses to a joint distribution
 
 
 class JointPlay(NamedTuple):
-    """Stored policies and how often each profile of them is played."""
+    """Stored policies and the joint distribution over their profiles."""
 
     policies: StackedPolicies  # [P, K, ...]
     active: Array  # [P, K]
@@ -126,7 +126,7 @@ RespondJointly = Callable[[Array, JointPlay, int], Response]  # (key, play, roun
 
 
 def solve_joint(name: str, payoffs: Array, active: Array) -> Array:
-    """mu [K, ..., K] over the active slots [players, K] of payoffs [players, K, ..., K]."""
+    """Solves payoffs [players, K, ..., K] for mu [K, ..., K] over the active slots [players, K]."""
     if name == "regret_matching":
         return jax.jit(regret_matching_joint)(payoffs, active)
     slots = [np.nonzero(row)[0] for row in np.asarray(active)]
@@ -137,27 +137,27 @@ def solve_joint(name: str, payoffs: Array, active: Array) -> Array:
 
 
 def own_marginals(game: Game, joint: Array) -> Array:
-    """sigma [P, K]: what each population plays on its own, the mean over its players."""
-    sigma, owners = marginals_of(joint), np.asarray(game.population_of_player)
+    """Computes the marginals sigma [P, K] of mu, averaged over the players of each population."""
+    sigma, owners = joint_marginals(joint), np.asarray(game.population_of_player)
     return jnp.stack([sigma[np.nonzero(owners == p)[0]].mean(axis=0) for p in range(num_populations(game))])
 
 
 def joint_gains(game: Game, play: JointPlay) -> tuple[Array, np.ndarray]:
-    """Leaf gains [players, L] against mu, and what the best deviations gain over it [players], exact."""
+    """Computes exact leaf gains [players, L] against mu, and the gains of the best deviations [players]."""
     tree = build_tree(game)
     seen = play_of_joint(tree, tables_of(game, play.policies), play.joint)
     return seen.gains, np.asarray(regrets(tree, seen))
 
 
 def exact_joint_oracle(game: Game, ties: str) -> RespondJointly:
-    """Exact best responses to mu, deterministic, as tabular policies. `gain` may be slightly negative by rounding."""
+    """Makes exact deterministic best responses to mu, tabular. `gain` may be slightly negative by rounding."""
     tree = build_tree(game)
 
     def respond(key: Array, play: JointPlay, rounds: int) -> Response:
         del rounds
         tables = tables_of(game, play.policies)
         gains, gained = joint_gains(game, play)
-        replies = choose_replies(key, game, tables, play.active, tied_by_gains(tree, gains), ties)
+        replies = choose_replies(key, game, tables, play.active, tied_actions_from_gains(tree, gains), ties)
         gain = np.asarray(population_mean(tree, jnp.asarray(gained)))
         return Response(policy_params(game, replies), gain, Cost(tree_walks=len(gain)))
 
@@ -165,7 +165,7 @@ def exact_joint_oracle(game: Game, ties: str) -> RespondJointly:
 
 
 def draw_profiles(key: Array, game: Game, play: JointPlay, count: int) -> Mixture:
-    """Draws `count` profiles from mu, a slot each: sigma [count] is uniform and joint. key: consumed."""
+    """Draws `count` profiles from mu, one per slot; sigma [count] is uniform and joint. key: consumed."""
     chosen = jax.random.categorical(key, jnp.log(play.joint.reshape(-1)), shape=(count,))
     slots = jnp.stack(jnp.unravel_index(chosen, play.joint.shape))  # [players, count]
     params = jax.tree.map(lambda leaf: jax.vmap(lambda own, at: own[at])(leaf, slots), play.policies.params)
@@ -174,14 +174,14 @@ def draw_profiles(key: Array, game: Game, play: JointPlay, count: int) -> Mixtur
 
 
 def meet_opponents(key: Array, game: Game, play: JointPlay, profiles: int) -> Mixture:
-    """Gives learners the other's mixture, or with three or more players `profiles` drawn from mu. key: consumed."""
+    """Returns the other's mixture, or with three or more players `profiles` drawn from mu. key: consumed."""
     if num_players(game) == 2:
         return Mixture(play.policies, play.active, own_marginals(game, play.joint))
     return draw_profiles(key, game, play, profiles)
 
 
 def joint_responses(game: Game, config: JpsroConfig, oracle: Oracle) -> RespondJointly:
-    """Exact or learned responses to mu, as the settings without `auto` say."""
+    """Makes exact or learned responses to mu. config: settings without `auto`."""
 
     def respond(key: Array, play: JointPlay, rounds: int) -> Response:
         key_draw, key_learn = jax.random.split(key)
@@ -190,27 +190,27 @@ def joint_responses(game: Game, config: JpsroConfig, oracle: Oracle) -> RespondJ
     return exact_joint_oracle(game, config.ties) if config.oracle == "exact" else respond
 
 
-# --- how newcomers are kept
+# --- storage of newcomers
 
 
-class Keeping(NamedTuple):
-    """How newcomers are kept."""
+class Storage(NamedTuple):
+    """Storage of newcomers: in the store alone, or in networks as well (`memory`)."""
 
-    first: Callable[[Array, Store], tuple[PyTree, Store]]  # (key, store) -> what is kept besides, and the store
-    # (key, what is kept besides, the store with the newcomers, their slots [P, K], the play before, rounds) -> what is
-    # kept besides, the store, the slots whose policies changed [P, K], and the cost
+    first: Callable[[Array, Store], tuple[PyTree, Store]]  # (key, store) -> memory, store
+    # (key, memory, the store with the newcomers, their slots [P, K], the previous play, rounds) -> memory, store, the
+    # slots whose policies changed [P, K], and the cost
     add: Callable[[Array, PyTree, Store, np.ndarray, JointPlay, int], tuple[PyTree, Store, np.ndarray, Cost]]
-    lots: int = 1  # lots of learning per iteration, the newcomers' own included
+    learners: int = 1  # learners that divide the rounds of an iteration, including the newcomers
 
 
-STORED = Keeping(
+PLAIN_STORAGE = Storage(
     first=lambda key, store: ((), store),
     add=lambda key, memory, store, fresh, play, rounds: (memory, store, fresh, Cost()),
 )
 
 
-def keep_in_network(game: Game, config: NeuplJpsroConfig) -> Keeping:
-    """All policies of a population in one network, which a code of each makes into it. config: settled for the game."""
+def store_in_network(game: Game, config: NeuplJpsroConfig) -> Storage:
+    """Stores all policies of a population in one network, selected by codes. config: settings without `auto`."""
     learning = learning_of(config, game)
     generator = Hypernetwork(policy_network(game, learning), config.code_size, config.generator_widths)
 
@@ -220,7 +220,7 @@ def keep_in_network(game: Game, config: NeuplJpsroConfig) -> Keeping:
 
     @jax.jit
     def generate(student: Student, store: Store) -> Store:
-        """The store with what the networks play now."""
+        """Regenerates the policies of the store from the networks."""
         per_code = jax.vmap(lambda params, code: pupil_policy(generator, params, code), in_axes=(None, 0))
         params = jax.vmap(per_code, in_axes=(0, None))(student.params["policy"], codes(store.capacity))
         return Store(params, store.active)
@@ -241,25 +241,25 @@ def keep_in_network(game: Game, config: NeuplJpsroConfig) -> Keeping:
             key_learn, game, learning, jnp.int32(rounds), teachers, Profile(met.policies, met.sigma),
             new_pupil(student.params["policy"], learning), config.distil_rate, generator, config.distil_policies,
         )  # fmt: skip
-        # all of them have moved a little; where payoffs cost nothing they are looked up anew
+        # All policies have changed slightly; exact payoffs are free, so all are computed again.
         moved = np.asarray(store.active) if config.payoffs == "exact" else fresh
         return pupil, generate(pupil, store), moved, distil_cost(learning, metrics, rounds)
 
-    return Keeping(first, add, lots=2)
+    return Storage(first, add, learners=2)
 
 
 # --- the method
 
 
 def jpsro_solver(game: Game, config: JpsroConfig) -> Solver:
-    """Joint PSRO, or with NeuplJpsroConfig its form with one network per population. Its step runs in Python."""
+    """Makes the solver of Joint PSRO, or of NeuPL-JPSRO with NeuplJpsroConfig. Its step runs in Python."""
     config = config.for_game(game)
     exact = config.oracle == "exact"
-    if exact:  # of tables, and so are what is distilled from them
+    if exact:  # responses are tables, and so are the policies distilled from them
         config = config.replace(policy="tabular")
     oracle, least = make_oracle(game, config, ties=config.ties), config.min_gain if exact else 0.0
     respond = joint_responses(game, config, oracle)
-    keeping = keep_in_network(game, config) if isinstance(config, NeuplJpsroConfig) else STORED
+    storage = store_in_network(game, config) if isinstance(config, NeuplJpsroConfig) else PLAIN_STORAGE
     players = num_players(game)
 
     def play_of(store: Store, joint: Array) -> JointPlay:
@@ -269,22 +269,22 @@ def jpsro_solver(game: Game, config: JpsroConfig) -> Solver:
     def first(key: Array) -> JpsroState:
         key_first, key_keep = jax.random.split(key)
         store = Store.create(stack_slots(oracle.policy(oracle.first(key_first))), config.capacity)
-        memory, store = keeping.first(key_keep, store)
+        memory, store = storage.first(key_keep, store)
         table, sigma = new_table(game, config.capacity), store.active.astype(jnp.float32)
         joint = jnp.zeros(table.episodes.shape).at[(0,) * players].set(1.0)
         return new_state(JpsroState, game, config, sigma, store=store, memory=memory, table=table, joint=joint)
 
     def iterate(state: JpsroState, key: Array, rounds: int) -> tuple[JpsroState, Iteration]:
         key_respond, key_keep, key_fill = jax.random.split(key, 3)
-        each = max(rounds // keeping.lots, 1)
+        each = max(rounds // storage.learners, 1)
         response = respond(key_respond, play_of(state.store, state.joint), each)
         keep = response.gain > least if least else np.ones(num_populations(game), bool)
         wide = state.store.widen(int(keep.any()))
-        memory, store, fresh, spent = keeping.add(
+        memory, store, fresh, spent = storage.add(
             key_keep, state.memory, *wide.append(response.params, keep), play_of(wide, state.joint), each
         )
         active, policies = np.asarray(store.active), oracle.population(store.params)
-        if int(state.step) == 0:  # the first policies have not met yet
+        if int(state.step) == 0:  # the first policies have no payoffs yet
             fresh = active
         table, measured = fill(key_fill, game, config, state.table, policies, active, fresh)
         payoffs, everyone = meta_game(game, table, store.active)
@@ -292,7 +292,7 @@ def jpsro_solver(game: Game, config: JpsroConfig) -> Solver:
         sigma = own_marginals(game, joint)
         return state.replace(store=store, memory=memory, table=table, joint=joint, sigma=sigma), Iteration(
             response.cost.plus(spent, measured),
-            keeping.lots * each,
+            storage.learners * each,
             store.active,
             parameters=(store.params, memory),
             payoffs=table,
@@ -301,12 +301,12 @@ def jpsro_solver(game: Game, config: JpsroConfig) -> Solver:
         )
 
     solver = family_solver(config, first, iterate, oracle.profile)
-    known = walkable(game) and players == game.num_seats
+    known = is_enumerable(game) and players == game.num_seats
     return add_joint_gap(solver, game, oracle) if known else solver
 
 
 def add_joint_gap(solver: Solver, game: Game, oracle: Oracle) -> Solver:
-    """Adds how far mu is from a CCE of the whole game to the metrics of Joint PSRO. For enumerable games."""
+    """Adds mu's gap to a CCE of the full game to the metrics of Joint PSRO. For enumerable games."""
 
     def step(state: JpsroState, key: Array) -> tuple[JpsroState, JointMetrics]:
         after, metrics = solver.step(state, key)

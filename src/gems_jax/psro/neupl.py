@@ -1,34 +1,33 @@
-"""Neural population learning (NeuPL): a fixed number of policies, all of them best responses in training at once.
+"""Neural population learning (NeuPL): a fixed number of policies, which are all trained concurrently.
 
 N slots play a symmetric zero-sum game. Row i of the *interaction graph* Sigma [N, N] is the mixture that slot i trains
-against, over the slots before it, and the graph is solved again from current payoffs U as the slots move:
+against, over the slots before it. The graph is solved again from the current payoffs U as the slots change:
 
     psro         Sigma[0] = 0,  Sigma[i, :i] = Nash(U[:i, :i])
     fictitious   Sigma[i, :i] = 1 / i
     self_play    Sigma[i] = 1 / N, with itself
     cycle        Sigma[i, i - 1] = 1 (slot 0 against the last)
 
-A policy is conditioned on its row, not on its number: slots with equal rows are one policy, and only different rows
-are trained. A row of zeros is the sink, the initial policy, never trained. The profile is the Nash mixture of all
-slots. Games with two seats are made symmetric by letting the policies play either.                 (Liu et al. 2022)
+A policy is conditioned on its row, not on its index: slots with equal rows are one policy, and only distinct rows are
+trained. A row of zeros is the sink, the initial policy, which is never trained. The profile is the Nash mixture of all
+slots. Games with two seats are made symmetric by letting the policies play both.                   (Liu et al. 2022)
 
-Simplex-NeuPL trains the network on *any* mixture besides: a share `simplex` of what is played is against uniform draws
-from the mixtures of the slots, so that it answers every opponent prior, not those of the graph alone.
+Simplex-NeuPL also trains the network on arbitrary mixtures: a fraction `simplex` of the rows is drawn uniformly from
+the mixtures of the slots, so that it responds to every opponent prior, not only to those of the graph.
                                                                                                     (Liu et al. 2022b)
 
-With exact learners, for enumerable games, a slot is a table that moves a share `rate` towards an exact best response
-in every update, and U is exact. With PPO one network is trained on all rows, as in the original: a generator of the
-families that GEMS has, linear in Fourier features of the row. Opponents are the slots as they stood at the last
-solution of the graph, the sink is kept apart, and U is measured. Slots with nothing to gain, such as answers to an
-equilibrium, feel no gradient of their own, and whatever they share with other slots drags them along until the whole
-population is one policy that chases itself. Four settings prevent it: rows further apart than `bandwidth` share
-nearly nothing, entropy holds such slots at mixed play until rows have settled (`entropy_decay`), slots play the average
-of the network over rounds (`decay`), and the network forgets rows that are gone (`shrink`). Entries of U average
-earlier measurements of slots whose rows have not changed (`retain`). An equilibrium of the slots need not be one of
-the game, and noise in U chooses among many: a mixture is kept while no slot measurably gains against it (`tolerance`,
-`keep_mixtures`), so that a slot has the time to learn its answer, and slots with nothing to gain join no mixture.
-These, the population size, when to solve the graph, how slots move and the use of PPO (the original has MPO) are this
-project's choices.
+With exact learners, for enumerable games, a slot is a table that moves by `rate` towards an exact best response in
+every update, and U is exact. With PPO one network is trained on all rows, as in the original: a generator as in GEMS,
+linear in Fourier features of the row. Opponents are the slots at the last solution of the graph, the sink is stored
+separately, and U is measured. Slots with nothing to gain, such as responses to an equilibrium, have no gradient. The
+parameters that they have in common with other slots then change them, until the population collapses to one policy.
+Four settings prevent this: rows at a distance above `bandwidth` have nearly no features in common, entropy keeps such
+slots mixed until rows have settled (`entropy_decay`), slots play the average of the network over rounds (`decay`), and
+the network forgets old rows (`shrink`). Entries of U average earlier measurements of slots whose rows have not changed
+(`retain`). An equilibrium of the slots need not be one of the game, and noise in U selects among many. A mixture is
+therefore retained while no slot measurably gains against it (`tolerance`, `keep_mixtures`): a slot then has time to
+learn its response, and slots with nothing to gain join no mixture. These settings, the population size, when to solve
+the graph, how slots move and the use of PPO (the original has MPO) are this project's choices.
 """
 
 from __future__ import annotations
@@ -42,11 +41,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gems_jax.config import CONFIDENCE, NON_NEGATIVE, OPEN_SHARE, SHARE, choice, real, size, widths
+from gems_jax.config import CONFIDENCE, FRACTION, NON_NEGATIVE, OPEN_FRACTION, choice, real, size, widths
 from gems_jax.extensive.infosets import infoset_policy
 from gems_jax.extensive.values import GameTree, build_tree, uniform_table
 from gems_jax.learning.magnets import anneal
-from gems_jax.learning.networks import unshared
+from gems_jax.learning.networks import unshare_network
 from gems_jax.policies.population import StackedPolicies
 from gems_jax.psro.base import Cost, Iteration, PsroState, family_solver, new_state
 from gems_jax.psro.conditional import Rows, RowStudent, new_row_student, row_networks, shrink_rows, train_rows
@@ -62,14 +61,13 @@ from gems_jax.types import (
     Solver,
     num_players,
     num_populations,
-    require_two_player_zero_sum,
 )
 
-_RATES = {"tabular": 0.01}  # of the generator's Adam by default
+_RATES = {"tabular": 0.01}  # default learning rates of the generator
 _OTHER_RATE = 0.005
-_EQUAL = 1e-5  # rows of the graph that differ by no more are the same
-# No slot ever stops doing something altogether, as no network with a softmax does. So a best response is one to
-# opponents that may get anywhere, and does not hang on how ties go where nobody ever gets.
+_EQUAL = 1e-5  # tolerance of equal rows of the graph
+# Minimum probability of every action, as for a network with a softmax. Opponents then reach every information set, so
+# best responses do not depend on tie-breaking at unreached sets.
 _TREMBLE = 1e-6
 
 
@@ -77,41 +75,41 @@ class NeuplConfig(ExplicitSettings):
     """Settings of NeuPL."""
 
     slots: int = size(12)
-    """N, policies in the population (the original has 8, too few for Kuhn poker)."""
+    """Number of policies N in the population (8 in the original, too few for Kuhn poker)."""
     updates: int = size(10)
     """Updates of all slots per iteration."""
     graph_period: int = size(10)
     """Updates between two solutions of the interaction graph."""
     graph: Literal["psro", "fictitious", "self_play", "cycle"] = choice("psro")
-    """Who trains against whom."""
+    """Interaction graph: who trains against whom."""
     meta_solver: Literal["nash_lp", "nash"] = choice("nash_lp")
-    """How the meta-games of the graph and of the profile are solved."""
+    """Solver of the meta-games of the graph and of the profile."""
     rows: int = size(4)
-    """Rows of the graph that a round of learning plays; `opponents` are shared out between them."""
+    """Rows of the graph per round of learning, between which `opponents` are divided."""
     generator_widths: tuple[int, ...] = widths(())
-    """Hidden widths between the features of a row and the policy that they make; () is linear."""
+    """Hidden widths of the generator, which maps features of a row to a policy (none: linear)."""
     features: int = size(128, at_least=0)
-    """Fourier features of a row that the network is conditioned on; 0: the row itself."""
-    simplex: float = real(0.0, SHARE)
-    """Share of the rows that are any mixture of the slots instead of one of the graph's (Simplex-NeuPL: 0.5)."""
+    """Fourier features of a row that condition the network (0: the row itself)."""
+    simplex: float = real(0.0, FRACTION)
+    """Fraction of rows that are random mixtures of the slots instead of rows of the graph (Simplex-NeuPL: 0.5)."""
     entropy_weight: float = real(0.05, NON_NEGATIVE)
-    """Weight of the entropy bonus at first: slots with nothing to gain stay mixed instead of drifting."""
+    """Initial weight of the entropy bonus, which keeps slots with nothing to gain mixed."""
     entropy_decay: float = real(0.02, NON_NEGATIVE)
-    """The entropy bonus falls like 1 / sqrt(1 + entropy_decay * rounds)."""
+    """Decay of the entropy bonus, entropy_weight / sqrt(1 + entropy_decay * rounds)."""
     bandwidth: float = real(0.2, CONFIDENCE)
-    """Distance of rows above which the features of two rows are nearly orthogonal."""
-    decay: float = real(0.995, OPEN_SHARE)
-    """Decay per round of the average of the network that the slots play."""
-    shrink: float = real(0.5, SHARE)
-    """Factor of the network's conditional part whenever the graph is solved; forgets rows that are gone."""
-    retain: float = real(0.9, SHARE)
-    """Weight of earlier measurements of a payoff, for slots whose rows have not changed."""
+    """Distance above which the features of two rows are nearly orthogonal."""
+    decay: float = real(0.995, OPEN_FRACTION)
+    """Decay per round of the averaged network, which the slots play."""
+    shrink: float = real(0.5, FRACTION)
+    """Factor of the network's conditional part whenever the graph is solved, to forget old rows."""
+    retain: float = real(0.9, FRACTION)
+    """Weight of earlier measurements of a payoff between slots whose rows have not changed."""
     tolerance: float = real(0.01, NON_NEGATIVE)
-    """Measured gain, as a share of the width of the returns, up to which mixtures are kept as they are."""
+    """Measured gain, as a fraction of the range of returns, up to which mixtures are retained."""
     momentum: float = real(0.0, (lambda x: 0 <= x < 1, "at least 0 and below 1"))
-    """Decay of Adam's mean of gradients, its b1: without one a slot does not overshoot."""
+    """Decay b1 of Adam's mean of gradients (0: no overshooting)."""
     rate: float = real(0.2, CONFIDENCE)
-    """How far an update moves a slot towards its best response (exact learners)."""
+    """Step of an update towards the best response, in (0, 1] (exact learners)."""
 
     @property
     def passes(self) -> int:
@@ -120,7 +118,7 @@ class NeuplConfig(ExplicitSettings):
 
     @property
     def least_rounds(self) -> int:
-        """Rounds of learning that an iteration takes at least: one per solution of the graph."""
+        """Minimum rounds per iteration: one per solution of the graph."""
         return self.passes
 
     def measured_payoffs(self, players: int, iterations: int) -> float:
@@ -128,7 +126,7 @@ class NeuplConfig(ExplicitSettings):
         return self.slots**players * (1 + self.passes * iterations)
 
     def divide_less(self) -> Self | None:
-        """Solves the graph half as often; None for once."""
+        """Halves the solutions of the graph per iteration; None if there is only one."""
         return self.replace(graph_period=2 * self.graph_period) if self.passes > 1 else None
 
 
@@ -136,16 +134,16 @@ SIMPLEX_NEUPL = NeuplConfig(oracle="ppo", simplex=0.5)
 
 
 class NeuplState(PsroState):
-    """The slots, whose mixtures `sigma` and `sigma_average` are [N], and what is known of them."""
+    """Slots, whose mixtures `sigma` and `sigma_average` are [N], their graph and their payoffs."""
 
-    slots: PyTree  # [N, I, A], what each slot plays, or the networks that say so
-    graph: Array  # [N, N], who it trains against
-    payoffs: Array  # [N, N], U: what slot i earns from slot j, either seat
-    weight: Array  # [N, N], measurements that stand behind an entry of U
+    slots: PyTree  # [N, I, A], table of each slot, or the networks
+    graph: Array  # [N, N], mixtures that the slots train against
+    payoffs: Array  # [N, N], U: mean return of slot i against slot j over both seats
+    weight: Array  # [N, N], effective number of measurements of each entry of U
 
 
 class Slots(NamedTuple):
-    """How the slots are made, run, measured and trained."""
+    """Functions that initialize, run, measure and train the slots."""
 
     first: Callable[[Array], PyTree]  # first(key) -> slots
     policies: Callable[[PyTree, Array], StackedPolicies]  # policies(slots, graph) -> [1, N, ...]
@@ -159,12 +157,13 @@ class Slots(NamedTuple):
 @jax.tree_util.register_static
 @dataclasses.dataclass(frozen=True)
 class OnePopulation:
-    """A game with one population for everybody: a policy plays every seat, which its observation must show."""
+    """Game with one population for all players. Its policy plays every seat, which observations must identify."""
 
     base: Any  # a Game, hashed by value
 
     @property
     def population_of_player(self) -> tuple[int, ...]:
+        """Population of each player: 0 for all."""
         return (0,) * num_players(self.base)
 
     def __getattr__(self, name: str) -> Any:
@@ -174,12 +173,12 @@ class OnePopulation:
 
 
 def merge_populations(game: Game) -> Game:
-    """The game itself where its players share a population already."""
+    """Gives all players of a game one population; returns the game itself if it already has only one."""
     return game if num_populations(game) == 1 else OnePopulation(game)
 
 
 def repeat_profile(game: Game, profile: Profile) -> Profile:
-    """A profile of `merge_populations(game)`, P = 1, as one of `game`: the same policies and mixture for everybody."""
+    """Repeats a profile of `merge_populations(game)`, P = 1, for every population of `game`."""
     populations = num_populations(game)
     return jax.tree.map(lambda leaf: leaf.repeat(populations, axis=0), profile)
 
@@ -189,9 +188,9 @@ def repeat_profile(game: Game, profile: Profile) -> Profile:
 
 @partial(jax.jit, static_argnames="updates")
 def train_slots(tree: GameTree, slots: Array, graph: Array, rate: Array, updates: int) -> Array:
-    """All slots [N, I, A] `updates` moves further along a fixed graph [N, N]; equal rows end as equal policies."""
+    """Moves all slots [N, I, A] `updates` times by `rate` towards best responses to the rows of the graph [N, N]."""
     same = jnp.all(jnp.abs(graph[:, None] - graph[None, :]) <= _EQUAL, axis=2)
-    first = jnp.argmax(same, axis=1)  # the slot that a row stands for
+    first = jnp.argmax(same, axis=1)  # first slot with the same row
     trained = graph.sum(axis=1) > 0.5
 
     def update(_: Array, slots: Array) -> Array:
@@ -205,7 +204,7 @@ def train_slots(tree: GameTree, slots: Array, graph: Array, rate: Array, updates
 
 
 def exact_slots(symmetric: Game, config: NeuplConfig) -> Slots:
-    """Tables that move towards exact best responses."""
+    """Makes slots of tables, which move towards exact best responses."""
     tree, network, count = build_tree(symmetric), infoset_policy(symmetric), config.slots
 
     def first(key: Array) -> Array:
@@ -233,15 +232,15 @@ def exact_slots(symmetric: Game, config: NeuplConfig) -> Slots:
 
 
 def learned_slots(symmetric: Game, config: NeuplConfig) -> Slots:
-    """One network, trained by PPO."""
+    """Makes slots of one network, which is trained by PPO."""
     learning, count = learning_of(config, symmetric), config.slots
-    if not config.learning_rate:  # it is a network that is trained, whatever it generates
+    if not config.learning_rate:  # the default depends on the network, not on what it generates
         learning = learning.replace(learning_rate=_RATES.get(learning.policy, _OTHER_RATE))
     nets = row_networks(
         symmetric, learning, count, config.generator_widths, config.features, float(config.bandwidth),
         float(config.decay), float(config.momentum),
     )  # fmt: skip
-    network = unshared(nets.generator.policy)
+    network = unshare_network(nets.generator.policy)
 
     def first(key: Array) -> RowStudent:
         key_learner, key_sink = jax.random.split(key)
@@ -280,18 +279,17 @@ def learned_slots(symmetric: Game, config: NeuplConfig) -> Slots:
 
 
 def neupl_solver(game: Game, config: NeuplConfig) -> Solver:
-    """NeuPL. Two-player zero-sum games. Its step runs in Python."""
-    require_two_player_zero_sum(game, "neupl")
+    """Makes the solver of NeuPL, for two-player zero-sum games. Its step runs in Python."""
     symmetric, count, config = merge_populations(game), config.slots, config.for_game(game)
     if config.oracle == "exact" and config.simplex:
         raise ValueError(
-            "simplex > 0 trains one network on any mixture, and exact learners are tables: use oracle='ppo'"
+            "simplex > 0 needs one network for all mixtures, but exact learners are tables: use oracle='ppo'"
         )
     make = (exact_slots if config.oracle == "exact" else learned_slots)(symmetric, config)
     tolerance = config.tolerance * (game.return_bounds[1] - game.return_bounds[0])
 
     def nash(payoffs: Array, graph: Array, sigma: Array) -> tuple[Array, Array]:
-        """Row i: the mixture [N] of the first i + 1 slots, and its gap; [N, N] and [N]. Those so far: graph, sigma."""
+        """Solves the game of the first i + 1 slots for every i: mixtures [N, N] and gaps [N]."""
         table = PayoffTable(jnp.stack([payoffs, payoffs.T]), jnp.zeros(payoffs.shape, jnp.int32))
         below = jnp.tril(jnp.ones((count, count), bool))
         solved, gap = solve_levels(symmetric, config.meta_solver, table, below[:, None])
@@ -319,7 +317,7 @@ def neupl_solver(game: Game, config: NeuplConfig) -> Solver:
         passes = config.passes
         each = max(rounds // passes, 1)
         key_start, *keys = jax.random.split(key, 1 + passes)
-        if int(state.step) == 0:  # nobody has met yet
+        if int(state.step) == 0:  # the first slots have no payoffs yet
             payoffs, cost = make.measure(key_start, slots, graph)
         for pass_key in keys:
             key_train, key_measure = jax.random.split(pass_key)
@@ -327,7 +325,7 @@ def neupl_solver(game: Game, config: NeuplConfig) -> Solver:
             old, graph = graph, solve_graph(payoffs, graph, state.sigma)
             slots, spent = make.train(key_train, slots, graph, updates, each)
             found, measured = make.measure(key_measure, slots, graph)
-            weight = forget(weight, old, graph, retain) + 1.0
+            weight = discount_measurements(weight, old, graph, retain) + 1.0
             payoffs = payoffs + (found - payoffs) / weight
             cost = cost.plus(spent, measured)
             left -= updates
@@ -344,15 +342,15 @@ def neupl_solver(game: Game, config: NeuplConfig) -> Solver:
 
 @jax.jit
 def keep_mixtures(payoffs: Array, solved: Array, before: Array, tolerance: Array | float) -> tuple[Array, Array]:
-    """Keeps mixtures of the levels of a measured symmetric game as they are where no slot gains more than noise.
+    """Retains mixtures of a measured symmetric game while no slot gains more than the noise.
 
     Level i is the game of the first i + 1 slots. Its mixture is the first of three against which none of these slots
-    earns more than `tolerance`: that of level i - 1, that of level i before, the solution of level i.
+    earns more than `tolerance`: that of level i - 1, the earlier one of level i, the solution of level i.
 
     Args:
-      payoffs: [N, N], what slot i earns from slot j, antisymmetric.
+      payoffs: [N, N], return of slot i against slot j, antisymmetric.
       solved: [N, N], row i: an equilibrium of level i.
-      before: [N, N], earlier mixtures of the levels; rows of zeros where there are none.
+      before: [N, N], earlier mixtures of the levels; rows of zeros if there are none.
       tolerance: [], in units of payoff.
 
     Returns:
@@ -361,27 +359,33 @@ def keep_mixtures(payoffs: Array, solved: Array, before: Array, tolerance: Array
 
     def gain(mixture: Array, level: Array) -> Array:
         met = jnp.arange(len(payoffs)) <= level
-        whole = jnp.where(met, mixture, 0.0).sum() > 0.5
-        return jnp.where(whole, jnp.where(met, payoffs @ mixture, -jnp.inf).max(), jnp.inf)
+        given = jnp.where(met, mixture, 0.0).sum() > 0.5
+        return jnp.where(given, jnp.where(met, payoffs @ mixture, -jnp.inf).max(), jnp.inf)
 
     def settle_level(below: Array, level: Array) -> tuple[Array, tuple[Array, Array]]:
         earlier = jnp.where(gain(before[level], level) <= tolerance, before[level], solved[level])
-        kept = jnp.where(gain(below, level) <= tolerance, below, earlier)
-        return kept, (kept, 2.0 * gain(kept, level))
+        mixture = jnp.where(gain(below, level) <= tolerance, below, earlier)
+        return mixture, (mixture, 2.0 * gain(mixture, level))
 
     return jax.lax.scan(settle_level, jnp.zeros(len(payoffs)), jnp.arange(len(payoffs)))[1]
 
 
-def forget(weight: Array, old: Array, new: Array, retain: Array | float) -> Array:
-    """Discounts earlier measurements: weight [N, N] times `retain`, less where rows [N, N] of the graph changed.
+def discount_measurements(weight: Array, old: Array, new: Array, retain: Array | float) -> Array:
+    """Discounts the weights of earlier measurements by `retain` and by the changes of rows.
 
-    A slot is as much the same as its two rows overlap, 1 - |new - old|_1 / 2.
+    The factor of a slot is the overlap of its two rows, 1 - |new - old|_1 / 2.
+
+    Args:
+      weight: weights [N, N] of the measurements.
+      old: rows [N, N] of the graph before.
+      new: rows [N, N] of the graph now.
+      retain: factor for unchanged rows.
     """
     same = jnp.clip(1.0 - jnp.abs(new - old).sum(axis=1) / 2, 0.0, 1.0)
     return retain * same[:, None] * same[None, :] * weight
 
 
 def _distinct_rows(graph: Array) -> np.ndarray:
-    """[N] bool: slots whose row is not an earlier one's, the sizes of the population that is really there."""
+    """Marks slots [N] whose row differs from all earlier ones."""
     rows = np.asarray(graph)
     return np.array([not any(np.abs(rows[i] - rows[j]).max() <= _EQUAL for j in range(i)) for i in range(len(rows))])

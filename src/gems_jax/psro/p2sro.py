@@ -1,16 +1,16 @@
-"""Pipeline PSRO: several policies of each population learn at once, each against the levels below it.
+"""Pipeline PSRO: several policies of each population learn concurrently, each against the levels below it.
 
 Every population has fixed policies and, above them in a strict order, W learners. The learner of level l trains
 against the meta-Nash of all policies below it, fixed ones and lower learners. Only the lowest learner may be
 fixed, when it has stopped improving; then a fresh learner starts at the top. A learner that has stopped improving but
 is not the lowest continues.                                                                     (McAleer et al. 2020)
 
-Synchronous: a *tick* moves all learners once. Ours, where the original leaves it open or runs asynchronously: the
-lowest learners of all populations are fixed together, once every one of them is within `plateau` of a best response,
-so that no policy is fixed above one of another population that still learns; new learners start from uniform play.
-Learners are exact ones that move a share of the way to a best response, or networks that PPO trains; those have
-stopped improving when a tick's last rounds earn no more than `plateau` above its first. The profile is the meta-Nash
-of the fixed policies.
+Synchronous: a *tick* moves all learners once. This project's choices, where the original leaves them open or runs
+asynchronously: the lowest learners of all populations are fixed together, once each of them is within `plateau` of a
+best response, so that no policy is fixed above one of another population that still learns; new learners start from
+uniform play. Exact learners move by `rate` towards a best response; PPO trains networks, which have stopped improving
+when a tick's last rounds earn no more than `plateau` above its first. The profile is the meta-Nash of the fixed
+policies.
 """
 
 from __future__ import annotations
@@ -35,21 +35,21 @@ class P2sroConfig(ExplicitSettings):
     """Settings of Pipeline PSRO."""
 
     ticks: int = size(10)
-    """Ticks per iteration: moves of every learner. Those that are networks want few ticks of many rounds."""
+    """Ticks per iteration, in which every learner moves once; networks need few ticks of many rounds."""
     workers: int = size(3)
-    """W, learners per population."""
+    """Number of learners W per population."""
     capacity: int = size(8)
-    """Fixed policies per population that there is room for at first; doubled whenever that is full."""
+    """Initial number of slots per population for fixed policies; doubled whenever they are full."""
     meta_solver: Literal["nash_lp", "nash"] = choice("nash_lp")
-    """How the meta-games of all levels are solved."""
+    """Solver of the meta-games of all levels."""
     rate: float = real(0.1, CONFIDENCE)
-    """How far a tick moves a learner towards its best response (exact learners)."""
+    """Step of a tick towards the best response, in (0, 1] (exact learners)."""
     plateau: float = real(0.01, ABOVE_ZERO)
-    """A learner that lacks no more than this, or gains no more in a tick, has stopped improving. In game returns."""
+    """Gap to a best response, or gain in a tick, at which a learner has stopped improving, in game returns."""
 
     @property
     def least_rounds(self) -> int:
-        """Rounds of learning that an iteration takes at least: one per tick and learner."""
+        """Minimum rounds per iteration: one per tick and learner."""
         return self.ticks * self.workers
 
     def measured_payoffs(self, players: int, iterations: int) -> float:
@@ -58,42 +58,42 @@ class P2sroConfig(ExplicitSettings):
         return 1.5 * sum(count_new_payoffs(players, 1 + tick / 2, self.workers) for tick in ticks)
 
     def divide_less(self) -> Self | None:
-        """Takes half of the ticks; None for one."""
+        """Halves the ticks per iteration; None if there is only one."""
         return self.replace(ticks=self.ticks // 2) if self.ticks > 1 else None
 
 
 class P2sroState(StoreState):
-    """Fixed policies, which are stored and `sigma` mixes, and learners."""
+    """Fixed policies, which are stored and mixed by `sigma`, and learners."""
 
     learners: PyTree  # [P, W, ...], the lowest level first
-    table: PayoffTable  # of the fixed policies, the learners in the W slots behind them
+    table: PayoffTable  # of the fixed policies, followed by the learners in W slots
 
 
 def _mask_below(store: Store, level: int, workers: int) -> np.ndarray:
-    """[P, K + W] bool: fixed policies, and the learners below `level`."""
+    """Marks the fixed policies and the learners below `level`, [P, K + W] bool."""
     active = np.asarray(store.active)
     lower = np.broadcast_to(np.arange(workers) < level, (len(active), workers))
     return np.concatenate([active, lower], axis=1)
 
 
 class _Pipeline(NamedTuple):
-    """The moves of the method, with learners of one kind."""
+    """Steps of the method for one kind of learners."""
 
     game: Game
     config: P2sroConfig
     oracle: Oracle
 
     def new_learners(self, key: Array, count: int) -> PyTree:
-        """[P, count, ...]. key: consumed."""
+        """Initializes learners [P, count, ...]. key: consumed."""
         return stack_slots(*[self.oracle.first(k) for k in jax.random.split(key, count)])
 
     def population(self, store: Store, learners: PyTree) -> StackedPolicies:
-        """Fixed policies in the first K slots, those of the learners [P, W, ...] in the W behind them."""
+        """Concatenates the fixed policies in K slots and those of the learners [P, W, ...] in W slots."""
         parts = store.params, self.oracle.policy(learners)
         return self.oracle.population(jax.tree.map(lambda *leaves: jnp.concatenate(leaves, axis=1), *parts))
 
     def first(self, key: Array) -> P2sroState:
-        """key: consumed."""
+        """Makes the initial state. key: consumed."""
         game, config = self.game, self.config
         key_store, key_learners = jax.random.split(key)
         store = Store.create(self.oracle.policy(self.new_learners(key_store, 1)), config.capacity)
@@ -104,17 +104,17 @@ class _Pipeline(NamedTuple):
     def measure(
         self, key: Array, table: PayoffTable, store: Store, learners: PyTree, fixed: np.ndarray
     ) -> tuple[PayoffTable, Cost]:
-        """Payoffs of the learners as they are now, and of slots that were just `fixed` [P, K]. key: consumed."""
+        """Measures the payoffs of the learners, and of newly fixed slots `fixed` [P, K]. key: consumed."""
         workers = self.config.workers
         fresh = np.concatenate([fixed, np.ones((len(fixed), workers), bool)], axis=1)
         active = _mask_below(store, workers, workers)
         return fill(key, self.game, self.config, table, self.population(store, learners), active, fresh)
 
     def tick(self, key: Array, state: P2sroState, rounds: int) -> tuple[P2sroState, np.ndarray, Cost]:
-        """Every learner one move further, and what the lowest ones lacked before it [P], or gained by it."""
+        """Moves every learner once; returns the lowest learners' gaps before it [P], or their gains by it."""
         workers, oracle = self.config.workers, self.oracle
         key_measure, key_learn = jax.random.split(key)
-        fixed = np.asarray(state.store.active) & (int(state.step) == 0)  # nobody has met yet
+        fixed = np.asarray(state.store.active) & (int(state.step) == 0)  # the first policies have no payoffs yet
         table, cost = self.measure(key_measure, state.table, state.store, state.learners, fixed)
         policies = self.population(state.store, state.learners)
         masks = jnp.asarray(np.stack([_mask_below(state.store, level, workers) for level in range(workers)]))
@@ -130,14 +130,14 @@ class _Pipeline(NamedTuple):
         return state.replace(learners=stack_slots(*moved), table=table), lacks[0], cost
 
     def freeze(self, key: Array, state: P2sroState) -> tuple[P2sroState, Cost]:
-        """The lowest learners join the fixed policies for good; the others move down, and fresh ones start on top."""
+        """Fixes the lowest learners, moves the others down, and starts fresh learners on top. key: consumed."""
         key_top, key_measure = jax.random.split(key)
         lowest = jax.tree.map(lambda leaf: leaf[:, 0], self.oracle.policy(state.learners))
         store, fixed = state.store.widen().append(lowest)
         learners = jax.tree.map(
             lambda old, new: jnp.concatenate([old[:, 1:], new], axis=1), state.learners, self.new_learners(key_top, 1)
         )
-        # the learners' slots move with the capacity: their entries are measured anew anyway
+        # The learners' slots move with the capacity; their entries are measured again in any case.
         moved = store.capacity != state.store.capacity
         table = crop_table(state.table, state.store.capacity) if moved else state.table
         table, cost = self.measure(key_measure, table, store, learners, fixed)
@@ -146,8 +146,8 @@ class _Pipeline(NamedTuple):
     def iterate(self, state: P2sroState, key: Array, rounds: int) -> tuple[P2sroState, Iteration]:
         """Runs `ticks` ticks, then solves the meta-game of the fixed policies. key: consumed."""
         config = self.config
-        cost, lots = Cost(), config.ticks * config.workers
-        each = max(rounds // lots, 1)
+        cost, parts = Cost(), config.ticks * config.workers
+        each = max(rounds // parts, 1)
         for tick_key in jax.random.split(key, config.ticks):
             key_tick, key_freeze = jax.random.split(tick_key)
             state, lacks, spent = self.tick(key_tick, state, each)
@@ -158,11 +158,17 @@ class _Pipeline(NamedTuple):
         mask = jnp.asarray(_mask_below(state.store, 0, config.workers))
         sigma, gap = solve_payoffs(self.game, config.meta_solver, state.table, mask)
         after = state.replace(sigma=sigma[:, : state.store.capacity])
-        return after, after.finish(cost, lots * each, state.learners, payoffs=state.table, gap=gap)
+        return after, after.finish(cost, parts * each, state.learners, payoffs=state.table, gap=gap)
 
 
 def p2sro_solver(game: Game, config: P2sroConfig, respond: Respond | None = None) -> Solver:
-    """Pipeline PSRO with any learners of tabular policies; without such, those of the config. It runs in Python."""
+    """Makes the solver of Pipeline PSRO. Its step runs in Python.
+
+    Args:
+      game: the game.
+      config: settings.
+      respond: learners of tabular policies; None for those of the config.
+    """
     config = config.for_game(game)
     if respond is None and config.oracle == "exact":
         respond = exact_learner(game, config.rate)

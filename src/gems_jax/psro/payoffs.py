@@ -1,7 +1,7 @@
-"""The payoff table of a meta-game over stored policies: exact on the tree, or measured by episodes.
+"""Payoff table of a meta-game over stored policies: exact on the tree, or measured by episodes.
 
-values [players, K, ..., K]: what each player earns when player q plays slot i_q of its population. Only profiles with
-a new slot are filled in each time: 2k + 1 of them when both of two populations of k policies get one more.
+values [players, K, ..., K]: return of each player if player q plays slot i_q of its population. Only profiles with a
+new slot are filled in: 2k + 1 of them if both of two populations of k policies get one more.
 """
 
 from __future__ import annotations
@@ -26,20 +26,22 @@ from gems_jax.rollout.episode import play_episode
 from gems_jax.rollout.groups import play_joint
 from gems_jax.types import Array, Game, Struct, num_players, num_populations
 
-_BATCH = 16  # profiles that are played at once: one compilation per capacity, whatever their number
+_BATCH = 16  # profiles per compiled call: one compilation per capacity, whatever their number
 
 
 class PayoffTable(Struct):
+    """Payoffs of all profiles of slots."""
+
     values: Array  # [players, K, ..., K]
-    episodes: Array  # [K, ..., K] int32, that stand behind an entry; 0 where it is exact or empty
+    episodes: Array  # [K, ..., K] int32, episodes of each entry; 0 if it is exact or empty
 
 
 def new_table(game: Game, capacity: int) -> PayoffTable:
-    """An empty table. Raises ValueError for games whose players share populations in ways that make no meta-game."""
+    """Makes an empty table. Raises ValueError unless each player has a population, or two players share one."""
     players = num_players(game)
     if not (num_populations(game) == players or (players == 2 and num_populations(game) == 1)):
         raise ValueError(
-            "explicit populations need one population per player, or two players that share one: "
+            "explicit populations need one population per player, or two players that share one, "
             f"got population_of_player={game.population_of_player}"
         )
     shape = (capacity,) * players
@@ -56,23 +58,23 @@ def widen_table(table: PayoffTable, capacity: int) -> PayoffTable:
 
 
 def crop_table(table: PayoffTable, capacity: int) -> PayoffTable:
-    """Keeps the entries of the first `capacity` slots."""
+    """Crops the table to the first `capacity` slots."""
     slots = (slice(capacity),) * table.episodes.ndim
     return PayoffTable(table.values[(slice(None), *slots)], table.episodes[slots])
 
 
 def new_profiles(game: Game, active: np.ndarray, fresh: np.ndarray) -> np.ndarray:
-    """[B, players]: the slots of every profile of active slots in which somebody plays a fresh one."""
-    everyone, nobody = (
+    """Lists the profiles [B, players] of active slots with at least one fresh slot. active, fresh: [P, K] bool."""
+    everyone, none = (
         functools.reduce(np.logical_and.outer, [mask[population] for population in game.population_of_player])
         for mask in (active, ~fresh)
     )
-    return np.argwhere(everyone & ~nobody)
+    return np.argwhere(everyone & ~none)
 
 
 @jax.jit
 def exact_payoffs(tree: GameTree, tables: tuple[Array, ...]) -> Array:
-    """[players, k_0, ..., k_{n-1}]: what everybody earns when player q plays one of tables[q], [k_q, I, A]."""
+    """Computes exact returns [players, k_0, ..., k_{n-1}] of all profiles of tables[q], [k_q, I, A]."""
     axes = string.ascii_lowercase[: len(tables)]
     reaches = [
         leaf_reach(tree, jax.vmap(lambda table: reach(tree, table))(own), player) for player, own in enumerate(tables)
@@ -84,7 +86,7 @@ def exact_payoffs(tree: GameTree, tables: tuple[Array, ...]) -> Array:
 
 @functools.partial(jax.jit, static_argnames="player")
 def _fill_slots(tree: GameTree, values: Array, tables: Array, player: int, slots: Array) -> Array:
-    """The table's values with all profiles in which `player` plays one of the `slots` [n]. tables [P, K, I, A]."""
+    """Fills in all profiles in which `player` plays one of the `slots` [n]. tables: [P, K, I, A]."""
     everyone = [tables[population] for population in tree.population_of_player]
     everyone[player] = everyone[player][slots]
     return values.at[(slice(None),) * (player + 1) + (slots,)].set(exact_payoffs(tree, tuple(everyone)))
@@ -93,7 +95,7 @@ def _fill_slots(tree: GameTree, values: Array, tables: Array, player: int, slots
 def fill_exact(
     game: Game, table: PayoffTable, policies: StackedPolicies, active: np.ndarray, fresh: np.ndarray
 ) -> tuple[PayoffTable, Cost]:
-    """The table with exact entries for every profile that has a fresh slot, [P, K] bool."""
+    """Fills in exact entries of every profile with a fresh slot. Arguments as in `fill`."""
     tree, tables, values = build_tree(game), tables_of(game, policies), table.values
     for player, population in enumerate(game.population_of_player):
         slots = np.nonzero(fresh[population])[0]
@@ -104,7 +106,7 @@ def fill_exact(
 
 @compile_play(static_argnames=("game", "episodes"))
 def _play(key: Array, game: Game, policies: StackedPolicies, profiles: Array, episodes: int) -> tuple[Array, Array]:
-    """Mean returns [B, players] and env steps [B] of profiles [B, players]."""
+    """Plays profiles [B, players]: mean returns [B, players] and env steps [B]."""
     outcome = play_joint(play_episode, key, game, policies, profiles, episodes)
     returns = [player_return(game, player, outcome.returns).mean(axis=1) for player in range(num_players(game))]
     return jnp.stack(returns, axis=1), outcome.length.sum(axis=1)
@@ -119,9 +121,9 @@ def fill_sampled(
     fresh: np.ndarray,
     episodes: int,
 ) -> tuple[PayoffTable, Cost]:
-    """The table with the mean of `episodes` episodes for every profile that has a fresh slot. key: consumed.
+    """Fills in the mean of `episodes` episodes of every profile with a fresh slot. Arguments as in `fill`.
 
-    A zero-sum game stays one: all players' entries come from the same episodes.
+    A zero-sum game stays zero-sum: the entries of all players come from the same episodes.
     """
     profiles = new_profiles(game, active, fresh)
     values, counts, steps = np.array(table.values), np.array(table.episodes), 0
@@ -147,9 +149,19 @@ def fill(
     active: np.ndarray,
     fresh: np.ndarray,
 ) -> tuple[PayoffTable, Cost]:
-    """Fills in every profile of `active` slots [P, K] with a `fresh` one [P, K], as the settings say. key: consumed.
+    """Fills in every profile of active slots with at least one fresh slot.
 
-    The table may have fewer slots: it is widened to K.
+    Args:
+      key: typed PRNG key; consumed.
+      game: the game.
+      config: settings without `auto`: exact payoffs, or `entry_episodes` episodes each.
+      table: table of at most K slots; it is widened to K.
+      policies: policies [P, K, ...].
+      active: mask of the policies, [P, K].
+      fresh: mask of the new policies, [P, K].
+
+    Returns:
+      The table of K slots, and the cost.
     """
     table = widen_table(table, active.shape[1])
     if config.payoffs == "exact":
@@ -161,9 +173,9 @@ def fill(
 
 
 def meta_game(game: Game, table: PayoffTable, active: Array) -> tuple[Array, Array]:
-    """Payoffs [players, K, ..., K] and active slots [players, K] of the game between the populations.
+    """Returns payoffs [players, K, ..., K] and active slots [players, K] of the game between the populations.
 
-    Two players that share a population take both seats equally often: the game is made symmetric.
+    The game of two players that share a population is made symmetric: both seats are equally likely.
     """
     values, owners = table.values, jnp.asarray(game.population_of_player)
     if num_populations(game) < num_players(game):
@@ -184,12 +196,12 @@ def solve_payoffs(
     """Solves the meta-game of the active slots.
 
     Args:
-      game: whose populations meet.
-      name: of a meta-solver in `META_SOLVERS`.
+      game: the game.
+      name: a meta-solver of `META_SOLVERS`.
       table: payoffs of all slots.
       active: [P, K] bool.
       tolerance: gap at which "nash" stops, as a fraction of the largest payoff; the other solvers do not stop early.
-      start: [P, K], mixtures that "nash" begins with; None for uniform ones.
+      start: [P, K], initial mixtures of "nash"; None for uniform ones.
 
     Returns:
       Mixtures sigma [P, K], and their gap [] inside the meta-game.
@@ -212,6 +224,6 @@ def solve_payoffs(
 def solve_levels(game: Game, name: str, table: PayoffTable, active: Array) -> tuple[Array, Array]:
     """Solves the meta-games of M sets of active slots [M, P, K]: mixtures [M, P, K], and their gaps [M].
 
-    Solvers on the host are called back, one set after the other.
+    Solvers on the host are called back for one set at a time.
     """
     return jax.vmap(lambda mask: solve_payoffs(game, name, table, mask))(active)

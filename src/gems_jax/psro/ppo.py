@@ -1,16 +1,16 @@
 """Learned responses: one network per population, trained by `train_learner` against a fixed mixture.
 
-Networks are those of GEMS with parameters of their own, one set per policy, instead of generated ones. A `Student` is
-what a learner continues from: networks and optimizers of every population. Programs are compiled once per game, network
-and capacity, whatever the method and the number of rounds.
+Networks are those of GEMS with one set of parameters per policy instead of generated ones. A `Student` is the state of
+a learner: networks and optimizers of every population. Programs are compiled once per game, network and capacity,
+whatever the method and the number of rounds.
 
-Diversity (the setting of that name): a response earns more where it acts unlike the policies that its population holds,
+Diversity (the setting of that name): a response gets a bonus for differing from its population's policies,
 
     bonus = E over states of play, j ~ sigma [1 - exp(-KL(pi || pi_j))],   in [0, 1)
 
 where sigma is the population's own mixture. Policies are compared as in the policy-space diversity of Yao et al. 2023,
-which takes the least distance to the mixtures of the population; the mean over a few draws, bounded so that
-deterministic policies are not infinitely far from one another, is this project's.
+which takes the minimum distance to the mixtures of the population. The mean over a few draws, bounded because the KL of
+deterministic policies is infinite, is this project's.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from jax.typing import ArrayLike
 from gems_jax.accelerator.prng import fused_key
 from gems_jax.estimation.monte_carlo import return_scale
 from gems_jax.host.stages import compile_play
-from gems_jax.learning.batches import Batch, Experience, Learner, Surrogate, masked_mean, over_rows
+from gems_jax.learning.batches import Batch, Experience, Learner, Surrogate, map_rows, masked_mean
 from gems_jax.learning.collection import PlaySettings, Source, decision_fraction
-from gems_jax.learning.networks import critic_network, policy_network, unshared
+from gems_jax.learning.networks import critic_network, policy_network, unshare_network
 from gems_jax.learning.ppo import (
     SURROGATES,
     Loss,
@@ -37,10 +37,10 @@ from gems_jax.learning.ppo import (
     Penalty,
     TrainMetrics,
     TrainSettings,
-    fresh_optimizers,
-    no_penalty,
+    init_optimizers,
     policy_gradient_loss,
     train_learner,
+    zero_penalty,
 )
 from gems_jax.policies import distributions
 from gems_jax.policies.critic import Critic
@@ -49,32 +49,34 @@ from gems_jax.policies.population import StackedPolicies
 from gems_jax.psro.base import Cost
 from gems_jax.psro.responses import Mixture, Oracle, Respond, Response, exact_oracle, tabular_oracle
 from gems_jax.psro.settings import ExplicitSettings, Learning, learning_of
-from gems_jax.rollout.views import View, each_population, rotate
+from gems_jax.rollout.views import View, map_populations, rotate
 from gems_jax.types import Array, Game, Profile, PyTree, Struct, num_populations
 
 NO_CODE = jnp.zeros((1, 0))  # a plain network has no code
-_DRAWS = 4  # policies of the population that a gradient step compares with
+_DRAWS = 4  # policies of the population to compare with per gradient step
 
 
 class Student(Struct):
-    """A learner of every population."""
+    """Parameters and optimizer states of every population's learner."""
 
     params: dict[str, PyTree]  # [P, ...] of "policy" and "critic"
     opt_state: dict[str, PyTree]
 
 
 class Nets(NamedTuple):
+    """Policy and critic of a learner. Static."""
+
     policy: PolicyNetwork
     critic: Critic
 
 
 def student_networks(game: Game, learning: Learning) -> Nets:
-    """Policy and critic: static, equal for equal arguments. `learning` without `auto`."""
-    return Nets(unshared(policy_network(game, learning)), critic_network(game, learning, 0))
+    """Makes the policy and the critic; equal arguments give equal networks. learning: settings without `auto`."""
+    return Nets(unshare_network(policy_network(game, learning)), critic_network(game, learning, 0))
 
 
 def plain_learner(nets: Nets) -> Learner:
-    """The networks as the trainer sees them."""
+    """Wraps networks without code as a `Learner`."""
     return Learner(
         policy=lambda params, code: params["policy"],
         value=lambda params, code, observation: nets.critic(params["critic"], observation, code),
@@ -84,14 +86,14 @@ def plain_learner(nets: Nets) -> Learner:
 
 @partial(jax.jit, static_argnames="game")
 def new_student(key: Array, game: Game, learning: Learning) -> Student:
-    """Fresh networks, near-uniform play. key: consumed."""
+    """Initializes networks with near-uniform play, and their optimizers. key: consumed."""
     nets = student_networks(game, learning)
     key_policy, key_critic = jax.random.split(key)
     params = {
         "policy": jax.vmap(nets.policy.init)(jax.random.split(key_policy, num_populations(game))),
         "critic": jax.vmap(nets.critic.init)(jax.random.split(key_critic, num_populations(game))),
     }
-    return Student(params, jax.vmap(lambda own: fresh_optimizers(own, learning.gradient_clip))(params))
+    return Student(params, jax.vmap(lambda own: init_optimizers(own, learning.gradient_clip))(params))
 
 
 def train_student(
@@ -106,10 +108,22 @@ def train_student(
     loss: Loss | None = None,
     **changes: Any,
 ) -> tuple[Student, TrainMetrics]:
-    """Trains one learner for `rounds` rounds of experience (see `learning.ppo.train_learner`). key: consumed.
+    """Trains one learner by `learning.ppo.train_learner`.
 
-    `loss` and `changes`, of `TrainSettings`, replace what `learning` says. `carry` of the metrics is what a further
-    round begins with.
+    Args:
+      key: typed PRNG key; consumed.
+      game: the game.
+      learning: settings without `auto`.
+      student: parameters and optimizers to continue from.
+      learner: how the parameters act.
+      experience: (key, params, carry) -> (batches, carry), plays one round.
+      rounds: rounds of learning.
+      carry: carry of the first round.
+      loss: loss that replaces that of `learning`.
+      **changes: fields of `TrainSettings` that replace those of `learning`.
+
+    Returns:
+      The student, and metrics, whose `carry` is that of the next round.
     """
     settings = TrainSettings(
         epochs=learning.epochs,
@@ -127,7 +141,7 @@ def train_student(
 
 
 def make_loss(
-    learner: Learner, learning: Learning, penalty: Penalty = no_penalty, surrogate: Surrogate | None = None
+    learner: Learner, learning: Learning, penalty: Penalty = zero_penalty, surrogate: Surrogate | None = None
 ) -> Loss:
     """Builds the loss of an actor and a critic from the settings."""
     surrogate = surrogate or SURROGATES[learning.surrogate]
@@ -136,41 +150,49 @@ def make_loss(
 
 
 def play_settings(learning: Learning, stratified: bool = True) -> PlaySettings:
-    """Translates the settings for `learning.collection`."""
+    """Converts settings to those of `learning.collection`."""
     return PlaySettings(
-        learning.opponents, learning.episodes, learning.discount, learning.gae_lambda, stratified, learning.segment
-    )
+        learning.opponents, learning.episodes, learning.discount, learning.gae_lambda, stratified, learning.segment,
+        learning.advantage == "doubly_robust",
+    )  # fmt: skip
 
 
 def mixture_source(
     views: tuple[View, ...], learner: Learner, learning: Learning, opponents: StackedPolicies, log_sigma: Array
 ) -> Source:
-    """Experience against the others' mixture, whose draws are systematic."""
+    """Makes a source of experience against the others' mixture, with systematic draws."""
     return Source(views, learner, opponents, log_sigma, play_settings(learning))
 
 
 def bounded_divergence(left: distributions.PolicyOutput, right: distributions.PolicyOutput) -> Array:
-    """1 - exp(-KL(left || right)), [], of two action distributions."""
+    """Computes 1 - exp(-KL(left || right)), [], of two action distributions."""
     return 1.0 - jnp.exp(-distributions.action_kl(left, right))
 
 
 def diversity_penalty(learner: Learner, held: StackedPolicies, sigma: Array, weight: ArrayLike) -> Penalty:
-    """The bonus as a penalty. The learner's population holds [K, ...] policies and plays sigma [K]."""
+    """Makes the penalty -weight * bonus, bonus = E[1 - exp(-KL(pi || pi_j))] over decisions and j ~ sigma.
 
-    def of_batch(params: PyTree, batch: Batch, slots: Array) -> Array:
-        assert isinstance(batch, Experience)  # statistics do not say what others would do
-        mine = batch.behaviour(learner, params)
+    Args:
+      learner: how the learner acts.
+      held: policies [K, ...] of its population.
+      sigma: mixture [K] of its population.
+      weight: weight of the bonus.
+    """
 
-        def unlike(slot: Array) -> Array:
+    def batch_bonus(params: PyTree, batch: Batch, slots: Array) -> Array:
+        assert isinstance(batch, Experience)  # statistics do not contain the observations
+        mine = batch.behavior(learner, params)
+
+        def divergence(slot: Array) -> Array:
             other = held.select(slot)
-            theirs = over_rows(lambda seen, may: held.apply(other, seen, may))(batch.observation, batch.legal)
-            return masked_mean(over_rows(bounded_divergence)(mine, theirs), batch.acted)
+            theirs = map_rows(lambda seen, may: held.apply(other, seen, may))(batch.observation, batch.legal)
+            return masked_mean(map_rows(bounded_divergence)(mine, theirs), batch.acted)
 
-        return jax.vmap(unlike)(slots).mean()
+        return jax.vmap(divergence)(slots).mean()
 
     def penalty(params: PyTree, batches: Sequence[Batch], key: Array) -> Array:
         slots = jax.random.categorical(key, jnp.log(sigma), shape=(_DRAWS,))
-        return -jnp.asarray(weight) * jnp.mean(jnp.stack([of_batch(params, batch, slots) for batch in batches]))
+        return -jnp.asarray(weight) * jnp.mean(jnp.stack([batch_bonus(params, batch, slots) for batch in batches]))
 
     return penalty
 
@@ -179,9 +201,18 @@ def diversity_penalty(learner: Learner, held: StackedPolicies, sigma: Array, wei
 def train_students(
     key: Array, game: Game, learning: Learning, rounds: Array, opponents: Profile, student: Student
 ) -> tuple[Student, TrainMetrics]:
-    """Trains every population's learner for `rounds` rounds against what the others play. key: consumed.
+    """Trains every population's learner against the others' mixture.
 
-    opponents: policies [P, K, ...] with sigma [P, K], or with sigma [K] of joint profiles. Metrics: [P].
+    Args:
+      key: typed PRNG key; consumed.
+      game: the game.
+      learning: settings without `auto`.
+      rounds: rounds of learning, [] int32.
+      opponents: policies [P, K, ...] with sigma [P, K], or with sigma [K] of joint profiles.
+      student: learners [P, ...] to continue from.
+
+    Returns:
+      The learners, and metrics [P].
     """
     policies, sigma = opponents.population, opponents.sigma
     joint, learner = sigma.ndim == 1, plain_learner(student_networks(game, learning))
@@ -191,7 +222,9 @@ def train_students(
         own, held = (jax.tree.map(lambda leaf: leaf[p], tree) for tree in (student, policies))
         met, mine = (sigma, sigma) if joint else (rotate(sigma, p), sigma[p])
         source = mixture_source(views, learner, learning, rotate(policies, p), jnp.log(met))
-        bonus = diversity_penalty(learner, held, mine, learning.diversity_weight) if learning.diversity else no_penalty
+        bonus = (
+            diversity_penalty(learner, held, mine, learning.diversity_weight) if learning.diversity else zero_penalty
+        )
         trained, metrics = train_student(
             key_train, views[0], learning, own, learner,
             lambda k, params, games: source.play_round(k, params, NO_CODE, games), rounds,
@@ -199,7 +232,7 @@ def train_students(
         )  # fmt: skip
         return trained, metrics._replace(carry=())
 
-    return each_population(game, one, jax.random.split(fused_key(key), num_populations(game)))
+    return map_populations(game, one, jax.random.split(fused_key(key), num_populations(game)))
 
 
 def training_cost(learning: Learning, metrics: TrainMetrics, rounds: int) -> Cost:
@@ -210,7 +243,7 @@ def training_cost(learning: Learning, metrics: TrainMetrics, rounds: int) -> Cos
 
 
 def ppo_oracle(game: Game, learning: Learning) -> Oracle:
-    """Responses that are learned, from `start` or from scratch. `gain` is how much a round earned more at the end."""
+    """Makes an oracle of learned responses. `gain` is the improvement of a round's return during training."""
     width = return_scale(game)[1]
 
     def first(key: Array) -> Student:
@@ -232,9 +265,13 @@ def ppo_oracle(game: Game, learning: Learning) -> Oracle:
 
 
 def make_oracle(game: Game, config: ExplicitSettings, respond: Respond | None = None, ties: str = "robust") -> Oracle:
-    """Builds the oracle that settings without `auto` ask for: learned, or exact.
+    """Makes the oracle of the settings: learned or exact.
 
-    `respond` replaces the exact best responses, whose `ties` are broken as `psro/responses.py` says.
+    Args:
+      game: the game.
+      config: settings without `auto`.
+      respond: replaces the exact best responses.
+      ties: tie-breaking rule of exact best responses (`psro/responses.py`).
     """
     if respond is None and config.oracle == "ppo":
         return ppo_oracle(game, learning_of(config, game))

@@ -1,23 +1,23 @@
-"""Response oracles: who answers a mixture, and at what cost.
+"""Response oracles.
 
-An *oracle* says how policies are made. Its main part is a function
+An *oracle* makes policies. Its main part is a function
 
     respond(key, mixture, start=None, rounds=...) -> Response(params [P, ...], gain [P], cost, learner)
 
-that gives every population one policy against the others' mixtures. `start` is a learner to continue from, `rounds` how
-long to learn. This module holds the exact ones, for enumerable games; `psro/ppo.py` trains networks.
+that gives every population one policy against the others' mixtures. `start` is a learner to continue from, `rounds` the
+length of learning. This module contains exact oracles, for enumerable games; `psro/ppo.py` trains networks.
 
-Best responses tie often: wherever the others' play makes a player indifferent, or never lets it get there. A response
-that the population does not hold yet must win, or methods stall on copies: anytime double oracle never solves Kuhn if
-the lowest action always wins. What wins next matters as much. Where the others' mixture never lets a player get, its
-policy may be anything, and yet will be met there once the mixture moves on. Rules, after novelty:
+Best responses often tie: at information sets where the player is indifferent or which the others' play never reaches. A
+response that is new to the population must win, or methods stall on copies: anytime double oracle never solves Kuhn
+poker if the lowest action always wins. The next criterion matters as much: at unreached sets any action is a best
+response, but later mixtures may reach them. Rules, after novelty:
 
-    robust   what does best against the uniform mixture of the opponents' policies, then the lowest action
-    random   what does best against a random mixture of them
+    robust   best action against the uniform mixture of the opponents' policies, then the lowest action
+    random   best action against a random mixture of them
     novel    the lowest action
-    lowest   the lowest action, without looking for novelty
+    lowest   the lowest action, without novelty
 
-Exploitability of PSRO on Leduc after 25 iterations is 0.59 with `robust`, and 0.84 when such actions are drawn blindly.
+Exploitability of PSRO on Leduc after 25 iterations is 0.59 with `robust`, and 0.84 if such actions are random.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from gems_jax.extensive.infosets import infoset_policy, tables_of, tabular_policies
-from gems_jax.extensive.sequence_form import by_infoset
+from gems_jax.extensive.sequence_form import group_by_infoset
 from gems_jax.extensive.values import (
     GameTree,
     best_response_values,
     build_tree,
-    mixture_to_behaviour,
+    mixture_to_behavior,
     player_gains_of_mixture,
     population_mean,
     reach,
@@ -45,7 +45,7 @@ from gems_jax.extensive.values import (
     uniform_table,
     values_against,
 )
-from gems_jax.meta.simplex import masked_normalise
+from gems_jax.meta.simplex import masked_normalize
 from gems_jax.policies.population import StackedPolicies
 from gems_jax.psro.base import Cost
 from gems_jax.psro.payoffs import PayoffTable
@@ -55,43 +55,45 @@ TIES = ("robust", "random", "novel", "lowest")
 
 
 class Mixture(NamedTuple):
-    """Stored policies and how often each is played."""
+    """Stored policies and their mixture."""
 
     policies: StackedPolicies  # [P, K, ...]
     active: Array  # [P, K]
     sigma: Array  # [P, K]
-    table: PayoffTable | None = None  # of the policies, where the method keeps one
+    table: PayoffTable | None = None  # of the policies, if the method has one
 
 
 class Response(NamedTuple):
+    """One new policy per population, and its cost."""
+
     params: PyTree  # [P, ...], one policy per population
-    gain: np.ndarray  # [P], what there is to gain over the population's own mixture, or over `start`
+    gain: np.ndarray  # [P], gain over the population's own mixture, or over `start`
     cost: Cost
-    learner: PyTree = None  # [P, ...], what a later response may continue from
+    learner: PyTree = None  # [P, ...], learner that a later response may continue from
 
 
 Respond = Callable[..., Response]  # (key, mixture, start=None, rounds=...)
 
 
 class Oracle(NamedTuple):
-    """How policies are made: what runs them, the first ones, and how they answer a mixture."""
+    """Functions that initialize, run and train policies."""
 
     network: Apply
-    first: Callable[[Array], PyTree]  # first(key) -> a learner [P, ...] that has learned nothing
+    first: Callable[[Array], PyTree]  # first(key) -> an untrained learner [P, ...]
     policy: Callable[[PyTree], PyTree]  # policy(learner) -> params [P, ...]
     respond: Respond
 
     def population(self, params: PyTree) -> StackedPolicies:
-        """Policies with params [P, K, ...]."""
+        """Makes the policies with params [P, K, ...]."""
         return StackedPolicies(params, self.network)
 
     def profile(self, state: Any, sigma: Array) -> Profile:
-        """The policies of `state.store`, mixed by sigma [P, K]."""
+        """Makes the profile of the policies in `state.store`, mixed by sigma [P, K]."""
         return Profile(self.population(state.store.params), sigma)
 
 
 def tabular_oracle(game: Game, respond: Respond) -> Oracle:
-    """Tabular policies that begin with uniform play; their learners are they themselves."""
+    """Makes an oracle of tabular policies with uniform initial play. A learner is the policy itself."""
 
     def first(key: Array) -> PyTree:
         del key
@@ -102,22 +104,26 @@ def tabular_oracle(game: Game, respond: Respond) -> Oracle:
 
 
 def infosets_of(game: Game, population: int) -> np.ndarray:
-    """[I] bool: the information sets of seats that the population plays."""
+    """Marks the information sets [I] of the population's seats."""
     seats = [s for s, player in enumerate(game.player_of_seat) if game.population_of_player[player] == population]
     return np.isin(np.asarray(build_tree(game).seat), seats)
 
 
 @jax.jit
 def _reaches(tree: GameTree, tables: Array) -> Array:
-    """[..., I, A] of tables [..., I, A]: the product of the probabilities on the way there, and of the action."""
-    return by_infoset(tree, jnp.vectorize(lambda table: reach(tree, table), signature="(i,a)->(q)")(tables))
+    """Computes own reach probabilities [..., I, A], including the action, of tables [..., I, A]."""
+    return group_by_infoset(tree, jnp.vectorize(lambda table: reach(tree, table), signature="(i,a)->(q)")(tables))
 
 
 def pure_plans(weights: np.ndarray, own: np.ndarray) -> np.ndarray:
-    """The different deterministic plans among policies, [m, I]: the action at every own set [I] that is reached.
+    """Lists the distinct deterministic plans among policies; policies that mix at reached sets are left out.
 
-    weights: the policies' reaches [K, I, A]. -1 at sets that a plan never reaches and at those of others; policies that
-    mix where they get to are left out.
+    Args:
+      weights: reach probabilities [K, I, A] of the policies.
+      own: the population's information sets, [I] bool.
+
+    Returns:
+      Actions [m, I] of the plans; -1 at sets that a plan does not reach and at those of others.
     """
     pure = (np.minimum(weights, 1 - weights)[:, own] < 1e-3).all(axis=(1, 2))
     reached = (weights[pure].sum(axis=2) > 0.5) & own[None, :]
@@ -125,9 +131,9 @@ def pure_plans(weights: np.ndarray, own: np.ndarray) -> np.ndarray:
 
 
 def count_plans(tree: GameTree, tied: np.ndarray, own: np.ndarray) -> tuple[list[int], list[list[int]]]:
-    """How many plans of tied actions begin at each information set, and the own sets below each sequence.
+    """Counts the plans of tied actions that begin at each information set, and lists own sets below sequences.
 
-    The counts are Python integers: they may have hundreds of digits.
+    The counts are Python integers, because they may have hundreds of digits.
     """
     actions, parent = tree.num_actions, np.asarray(tree.parent)
     below: list[list[int]] = [[] for _ in range(tree.num_infosets * actions + tree.num_seats)]
@@ -144,11 +150,20 @@ def _product(count: list[int], infosets: list[int]) -> int:
 
 
 def novel_plan(tree: GameTree, tied: np.ndarray, own: np.ndarray, plans: np.ndarray, order: np.ndarray) -> np.ndarray:
-    """Actions [I] of a plan of tied actions that is none of `plans` [m, I], if there is one.
+    """Finds the first plan of tied actions, in a given order, that is not among old plans.
 
-    Set by set, the first action in order [I, A] after which more plans are left to choose from than there are old
-    ones to avoid: so the first novel plan in that order is found without a search. Where every plan is an old one, and
-    at sets that the plan does not reach, the first tied action.
+    At each set it takes the first action after which more plans remain than old ones to avoid, so that no search is
+    needed. If all plans are old, and at sets that the plan does not reach, it takes the first tied action.
+
+    Args:
+      tree: the game tree.
+      tied: mask [I, A] of tied actions.
+      own: the population's information sets, [I] bool.
+      plans: old plans [m, I], see `pure_plans`.
+      order: actions [I, A] in order of preference.
+
+    Returns:
+      Actions [I] of the plan.
     """
     ranked = np.take_along_axis(tied, order, axis=1)
     chosen = np.take_along_axis(order, ranked.argmax(axis=1)[:, None], axis=1)[:, 0]
@@ -169,29 +184,38 @@ def novel_plan(tree: GameTree, tied: np.ndarray, own: np.ndarray, plans: np.ndar
 
 
 def _order_actions(key: Array, tree: GameTree, tables: Array, active: Array, ties: str) -> np.ndarray:
-    """Actions in the order in which they are preferred, [I, A]."""
+    """Sorts actions [I, A] by preference."""
     lowest = np.broadcast_to(np.arange(tree.num_actions), tree.legal.shape)
     if ties in ("novel", "lowest"):
         return lowest
     draws = jax.random.exponential(key, active.shape) if ties == "random" else jnp.ones(active.shape)
-    values = reply_values(tree, tables, jax.vmap(masked_normalise)(draws, active))
+    values = reply_values(tree, tables, jax.vmap(masked_normalize)(draws, active))
     scale = jnp.max(jnp.where(tree.legal, jnp.abs(values), 0.0), axis=1, keepdims=True)
     relative = np.asarray(values / jnp.where(scale > 0, scale, 1.0))
-    return np.lexsort((lowest, -np.round(relative, 5)), axis=1)  # rounding must not decide
+    return np.lexsort((lowest, -np.round(relative, 5)), axis=1)  # rounded: float errors must not decide
 
 
 def exact_replies(key: Array, game: Game, tables: Array, active: Array, sigma: Array, ties: str = "robust") -> Array:
-    """A deterministic best response of every population to the others' mixture, as tables [P, I, A]. key: consumed.
+    """Computes a deterministic best response of every population to the others' mixture.
 
-    tables [P, K, I, A]; active [P, K], the policies that populations hold; sigma [P, K]; ties as above.
+    Args:
+      key: typed PRNG key; consumed.
+      game: an enumerable game.
+      tables: policies [P, K, I, A].
+      active: mask of the policies, [P, K].
+      sigma: mixtures [P, K].
+      ties: tie-breaking rule of `TIES`.
+
+    Returns:
+      Tables [P, I, A].
     """
     return choose_replies(key, game, tables, active, tied_actions(build_tree(game), tables, sigma), ties)
 
 
 def choose_replies(key: Array, game: Game, tables: Array, active: Array, tied_best: Array, ties: str) -> Array:
-    """Deterministic best responses, tables [P, I, A], made of the actions [I, A] that are best. key: consumed."""
+    """Chooses deterministic best responses, tables [P, I, A], among tied best actions [I, A]. key: consumed."""
     if ties not in TIES:
-        raise ValueError(f"unknown rule for ties {ties!r}; known: {', '.join(TIES)}")
+        raise ValueError(f"unknown tie-breaking rule {ties!r}; known: {', '.join(TIES)}")
     tree = build_tree(game)
     tied, order = np.asarray(tied_best), _order_actions(key, tree, tables, active, ties)
     weights, rows = np.asarray(_reaches(tree, tables)), []
@@ -204,18 +228,18 @@ def choose_replies(key: Array, game: Game, tables: Array, active: Array, tied_be
 
 
 def population_gains(game: Game, tables: Array, sigma: Array) -> np.ndarray:
-    """BR - u(sigma) of every population, [P], exact."""
+    """Computes the exact gain BR - u(sigma) of every population, [P]."""
     tree = build_tree(game)
     return np.asarray(population_mean(tree, player_gains_of_mixture(tree, tables, sigma)))
 
 
 def policy_params(game: Game, tables: Array) -> PyTree:
-    """Parameters [P, ...] of the tabular policies that play tables [P, I, A]."""
+    """Converts tables [P, I, A] to parameters [P, ...] of tabular policies."""
     return tabular_policies(game, tables[:, None]).params[:, 0]
 
 
 def exact_oracle(game: Game, ties: str = "robust") -> Respond:
-    """Exact best responses, deterministic, as tabular policies."""
+    """Makes exact deterministic best responses as tabular policies."""
 
     def respond(key: Array, mixture: Mixture, start: PyTree = None, rounds: int = 1) -> Response:
         del start, rounds
@@ -228,20 +252,20 @@ def exact_oracle(game: Game, ties: str = "robust") -> Respond:
 
 
 def lowest_replies(tree: GameTree, tables: Array, sigma: Array) -> Array:
-    """Best responses [I, A] of all seats to sigma [P, K] over tables [P, K, I, A]; the lowest action wins ties."""
+    """Computes best responses [I, A] of all seats to sigma [P, K] over tables [P, K, I, A]; lowest action first."""
     return jax.nn.one_hot(jnp.argmax(tied_actions(tree, tables, sigma), axis=1), tree.num_actions)
 
 
 def move_towards(tree: GameTree, table: Array, reply: Array, rate: float | Array) -> Array:
-    """The policy [I, A] that plays `reply` [I, A] instead of `table` [I, A] in a share `rate` of all games."""
+    """Mixes two policies [I, A]: `reply` is played with probability `rate`, drawn once per game, else `table`."""
     weights = jnp.stack([1.0 - jnp.float32(rate), jnp.float32(rate)])
-    return mixture_to_behaviour(tree, jnp.stack([table, reply]), weights)
+    return mixture_to_behavior(tree, jnp.stack([table, reply]), weights)
 
 
 def exact_learner(game: Game, rate: float) -> Respond:
-    """An oracle that learns gradually: `start` moved by a share `rate` towards an exact best response to the mixture.
+    """Makes responses that move `start` by `rate` towards an exact best response to the mixture.
 
-    The stand-in, on enumerable games, for a learner that needs many calls. `gain` is what `start` still lacks.
+    On enumerable games this replaces a learner that needs many calls. `gain` is the gap of `start` to a best response.
     """
     tree = build_tree(game)
 
@@ -257,7 +281,7 @@ def exact_learner(game: Game, rate: float) -> Respond:
     def respond(key: Array, mixture: Mixture, start: PyTree = None, rounds: int = 1) -> Response:
         del key, rounds
         if start is None:
-            raise ValueError("a learner needs policies to start from: got start=None")
+            raise ValueError("a gradual learner needs policies to start from, got start=None")
         params, gain = move(mixture.policies, mixture.sigma, start)
         return Response(params, np.asarray(gain), Cost(tree_walks=len(gain)), params)
 

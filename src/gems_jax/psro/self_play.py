@@ -1,30 +1,30 @@
 """Methods without a population: self-play by policy gradient, plain, towards a magnet (MMD) or a reference (NashPG).
 
-Every population has one network, which PPO trains against the others as they are now. With two players that share a
-population this is self-play proper, with a population each independent PPO. One loss serves three methods:
+Every population has one network, which PPO trains against the others' current networks. This is self-play if two
+players share a population, and independent PPO if each has its own. One loss serves three methods:
 
     loss = PPO's loss - entropy_t H(pi) + alpha_t KL(pi || magnet),   means over the decisions of a round
 
     self_play   no magnet
     mmd         magnetic mirror descent (Sokota et al. 2023): alpha is annealed, the magnet is uniform play or moves
                 towards the policy by magnet <- magnet + rate (policy - magnet). For tables of logits that is the
-                geometric mean magnet^(1 - rate) policy^rate; for networks, the same average of weights.
-    nash_pg     Nash policy gradient (Yu et al. 2025): alpha is constant, and the magnet is a copy of the policy that
-                is taken every `magnet_period` updates.
+                geometric mean magnet^(1 - rate) policy^rate; for networks, the average of their parameters.
+    nash_pg     Nash policy gradient (Yu et al. 2025): alpha is constant, and the magnet is copied from the policy
+                every `magnet_period` updates.
 
 An update is one round of episodes and its gradient steps. Returns are scaled to [0, 1], so with a uniform magnet and a
 constant alpha a one-shot game has the fixed point pi = softmax(Q / (w alpha)), where w is the width of the returns: the
 logit quantal response equilibrium of temperature w alpha. Coefficients follow x_t = x / sqrt(1 + decay t) after t
 updates of the run; t is part of the state.
 
-PPO's surrogate takes the place of MMD's proximal step (mirror descent's KL to the last policy): with one gradient step
-per round both follow the same gradient.
+PPO's surrogate replaces MMD's proximal step (mirror descent's KL to the last policy): with one gradient step per round
+both follow the same gradient.
 
-Besides the policy that plays now the state holds a sample of the policies of past updates, whose uniform mixture is the
-profile `average`: every past update is equally likely to be in it (reservoir sampling), and the size of the state never
-changes. A mixture is drawn from once per episode, so it is the reach-weighted average of its policies.
+Besides the current policy the state contains a sample of the policies of past updates, whose uniform mixture is the
+profile `average`. Every past update is equally likely to be in it (reservoir sampling), and the state has a fixed size.
+A mixture is sampled once per episode, so it is the reach-weighted average of its policies.
 
-`random` plays any legal action and learns nothing: the reference of all other figures.
+`random` plays uniformly random legal actions and does not learn: the reference for all other methods.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ import jax.numpy as jnp
 from gems_jax.accelerator.prng import fused_key
 from gems_jax.config import BELOW_ONE, NON_NEGATIVE, RegularizationConfig, Settings, real, size
 from gems_jax.evaluate.sampled import random_profile
-from gems_jax.host.stages import on_host, staged
+from gems_jax.host.stages import on_host, stage
 from gems_jax.learning.batches import Experience, Learner
 from gems_jax.learning.collection import OngoingGames, Source
-from gems_jax.learning.magnets import anneal, first_magnet, magnet_penalty, move_magnet
-from gems_jax.learning.ppo import TrainMetrics, fresh_optimizers, repeat_training
+from gems_jax.learning.magnets import anneal, init_magnet, magnet_penalty, move_magnet
+from gems_jax.learning.ppo import TrainMetrics, init_optimizers, repeat_training
 from gems_jax.policies.population import StackedPolicies
 from gems_jax.psro.base import (
     Cost,
@@ -58,7 +58,7 @@ from gems_jax.psro.base import (
 )
 from gems_jax.psro.ppo import Nets, Student, make_loss, mixture_source, new_student, student_networks, train_student
 from gems_jax.psro.settings import Budgeted, Learning, learning_of
-from gems_jax.rollout.views import players_of, rotate, view
+from gems_jax.rollout.views import make_view, players_of, rotate
 from gems_jax.types import Array, Game, Profile, PyTree, Solver, Struct, num_populations
 
 
@@ -66,11 +66,11 @@ class SelfPlayConfig(Budgeted, RegularizationConfig):
     """Settings of self-play, MMD and NashPG."""
 
     snapshots: int = size(0, at_least=0)
-    """Policies of past updates that are kept, for the average; 0: 128 tables of logits, or 16 networks."""
+    """Stored policies of past updates for the average (0: 128 tables of logits, or 16 networks)."""
     momentum: float = real(0.0, BELOW_ONE)
-    """b1 of Adam. Momentum lags behind opponents that learn too and widens the cycles of self-play."""
+    """Decay b1 of Adam; momentum widens the cycles of self-play."""
     entropy_decay: float = real(0.0, NON_NEGATIVE)
-    """Annealing of the entropy bonus: entropy_weight / sqrt(1 + entropy_decay * t) after t updates."""
+    """Decay of the entropy bonus, entropy_weight / sqrt(1 + entropy_decay * t) after t updates."""
 
 
 # Chosen on Kuhn poker with tables of logits; rates of 0 are the defaults of tables and of networks (see `Learning`).
@@ -82,22 +82,24 @@ NASH_PG = SelfPlayConfig(magnet="copied", magnet_weight=0.05, magnet_period=400,
 
 
 class Trainee(Struct):
-    """Learners, magnet and past policies that one update hands to the next."""
+    """State of learning: learners, magnet and past policies."""
 
-    student: Student  # [P, ...]; its optimizers are those of all populations together
-    magnet: PyTree  # [P, ...], parameters of the magnet; () where there are none
+    student: Student  # [P, ...]; one optimizer for all populations
+    magnet: PyTree  # [P, ...], parameters of the magnet; () without one
     past: PyTree  # [P, S, ...], policies of past updates
     updates: Array  # [] int32, updates of the run so far
 
 
 class SelfPlayState(Struct):
+    """State of self-play, MMD and NashPG."""
+
     trainee: Trainee
     pace: Pace
     step: Array  # [] int32
 
 
 def joint_learner(nets: Nets) -> Learner:
-    """All populations' networks as one: the code says whose."""
+    """Combines the networks of all populations into one learner, whose code is the population."""
 
     def own(params: PyTree, code: Array, part: str) -> PyTree:
         return jax.tree.map(lambda leaf: leaf[code[0]], params[part])
@@ -110,7 +112,7 @@ def joint_learner(nets: Nets) -> Learner:
 
 
 def anneal_rates(config: SelfPlayConfig, learning: Learning, updates: Array) -> Learning:
-    """Anneals the entropy weight and both step sizes of `learning` after so many updates."""
+    """Anneals the entropy weight and both step sizes of `learning` after `updates` updates."""
     rates = {
         name: anneal(getattr(learning, name), config.learning_rate_decay, updates)
         for name in ("learning_rate", "critic_learning_rate")
@@ -118,30 +120,30 @@ def anneal_rates(config: SelfPlayConfig, learning: Learning, updates: Array) -> 
     return learning.replace(entropy_weight=anneal(learning.entropy_weight, config.entropy_decay, updates), **rates)
 
 
-def practise(
+def run_updates(
     key: Array, game: Game, config: SelfPlayConfig, rounds: Array, trainee: Trainee
 ) -> tuple[Trainee, TrainMetrics]:
-    """Runs `rounds` updates in which every population learns against the others as they are.
+    """Runs `rounds` updates, in which every population learns against the others' current policies.
 
     Args:
       key: typed PRNG key; consumed.
       game: the game.
-      config: settings, floats may be traced.
+      config: settings; floats may be traced.
       rounds: [] int32, may be traced.
-      trainee: where learning continues.
+      trainee: state to continue from.
 
     Returns:
-      The trainee afterwards, and metrics of the last update whose counts are those of all.
+      The next state, and metrics of the last update with the counts of all updates.
     """
     learning = learning_of(config, game)
     nets, populations = student_networks(game, learning), range(num_populations(game))
     learner = joint_learner(nets)
     codes = [jnp.full((1, 1), population, jnp.int32) for population in populations]
-    places = [tuple(view(game, player) for player in players_of(game, population)) for population in populations]
+    views = [tuple(make_view(game, player) for player in players_of(game, population)) for population in populations]
 
     def source(params: PyTree, p: int) -> Source:
         now = StackedPolicies(stack_slots(params["policy"]), nets.policy)
-        return mixture_source(places[p], learner, learning, rotate(now, p), jnp.zeros((len(populations), 1)))
+        return mixture_source(views[p], learner, learning, rotate(now, p), jnp.zeros((len(populations), 1)))
 
     Games = list[list[OngoingGames]]  # per population and view
 
@@ -156,7 +158,7 @@ def practise(
         own = anneal_rates(config, learning, now.updates)
         loss = make_loss(learner, own, magnet_penalty(config, learner, {"policy": now.magnet}, now.updates))
         student, metrics = train_student(
-            key_train, places[0][0], own, now.student, learner, experience, 1, games, loss, momentum=config.momentum
+            key_train, views[0][0], own, now.student, learner, experience, 1, games, loss, momentum=config.momentum
         )
         policy = student.params["policy"]
         magnet = move_magnet(config, now.magnet, policy, now.updates + 1)
@@ -172,30 +174,30 @@ def practise(
 
 
 def sample_past(key: Array, past: PyTree, policy: PyTree, updates: Array) -> PyTree:
-    """A uniform sample [P, S, ...] of the policies up to update `updates` + 1, whose own is `policy`. key: consumed."""
+    """Updates a uniform sample [P, S, ...] of past policies by reservoir sampling. key: consumed."""
     slots = jax.tree.leaves(past)[0].shape[1]
     drawn = jax.random.randint(key, (), 0, updates + 1)
-    slot = jnp.where(updates < slots, updates, drawn)  # beyond the slots: not kept
+    slot = jnp.where(updates < slots, updates, drawn)  # an index beyond the slots drops the policy
     return jax.tree.map(lambda held, new: held.at[:, slot].set(new, mode="drop"), past, policy)
 
 
 def self_play_solver(game: Game, config: SelfPlayConfig) -> Solver:
-    """Self-play (or independent PPO), MMD or NashPG, by `config.magnet`."""
+    """Makes the solver of self-play (or independent PPO), MMD or NashPG, by `config.magnet`."""
     learning = learning_of(config, game)
     network = student_networks(game, learning).policy
     slots = config.snapshots or (128 if learning.policy == "tabular" else 16)
 
     def init(key: Array) -> SelfPlayState:
         student = new_student(key, game, learning)
-        joint = fresh_optimizers(student.params, learning.gradient_clip)
+        joint = init_optimizers(student.params, learning.gradient_clip)
         policy = student.params["policy"]
         past = jax.tree.map(lambda leaf: jnp.repeat(leaf[:, None], slots, axis=1), policy)
-        trainee = Trainee(Student(student.params, joint), first_magnet(config, policy), past, jnp.int32(0))
+        trainee = Trainee(Student(student.params, joint), init_magnet(config, policy), past, jnp.int32(0))
         return SelfPlayState(trainee, new_pace(game, config), jnp.int32(0))
 
     def step(state: SelfPlayState, key: Array) -> tuple[SelfPlayState, PsroMetrics]:
         rounds = allowed_rounds(state.pace, config)
-        trainee, trained = practise(key, game, config, rounds, state.trainee)
+        trainee, trained = run_updates(key, game, config, rounds, state.trainee)
         updates = rounds * learning.epochs * learning.minibatches
         cost = Cost(trained.episodes, trained.env_steps, updates, training_steps=trained.env_steps)
         pace = settle_pace(state.pace, config, rounds, cost)
@@ -203,7 +205,7 @@ def self_play_solver(game: Game, config: SelfPlayConfig) -> Solver:
         return SelfPlayState(trainee, pace, state.step + 1), measure_iteration(done)
 
     def profile(state: SelfPlayState, which: str = "iterate") -> Profile:
-        """Slot 0 plays now, the others are the past."""
+        """Slot 0 is the current policy, the others are past ones."""
         trainee = state.trainee
         params = jax.tree.map(
             lambda now, past: jnp.concatenate([now[:, None], past], axis=1),
@@ -211,34 +213,34 @@ def self_play_solver(game: Game, config: SelfPlayConfig) -> Solver:
             trainee.past,
         )
         newest = jnp.arange(slots + 1) == 0
-        kept = ~newest & (jnp.arange(slots + 1) <= jnp.maximum(trainee.updates, 1))
-        masses = [mask / mask.sum() for mask in (newest, kept)]
+        stored = ~newest & (jnp.arange(slots + 1) <= jnp.maximum(trainee.updates, 1))
+        masses = [mask / mask.sum() for mask in (newest, stored)]
         sigma = choose_mixture(which, *(jnp.tile(mass[None], (num_populations(game), 1)) for mass in masses))
         return Profile(StackedPolicies(params, network), sigma)
 
     hosted, columns = on_host(game), metric_columns(PsroMetrics)
-    return Solver(init, staged(step) if hosted else step, profile, jittable=not hosted, columns=columns)
+    return Solver(init, stage(step) if hosted else step, profile, jittable=not hosted, columns=columns)
 
 
 # --- random play
 
 
 class RandomConfig(Settings):
-    """Settings of random play: the length of a run."""
+    """Settings of random play."""
 
     iterations: int = size(1)
-    """Iterations, all the same."""
+    """Iterations of a run, which are all identical."""
 
 
 class RandomMetrics(NamedTuple):
-    """Costs of an iteration: none."""
+    """Costs of an iteration, which are 0."""
 
     episodes: Array
     env_steps: Array
 
 
 def random_solver(game: Game, config: RandomConfig) -> Solver:
-    """Random play: everybody takes any legal action, and nobody learns. The state counts iterations."""
+    """Makes the solver of uniformly random play, which does not learn. The state counts iterations."""
     del config
 
     def step(state: PyTree, key: Array) -> tuple[PyTree, RandomMetrics]:

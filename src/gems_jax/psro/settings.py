@@ -1,4 +1,4 @@
-"""Settings that the methods with learned responses share, once."""
+"""Settings of methods with learned responses."""
 
 from __future__ import annotations
 
@@ -9,83 +9,83 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 
 from gems_jax.config import CAP, NON_NEGATIVE, LearnerConfig, choice, real, size, widths
-from gems_jax.extensive.tree import build_tree, walkable
+from gems_jax.extensive.tree import build_tree, is_enumerable
 from gems_jax.types import Game
 
 
 class Learning(LearnerConfig):
-    """How one policy per population is learned: its network, a round's episodes, the gradient steps on them."""
+    """Settings of learning one policy per population: its network, episodes and gradient steps."""
 
     policy_hidden: tuple[int, ...] = widths((64, 64))
     """Hidden widths of the policies mlp, film and conv."""
     learning_rate: float = real(0.0, NON_NEGATIVE)
-    """Step size of the policy's Adam; 0: 0.05 for tables of logits, 0.001 for networks."""
+    """Step size of the policy's Adam (0: 0.05 for tables of logits, 0.001 for networks)."""
     critic_learning_rate: float = real(0.0, NON_NEGATIVE)
-    """Step size of the critic's Adam; 0: 0.02 beside tables of logits, 0.001 beside networks."""
+    """Step size of the critic's Adam (0: 0.02 with tables of logits, 0.001 with networks)."""
     gradient_clip: float = real(10.0, CAP)
-    """Global gradient norm."""
+    """Maximum global norm of gradients."""
     opponents: int = size(128)
-    """Opponents per round and population, each drawn from the mixture for whole games."""
+    """Opponents per round and population, each drawn from the mixture for complete games."""
     episodes: int = size(1)
     """Episodes per opponent."""
     segment: int = size(0, at_least=0)
-    """Steps per round of games that go on from round to round; 0 plays whole episodes in every round."""
+    """Steps per round of games that continue across rounds (0: play complete episodes in every round)."""
     epochs: int = size(1)
     """Passes over a round's decisions."""
     minibatches: int = size(1)
     """Gradient steps per pass."""
     diversity: bool = choice(False)
-    """Responses are paid for differing from the policies that their population holds (psro/ppo.py)."""
+    """Give responses a bonus for differing from their population's policies (see psro/ppo.py)."""
     diversity_weight: float = real(0.01, NON_NEGATIVE)
-    """Weight of the bonus of `diversity`, which is between 0 and 1."""
+    """Weight of the bonus of `diversity`, which is in [0, 1)."""
 
 
 class Budgeted(Learning):
-    """Budget of an iteration of a method that learns."""
+    """Settings of the budget of an iteration."""
 
     iterations: int = size(40)
-    """Iterations that an experiment runs by default."""
+    """Iterations of a run."""
     rounds: int = size(100)
-    """Rounds of learning per iteration, shared out between the learners of a population."""
+    """Rounds of learning per iteration, divided between the learners of a population."""
     env_steps: int = size(0, at_least=0)
-    """Budget of an iteration, measuring included: there are then as many rounds as it allows. 0: `rounds` of them."""
+    """Environment steps per iteration, including measurements, which determine the rounds (0: use `rounds`)."""
 
     @property
     def least_rounds(self) -> int:
-        """Rounds of learning that an iteration takes at least, whatever its budget."""
+        """Minimum rounds per iteration, whatever its budget."""
         return 1
 
     def measured_payoffs(self, players: int, iterations: int) -> float:
-        """Counts the payoffs that a run measures by episodes, as far as that is known beforehand.
+        """Estimates the number of payoffs that a run measures by episodes.
 
         Args:
-          players: of the game.
-          iterations: of the run.
+          players: number of players.
+          iterations: length of the run.
 
         Returns:
-          Entries of payoff tables that are measured, with repetitions.
+          Measured entries of payoff tables, with repetitions.
         """
         del players, iterations
         return 0.0
 
     def divide_less(self) -> Self | None:
-        """Divides an iteration into fewer parts that learn and measure; None where that is not possible."""
+        """Divides an iteration into fewer parts that learn and measure; None if that is not possible."""
         return None
 
 
 class ExplicitSettings(Budgeted):
-    """Settings of all methods that store policies."""
+    """Settings of methods that store policies."""
 
     oracle: Literal["auto", "exact", "ppo"] = choice("auto")
-    """Who learns: exact best responses, for enumerable games; PPO, for any; auto: exact where possible."""
+    """Responses: exact for enumerable games, or learned by PPO (auto: exact if possible)."""
     payoffs: Literal["auto", "exact", "episodes"] = choice("auto")
-    """Payoffs between policies: from the tree, or measured; auto: from the tree with exact responses only."""
+    """Payoffs between policies: exact, or measured by episodes (auto: exact only with exact responses)."""
     entry_episodes: int = size(1000)
     """Episodes per measured payoff."""
 
     def for_game(self, game: Game) -> Self:
         """Replaces every `auto` by a choice for the game. Raises NotEnumerableError if "exact" is impossible."""
-        oracle = _settle(self.oracle, "exact" if walkable(game) else "ppo")
+        oracle = _settle(self.oracle, "exact" if is_enumerable(game) else "ppo")
         payoffs = _settle(self.payoffs, "exact" if oracle == "exact" else "episodes")
         if "exact" in (oracle, payoffs):
             build_tree(game)
@@ -93,7 +93,7 @@ class ExplicitSettings(Budgeted):
 
 
 def count_new_payoffs(players: int, policies: float, newcomers: float) -> float:
-    """Counts the entries of a payoff table that newcomers add to so many policies of every player."""
+    """Counts the entries that newcomers add to the payoff table of `policies` policies per player."""
     return (policies + newcomers) ** players - policies**players
 
 
@@ -102,14 +102,14 @@ def _settle(choice: str, automatic: str) -> str:
 
 
 def settle_policy(game: Game, policy: str) -> str:
-    """Replaces `auto` by the network that it stands for on this game."""
-    return _settle(policy, "tabular" if walkable(game) else "mlp")
+    """Replaces `auto` by the policy network for the game."""
+    return _settle(policy, "tabular" if is_enumerable(game) else "mlp")
 
 
 def learning_of(config: Learning, game: Game) -> Learning:
-    """The part of a method's settings that a training program depends on, with nothing left to `auto`.
+    """Extracts the settings that a training program depends on, without `auto`.
 
-    Methods that agree in it share programs.
+    Methods with equal settings share compiled programs.
     """
     part = Learning(**{field.name: getattr(config, field.name) for field in dataclasses.fields(Learning)})
     policy = settle_policy(game, part.policy)

@@ -1,22 +1,22 @@
 """Self-Play PSRO: besides a best response, an approximately optimal mixed policy joins in every iteration.
 
-As in Anytime PSRO population q mixes its policies against an opponent who may do anything, here called beta. But among
-q's policies is one that is still learning, nu, against that opponent; it moves as beta moves, and its *time average*
-is a strategy that is hard to exploit. Per iteration and population
+As in Anytime PSRO population q mixes its policies against an unrestricted opponent, beta. In addition, one of q's
+policies, nu, learns against that opponent. It adapts as beta adapts, and its *time average* is hard to exploit. Per
+iteration and population
 
     nu    the average over the inner game of a policy that learns against beta of the other side
-    beta  the opponent itself, who learns against the mixture of the other side, its nu included
+    beta  the opponent itself, which learns against the mixture of the other side, including its nu
 
-join, and the mixture over the old policies and nu is what is played.                          (McAleer et al. 2022)
+join, and the mixture over the old policies and nu is played.                                  (McAleer et al. 2022)
 
 Exact form: regret matching+ over the policies and nu for `inner_steps` steps; beta is a best response to the mixture of
 the step, nu one to that beta; the average of all nu joins, and a best response to the averaged mixture; the mixture is
 then that of the linear program over what the population holds (`extensive/restricted.py`).
-Learned form: beta and nu take turns in a few blocks, and the average of nu's is a network distilled from where nu
-stood after each of them (the original: from a reservoir of all that it did). A share `floor` of beta's opponents is
-drawn uniformly from all policies, nu included, as the original forces nu to be played. Learners and weights continue
-from iteration to iteration, with step sizes that fall. The published output is the averaged mixture of the last inner
-game, the profile `iterate`; `average` is its mean over all iterations and trails it. Two-player zero-sum games.
+Learned form: beta and nu alternate in a few blocks, and the average of nu is a network distilled from nu after each of
+them (in the original from a reservoir of all its decisions). A fraction `floor` of beta's opponents is drawn uniformly
+from all policies, including nu, as the original forces nu to be played. Learners and weights continue from iteration to
+iteration, with decreasing step sizes. The published output is the averaged mixture of the last inner game, the profile
+`iterate`; `average` is its mean over all iterations and lags behind. Two-player zero-sum games.
 """
 
 from __future__ import annotations
@@ -26,37 +26,37 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 
-from gems_jax.config import ABOVE_ZERO, SHARE, real, size
+from gems_jax.config import ABOVE_ZERO, FRACTION, real, size
 from gems_jax.extensive.infosets import tables_of
 from gems_jax.extensive.restricted import opponent_sums, plan_table, restricted_equilibrium
-from gems_jax.extensive.sequence_form import backward, by_infoset, by_sequence, leaf_gains, leaf_reach
+from gems_jax.extensive.sequence_form import group_by_infoset, leaf_gains, leaf_reach, sum_by_sequence, sweep_backward
 from gems_jax.extensive.values import GameTree, build_tree, reach, uniform_table
-from gems_jax.meta.simplex import masked_normalise
+from gems_jax.meta.simplex import masked_normalize
 from gems_jax.psro.base import Cost, Iteration, Store, StoreState, family_solver, new_state, stack_slots
 from gems_jax.psro.contest import ContestSettings, Weights, contest, continue_contest, initial_weights
 from gems_jax.psro.distil import Teachers, distil, distil_cost, new_pupil
 from gems_jax.psro.ppo import make_oracle, ppo_oracle, training_cost
 from gems_jax.psro.responses import Mixture, Oracle, policy_params
-from gems_jax.types import Array, Game, Profile, PyTree, Solver, num_populations, require_two_player_zero_sum
+from gems_jax.types import Array, Game, Profile, PyTree, Solver, num_populations
 
 
 class SpPsroConfig(ContestSettings):
     """Settings of Self-Play PSRO."""
 
     capacity: int = size(8)
-    """Policies per population that there is room for at first; doubled whenever that is full."""
+    """Initial number of slots per population; doubled whenever they are full."""
     inner_steps: int = size(300)
     """Steps of regret matching (exact form)."""
     blocks: int = size(4)
-    """Turns that beta and nu take in an iteration (learned form)."""
-    distil_share: float = real(0.05, SHARE)
-    """Share of the rounds that the distillation takes, at least one (learned form)."""
+    """Blocks per iteration, in which beta and nu alternate (learned form)."""
+    distil_share: float = real(0.05, FRACTION)
+    """Fraction of the rounds for the distillation, at least one round (learned form)."""
     distil_rate: float = real(0.05, ABOVE_ZERO)
     """Step size of the distillation's Adam."""
 
     @property
     def least_rounds(self) -> int:
-        """Rounds of learning that an iteration takes at least: one per turn, one of the distillation."""
+        """Minimum rounds per iteration: two per block, one for the distillation."""
         return 2 * self.blocks + 1
 
 
@@ -66,7 +66,7 @@ SP_PSRO = SpPsroConfig(inherit=True, entropy_weight=0.02)
 class SpPsroState(StoreState):
     """Stored policies, and the two sides of the last inner games."""
 
-    learners: PyTree  # [P, ...], the last beta's and nu's
+    learners: PyTree  # [P, ...], the last learners beta and nu
     weights: Weights | tuple[()]  # [P, K], of the last inner games; () in the exact form
 
 
@@ -74,29 +74,40 @@ class SpPsroState(StoreState):
 def self_play_average(
     tree: GameTree, tables: Array, active: Array, population: int, num_steps: int
 ) -> tuple[Array, Array]:
-    """The average nu [I, A] of a population that holds tables [K, I, A], and the averaged mixture [K + 1], nu last."""
+    """Plays the inner game of a population on the tree.
+
+    Args:
+      tree: tree of a two-player zero-sum game.
+      tables: policies [K, I, A] of the population.
+      active: mask of the policies, [K].
+      population: the population.
+      num_steps: steps of regret matching+.
+
+    Returns:
+      The average of nu, [I, A], and the averaged mixture [K + 1], with nu last.
+    """
     held = jnp.where(active[:, None], jax.vmap(lambda table: opponent_sums(tree, table, population))(tables), 0.0)
     allowed = jnp.append(active, True)
 
     def best(values: Array) -> Array:
-        """The table that takes the best of values [Q] everywhere."""
+        """Returns the table that plays the action of highest value [Q] everywhere."""
         return jax.nn.one_hot(
-            jnp.argmax(jnp.where(tree.legal, by_infoset(tree, values), -jnp.inf), axis=1), tree.num_actions
+            jnp.argmax(jnp.where(tree.legal, group_by_infoset(tree, values), -jnp.inf), axis=1), tree.num_actions
         )
 
     def answer(table: Array) -> Array:
-        """Everybody's best response to a table, [I, A]."""
+        """Computes every player's best response to a table, [I, A]."""
         weights = reach(tree, table)
         reaches = jnp.stack([leaf_reach(tree, weights, player) for player in range(2)])
-        return best(backward(tree, by_sequence(tree, leaf_gains(tree, reaches))))
+        return best(sweep_backward(tree, sum_by_sequence(tree, leaf_gains(tree, reaches))))
 
     Carry = tuple[Array, Array, Array, Array]
 
     def step(carry: Carry, t: Array) -> tuple[Carry, None]:
         regrets, nu, mixtures, nus = carry
         sums = jnp.concatenate([held, opponent_sums(tree, nu, population)[None]])
-        sigma = masked_normalise(regrets, allowed)
-        beta = best(backward(tree, jnp.einsum("k,kq->q", sigma, sums, precision="highest")))
+        sigma = masked_normalize(regrets, allowed)
+        beta = best(sweep_backward(tree, jnp.einsum("k,kq->q", sigma, sums, precision="highest")))
         payoffs = -jnp.einsum("kq,q->k", sums, reach(tree, beta), precision="highest")
         regrets = jnp.where(allowed, jnp.maximum(regrets + payoffs - jnp.sum(sigma * payoffs), 0.0), 0.0)
         nu, weight = answer(beta), 2.0 / (t + 1.0)
@@ -104,7 +115,7 @@ def self_play_average(
 
     start = (jnp.zeros(allowed.shape), uniform_table(tree), jnp.zeros(allowed.shape), reach(tree, uniform_table(tree)))
     (_, _, mixtures, nus), _ = jax.lax.scan(step, start, jnp.arange(1.0, num_steps + 1.0))
-    return plan_table(tree, nus), masked_normalise(mixtures, allowed)
+    return plan_table(tree, nus), masked_normalize(mixtures, allowed)
 
 
 def play_exactly(
@@ -131,15 +142,15 @@ def play_by_learning(
     """Runs an iteration of about `rounds` rounds: beta's, as many of nu's, and those of the distillation.
 
     Args:
-        game: a two-player zero-sum game.
-        config: settings without `auto`.
-        oracle: of learned policies.
-        state: policies, learners, weights and iteration to continue from.
-        key: consumed.
-        rounds: of one population's learning.
+      game: a two-player zero-sum game.
+      config: settings without `auto`.
+      oracle: oracle of learned policies.
+      state: state to continue from.
+      key: typed PRNG key; consumed.
+      rounds: rounds of learning of one population.
 
     Returns:
-        The state with the average of nu and beta in the store and the averaged mixture, the cost, and the rounds taken.
+      The state with the average of nu and beta in the store and the averaged mixture, the cost, and the rounds taken.
     """
     last = max(round(rounds * float(config.distil_share)), 1)
     each = max((rounds - last) // (2 * config.blocks), 1)
@@ -149,7 +160,7 @@ def play_by_learning(
     active = store.append(oracle.policy(nu))[0].active
     learning, step_size, weights = continue_contest(game, config, state.weights, active, int(state.step))
     annealed = ppo_oracle(game, learning)
-    alone, cost, stood = jnp.ones((num_populations(game), 1)), Cost(), []
+    alone, cost, past = jnp.ones((num_populations(game), 1)), Cost(), []
     for block_key in keys:
         key_contest, key_study = jax.random.split(block_key)
         held = oracle.population(store.append(oracle.policy(nu))[0].params)
@@ -159,15 +170,15 @@ def play_by_learning(
         against = oracle.population(stack_slots(oracle.policy(beta)))
         response = annealed.respond(key_study, Mixture(against, alone > 0, alone), nu, rounds=each)
         nu, cost = response.learner, cost.plus(training_cost(learning, metrics, each), response.cost)
-        stood.append(oracle.policy(nu))
+        past.append(oracle.policy(nu))
     teachers = Teachers(
-        oracle.population(stack_slots(*stood)),
+        oracle.population(stack_slots(*past)),
         jnp.ones((num_populations(game), config.blocks)),
         jnp.zeros((config.blocks, 0)),
     )
     average, metrics = distil(
         key_distil, game, learning, jnp.int32(last), teachers, Profile(against, alone),
-        new_pupil(stood[-1], learning), config.distil_rate,
+        new_pupil(past[-1], learning), config.distil_rate,
     )  # fmt: skip
     for newcomer in (average.params["policy"], oracle.policy(beta)):
         store, _ = store.append(newcomer)
@@ -177,8 +188,7 @@ def play_by_learning(
 
 
 def sp_psro_solver(game: Game, config: SpPsroConfig) -> Solver:
-    """Self-Play PSRO. Its step runs in Python."""
-    require_two_player_zero_sum(game, "sp_psro")
+    """Makes the solver of Self-Play PSRO. Its step runs in Python."""
     config = config.for_game(game)
     oracle, learned = make_oracle(game, config), config.oracle == "ppo"
 

@@ -1,7 +1,7 @@
-"""Many episodes at once: policies against drawn opponents, and joint draws of all players.
+"""Batches of episodes: policies against drawn opponents, and joint draws of all players.
 
-Episodes are laid out as (policy, opponent, episode), so that the weights of each policy meet all its episodes in one
-matrix product.
+Episodes have the axes (policy, opponent, episode), so that one matrix product applies the weights of a policy to all
+its episodes. A *lane* is one episode of such a batch; `lanes` are arguments of `play` with one entry per episode.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import chex
 import jax
 import jax.numpy as jnp
 
-from gems_jax.accelerator.sharding import on_mesh, spread
+from gems_jax.accelerator.sharding import is_sharded, spread
 from gems_jax.host.stages import on_host
 from gems_jax.policies.networks import IndexedNetwork
 from gems_jax.policies.population import StackedPolicies
@@ -38,7 +38,7 @@ def play_groups(
     """Plays C policies of player 0, each against N draws of the other players, M times.
 
     Args:
-      play: play(key, game, policies, *lanes), which plays one episode or a part of one.
+      play: play(key, game, policies, *lane), which plays one episode or a part of one.
       key: typed PRNG key; consumed.
       game: the game, from the position of player 0.
       policies: the policies of player 0, [C, ...] as `stack_policies` makes them.
@@ -47,11 +47,11 @@ def play_groups(
       episodes: M.
       common: whether all C policies face the same opponents with the same deals and the same sampling noise (common
         random numbers).
-      lanes: further arguments of `play`, leaves [C, N, M, ...].
-      wanted: [C] bool, False where nobody reads the episodes: games that Python plays do not play them.
+      lanes: further arguments of `play`, one per episode, leaves [C, N, M, ...].
+      wanted: [C] bool, False for policies whose episodes are not needed; games that run in Python then skip them.
 
     Returns:
-      What `play` returns, leaves [C, N, M, ...].
+      The results of `play`, leaves [C, N, M, ...].
     """
     chex.assert_rank(indices, 2 if common else 3)
     keys = jax.random.split(key, (*indices.shape[:-1], episodes))
@@ -77,15 +77,15 @@ def play_groups(
 
 
 def _can_index(game: Game, policies: StackedPolicies) -> bool:
-    """Whether episodes may call these policies by index: on one device, and in JAX."""
-    return isinstance(policies.apply, IndexedNetwork) and not on_host(game) and not on_mesh()
+    """Whether episodes may call these policies by index: on one device, and for games in JAX."""
+    return isinstance(policies.apply, IndexedNetwork) and not on_host(game) and not is_sharded()
 
 
 def _lay_out_keys(keys: Array, groups: int, game: Game) -> Array:
-    """Keys [C, N, M], or [N, M] where all policies play with the same ones."""
+    """Keys [C, N, M], or [N, M] where all policies use the same keys."""
     if keys.ndim == 3:
         return spread(keys, 3)
-    return jnp.broadcast_to(keys, (groups, *keys.shape)) if on_host(game) else keys  # an environment for each episode
+    return jnp.broadcast_to(keys, (groups, *keys.shape)) if on_host(game) else keys  # one environment per episode
 
 
 def _select(game: Game, populations: StackedPolicies, index: Array, first: int = 0) -> Policies:
@@ -109,16 +109,16 @@ def play_joint(
     """Plays joint draws of all players' policies, M times each.
 
     Args:
-      play: play(key, game, policies, *lanes), which plays one episode.
+      play: play(key, game, policies, *lane), which plays one episode.
       key: typed PRNG key; consumed.
       game: the game.
       opponents: materialized populations, [P, K, ...].
       indices: slots, [B, players].
       episodes: M.
-      lanes: further arguments of `play`, leaves [B, M, ...].
+      lanes: further arguments of `play`, one per episode, leaves [B, M, ...].
 
     Returns:
-      What `play` returns, leaves [B, M, ...].
+      The results of `play`, leaves [B, M, ...].
     """
     keys = jax.random.split(key, (indices.shape[0], episodes))
     if _can_index(game, opponents):

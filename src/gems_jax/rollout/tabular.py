@@ -1,9 +1,9 @@
 """Play between policies that are looked up by index, with all episodes along one axis.
 
-XLA's CPU kernels take several times as long for the same numbers in seven axes (seeds, populations, policies,
-opponents, episodes, ...) as in one. Networks need the axes, so that a policy's weights meet its episodes in one matrix
-product; a table is looked up, and an episode only has to know the indices of its policies. An outer `vmap`, over seeds
-or over populations, makes the one axis longer instead of adding another.
+XLA's CPU kernels take several times as long for an array of seven axes (seeds, populations, policies, opponents,
+episodes, ...) as for one axis of the same size. Networks need the axes, so that one matrix product applies a policy's
+weights to its episodes. A table is looked up, and an episode needs only the indices of its policies. An outer `vmap`,
+over seeds or over populations, makes the one axis longer instead of adding another.
 """
 
 from __future__ import annotations
@@ -32,39 +32,43 @@ def play_indexed(
     """Plays episodes between policies of an `IndexedNetwork`.
 
     Args:
-      play: play(key, game, policies, *lanes), which plays one episode or a part of one. A function must not close over
-        traced arrays; a pytree that can be called, such as a `Struct`, holds them as leaves.
+      play: play(key, game, policies, *lane), which plays one episode or a part of one. A function must not close over
+        traced arrays; a callable pytree, such as a `Struct`, holds them as leaves.
       keys: typed PRNG keys [..., M], consumed; M episodes for every row of `indices`.
       game: the game.
       populations: materialized populations, [P, K, ...].
       indices: the players' slots, [..., players].
-      own: parameters of player 0's policies in place of its slots, [C, ...]; `indices` is then [C, ..., players].
-      lanes: further arguments of `play`, leaves [..., M, ...].
+      own: parameters of player 0's policies, which replace its slots, [C, ...]; `indices` is then [C, ..., players].
+      lanes: further arguments of `play`, one per episode, leaves [..., M, ...].
 
     Returns:
-      What `play` returns, leaves [..., M, ...].
+      The results of `play`, leaves [..., M, ...].
     """
     network = populations.apply
     assert isinstance(network, IndexedNetwork)
     shape, players = keys.shape, indices.shape[-1]
-    first = np.asarray(game.population_of_player) * populations.params.shape[1]  # of each population in the stack
+    first = (
+        np.asarray(game.population_of_player) * populations.params.shape[1]
+    )  # first slot of each population in the stack
     numbers = indices + np.broadcast_to(first, indices.shape)
     stack = network.prepare_stack(_merge_leading_axes(populations.params))
     if own is not None:
         mine = jnp.arange(len(own)).reshape(-1, *(1,) * (indices.ndim - 1))
         numbers = jnp.where(np.broadcast_to(np.arange(players) == 0, indices.shape), mine, numbers + len(own))
-        # Prepared separately: where the populations stay the same, theirs is hoisted out of a loop.
+        # Prepared separately: XLA hoists the stack of unchanged populations out of a loop.
         stack = jax.tree.map(lambda *both: jnp.concatenate(both), network.prepare_stack(own), stack)
 
     held, structure = jax.tree.flatten(play)
-    arrays = [leaf if isinstance(leaf, jax.Array) else None for leaf in held]  # none of a function
+    arrays = [leaf if isinstance(leaf, jax.Array) else None for leaf in held]  # a function has none
+
+    opaque = any(leaf is game for leaf in jax.tree.leaves(game))  # not a pytree: equal in all episodes
 
     def episode(
-        key: Array, game: Game, number: Array, lane: tuple[PyTree, ...], stack: PyTree, arrays: list[Array | None]
+        key: Array, own_game: PyTree, number: Array, lane: tuple[PyTree, ...], stack: PyTree, arrays: list[Array | None]
     ) -> PyTree:
         policies = (Policy((number[player], stack), network.indexed) for player in range(players))
         leaves = [leaf if array is None else array for leaf, array in zip(held, arrays, strict=True)]
-        return jax.tree.unflatten(structure, leaves)(key, game, tuple(policies), *lane)
+        return jax.tree.unflatten(structure, leaves)(key, game if opaque else own_game, tuple(policies), *lane)
 
     play_flat = jax.vmap(episode, in_axes=(0, 0, 0, 0, None, None))
     play_all = jax.custom_batching.custom_vmap(lambda *arguments: play_flat(*arguments))
@@ -74,7 +78,7 @@ def play_indexed(
         def broadcast(leaf: Array, has: bool) -> Array:
             return leaf if has else jnp.broadcast_to(leaf, (size, *leaf.shape))
 
-        if any(jax.tree.leaves(batched[-1])):  # episodes that share arrays of `play` stay together on an axis
+        if any(jax.tree.leaves(batched[-1])):  # episodes with the same arrays of `play` stay on one axis
             axes = jax.tree.map(lambda has: 0 if has else None, tuple(batched))
             played = jax.vmap(play_flat, in_axes=axes)(*arguments)
             return played, jax.tree.map(lambda leaf: True, played)
@@ -85,7 +89,7 @@ def play_indexed(
         return played, jax.tree.map(lambda leaf: True, played)
 
     numbers = jnp.broadcast_to(numbers[..., None, :], (*shape, players))
-    games = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (math.prod(shape), *leaf.shape)), game)
+    games = () if opaque else jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (math.prod(shape), *leaf.shape)), game)
     flat = jax.tree.map(lambda leaf: leaf.reshape(math.prod(shape), *leaf.shape[len(shape) :]), (keys, numbers, lanes))
     played = play_all(flat[0], games, *flat[1:], stack, arrays)
     return jax.tree.map(lambda leaf: leaf.reshape(*shape, *leaf.shape[1:]), played)

@@ -1,8 +1,8 @@
-"""A game seen from one player: the same game with its seats permuted, so that this player comes first.
+"""Views of a game: the game with its seats permuted, so that a given player is player 0.
 
 Estimators and learners are written for player 0. Where every player has one seat and a population of its own, the
-permutation is a traced rotation and one vmapped program serves every player. Elsewhere (teams, shared populations) the
-same function is called once per population.
+permutation is a traced rotation, and one vmapped program serves every player. In other games (teams, shared
+populations) the same function is called once per population.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ R = TypeVar("R")
 
 
 class View(Struct):
-    """`base` from the position of one player. Populations are counted from that player's: its own is population 0."""
+    """A game from the position of one player, whose population is population 0."""
 
     base: Game
     seats: Array  # [S] int32, the seat of `base` behind each seat of the view
     player_of_seat: tuple[int, ...] = static_field()
     population_of_player: tuple[int, ...] = static_field()
-    wanted: Array | None = None  # [] bool, of games that Python plays: unwanted episodes are over when they begin
+    wanted: Array | None = None  # [] bool, of games that run in Python: unwanted episodes start as finished
 
     def __getattr__(self, name: str) -> Any:  # name, num_seats, observation_shape, max_steps, ... are those of the base
         if name.startswith("__") or name in ("base", "seats", "wanted"):
@@ -54,7 +54,7 @@ class View(Struct):
         return permute_seats(self.base.step(inner, _take(actions, self._inverse), key), self.seats)
 
     def renew(self, state: GameState, key: Array) -> GameState:
-        """Restarts finished episodes, of games that Python plays."""
+        """Restarts finished episodes of games that run in Python. key: consumed."""
         inner = permute_seats(state, self._inverse)
         return permute_seats(self.base.renew(inner, key), self.seats)  # type: ignore[attr-defined]
 
@@ -65,7 +65,7 @@ class View(Struct):
 
 
 def permute_seats(state: GameState, seats: Array) -> GameState:
-    """Reorders everything in a position that has an axis of seats: seat i becomes `seats[i]`."""
+    """Permutes the seat axis of every array of a state: row i of the result is row `seats[i]`, seats [S] int32."""
     return dataclasses.replace(
         state,
         observation=_take(state.observation, seats),
@@ -77,7 +77,7 @@ def permute_seats(state: GameState, seats: Array) -> GameState:
 
 
 def _take(rows: Array, order: Array) -> Array:
-    """rows[order]; of two rows by a select, which XLA fuses where it would not fuse a gather."""
+    """rows[order]; for two rows by a select, which XLA fuses, unlike a gather."""
     if rows.shape[0] == 2:
         return jnp.where(order[0] == 0, rows, rows[::-1])
     return rows[order]
@@ -94,12 +94,12 @@ def stack_populations(trees: list[PyTree]) -> PyTree:
 
 
 def players_of(game: Game, population: int) -> tuple[int, ...]:
-    """Returns the players that are drawn from `population`."""
+    """Returns the players whose policies come from `population`."""
     return tuple(player for player, owner in enumerate(game.population_of_player) if owner == population)
 
 
-def view(game: Game, player: int) -> View:
-    """Makes the view of `player`; the others follow in turn."""
+def make_view(game: Game, player: int) -> View:
+    """Makes the view of `player`; the other players follow in cyclic order."""
     players = [(player + turn) % num_players(game) for turn in range(num_players(game))]
     seats = [seat for one in players for seat in seats_of_player(game, one)]
     own, count = game.population_of_player[player], num_populations(game)
@@ -118,21 +118,30 @@ def is_rotational(game: Game) -> bool:
 
 
 def rotate(tree: PyTree, population: Array | int) -> PyTree:
-    """Reorders the axis P of a tree as a view of `population` counts: its own population first."""
+    """Rotates the leading axis P of a tree so that `population`, static or traced, comes first."""
 
-    def turn(leaf: Array) -> Array:
-        if leaf.shape[0] == 2:  # a select fuses where a gather does not
+    def shift(leaf: Array) -> Array:
+        if leaf.shape[0] == 2:  # XLA fuses a select, unlike a gather
             return jnp.where(jnp.asarray(population) == 0, leaf, leaf[::-1])
         return leaf[(jnp.arange(leaf.shape[0]) + population) % leaf.shape[0]]
 
-    return jax.tree.map(turn, tree)
+    return jax.tree.map(shift, tree)
 
 
-def each_view(views: tuple[View, ...], function: Callable[..., R], keys: Array, *each: list[PyTree]) -> list[R]:
-    """Calls function(view, key, *own) for every view. keys: [V].
+def map_views(views: tuple[View, ...], function: Callable[..., R], keys: Array, *each: list[PyTree]) -> list[R]:
+    """Calls a function for every view.
 
-    Views that differ in their seats alone, as those of players that share a population do, are one vmapped program:
-    half of the code to compile, and half of the kernels to start. Games that Python plays run one by one.
+    Views that differ in their seats only, such as those of players of one population, run as one vmapped program: half
+    of the code to compile, and half of the kernels to start. Games that run in Python are called one by one.
+
+    Args:
+      views: V views.
+      function: function(view, key, *own) -> result.
+      keys: typed PRNG keys [V]; consumed.
+      each: further arguments of the function, lists of V trees.
+
+    Returns:
+      The V results.
     """
     first = views[0]
     if on_host(first) or not _differ_in_seats_alone(views):
@@ -147,33 +156,46 @@ def _differ_in_seats_alone(views: tuple[View, ...]) -> bool:
     return len(views) > 1 and len({(one.player_of_seat, one.population_of_player) for one in views}) == 1
 
 
-def each_population(game: Game, function: Callable[[tuple[View, ...], Array | int, Array], R], keys: Array) -> R:
-    """Calls function(views of p's players, p, key) for every population p and stacks the results. keys: [P]."""
-    return each_population_keeping(game, lambda views, p, key: (function(views, p, key), ()), keys)[0]
-
-
-def each_population_keeping(
-    game: Game, function: Callable[..., tuple[R, PyTree]], keys: Array, *kept: PyTree
-) -> tuple[R, PyTree]:
-    """Calls function(views of p's players, p, key, *own) -> (result, what to keep) for every population p.
+def map_populations(game: Game, function: Callable[[tuple[View, ...], Array | int, Array], R], keys: Array) -> R:
+    """Calls a function for every population and stacks the results.
 
     Args:
       game: the game.
-      function: own is population p's part of every argument of `kept`.
+      function: function(views of p's players, p, key) -> result, with p static or traced.
       keys: typed PRNG keys [P]; consumed.
-      kept: what earlier calls gave to keep. Populations whose numbers of players differ may keep trees that do.
 
     Returns:
-      The results, stacked along a leading axis P, and what is kept: to be handed to a further call as it is.
+      The results, stacked along a leading axis P.
+    """
+    return map_populations_with_carry(game, lambda views, p, key: (function(views, p, key), ()), keys)[0]
+
+
+def map_populations_with_carry(
+    game: Game, function: Callable[..., tuple[R, PyTree]], keys: Array, *carry: PyTree
+) -> tuple[R, PyTree]:
+    """Calls a function for every population, with a carry whose structure may differ between populations.
+
+    Args:
+      game: the game.
+      function: function(views of p's players, p, key, *own) -> (result, own carry of p), where `own` is the part of
+        population p of every argument of `carry`.
+      keys: typed PRNG keys [P]; consumed.
+      carry: carries that earlier calls returned. Populations with different numbers of players may have different
+        trees.
+
+    Returns:
+      The results, stacked along a leading axis P, and the carry for a further call.
     """
     if is_rotational(game) and game.num_seats > 1:
-        template = view(game, 0)
+        template = make_view(game, 0)
 
         def one(population: Array, key: Array, *own: PyTree) -> tuple[R, PyTree]:
             seats = (jnp.arange(game.num_seats, dtype=jnp.int32) + population) % game.num_seats
             return function((dataclasses.replace(template, seats=seats),), population, key, *own)
 
-        return jax.vmap(one)(jnp.arange(game.num_seats, dtype=jnp.int32), keys, *kept)
-    places = [tuple(view(game, player) for player in players_of(game, p)) for p in range(num_populations(game))]
-    called = [function(views, p, keys[p], *(one[p] for one in kept)) for p, views in enumerate(places)]
+        return jax.vmap(one)(jnp.arange(game.num_seats, dtype=jnp.int32), keys, *carry)
+    views_of_population = [
+        tuple(make_view(game, player) for player in players_of(game, p)) for p in range(num_populations(game))
+    ]
+    called = [function(views, p, keys[p], *(one[p] for one in carry)) for p, views in enumerate(views_of_population)]
     return stack_populations([result for result, _ in called]), [own for _, own in called]

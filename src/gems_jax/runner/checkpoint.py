@@ -1,12 +1,12 @@
-"""Checkpoints: every leaf of a run's state, saved by orbax, whole or not at all.
+"""Atomic checkpoints: every leaf of a run's state, saved by orbax.
 
     checkpoints/<iteration>/manifest.json   names, shapes and kinds of the leaves, checksum of every file, the run's
-                                            identity, the headline metric, and host-side counters
+                                            identity, and host-side counters
     checkpoints/<iteration>/state/          the leaves, in orbax's format
 
-A checkpoint is written beside and renamed into place, so a folder named by a number is complete; its checksums tell
-whether it still is. Leaves are stored in order and described by the manifest, because a state is any pytree:
-structs, typed PRNG keys, empty arrays and Python numbers included. The structure itself comes from the solver.
+A checkpoint is written to a temporary folder and then renamed, so a folder named by a number is complete. Checksums
+detect later damage. Leaves are stored in order and described by the manifest, because a state is any pytree,
+including structs, typed PRNG keys, empty arrays and Python numbers. The structure itself comes from the solver.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ import jax
 import jax.numpy as jnp
 
 from gems_jax.runner import leaves
-from gems_jax.runner.errors import CheckpointError, ConfigMismatchError, writing
+from gems_jax.runner.errors import CheckpointError, ConfigMismatchError, report_write_errors
 from gems_jax.runner.files import differing_field, write_json
 from gems_jax.types import PyTree
 
 FORMAT = 2
 _OTHERS = " (another version of the code, or other options)"
-ROOM = 2**18  # bytes a checkpoint takes besides its leaves, at most: the manifest, orbax's metadata, whole pages
+ROOM = 2**18  # upper limit on the bytes besides the leaves: manifest, orbax's metadata, page rounding
 
 
 class Checkpoint(NamedTuple):
-    """What came back: the iteration it was saved after, the tree, and the host-side counters saved beside it."""
+    """Restored checkpoint: the iteration it was saved after, the tree, and the host-side counters."""
 
     iteration: int
     tree: PyTree
@@ -49,10 +49,24 @@ def write_checkpoint(
     *,
     identity: Mapping[str, Any],
     extra: Mapping[str, Any] | None = None,
-    metric: float | None = None,
     keep: int = 3,
 ) -> Path:
-    """Writes `tree` as checkpoint `iteration` of `folder`; the last `keep` and the one of lowest `metric` stay."""
+    """Writes a checkpoint atomically, and removes old ones except the last `keep`.
+
+    Args:
+      folder: folder of all checkpoints of the run.
+      iteration: iteration that the tree is saved after.
+      tree: any pytree of arrays, typed keys and Python numbers.
+      identity: record that `restore_checkpoint` compares with.
+      extra: host-side counters, plain JSON.
+      keep: number of latest checkpoints to retain.
+
+    Returns:
+      The folder of the checkpoint.
+
+    Raises:
+      DiskFullError, RunError: if it cannot be written; earlier checkpoints are untouched.
+    """
     if keep < 1:
         raise ValueError(f"keep must be at least 1, got {keep}")
     good = [step for step in iterations(folder) if step != iteration]
@@ -61,11 +75,10 @@ def write_checkpoint(
     manifest = {
         "format": FORMAT,
         "iteration": iteration,
-        "metric": metric if metric is not None and math.isfinite(metric) else None,
         "identity": dict(identity),
         "extra": dict(extra or {}),
     }
-    with writing(folder, note):
+    with report_write_errors(folder, note):
         try:
             folder.mkdir(parents=True, exist_ok=True)
             _write_files(temporary, manifest, tree)
@@ -92,16 +105,29 @@ def restore_checkpoint(
     *,
     identity: Mapping[str, Any] | None = None,
     same_shapes: bool = True,
+    optional: Collection[str] = (),
     set_aside: bool = False,
     among: Collection[int] | None = None,
     say: Callable[[str], None] = lambda text: None,
 ) -> Checkpoint | None:
-    """Restores the newest good checkpoint of `folder`, or None when there is none at all.
+    """Restores the newest intact checkpoint of a folder.
 
-    `template` gives the structure (arrays or ShapeDtypeStructs); it may hold fewer top-level entries than were saved.
-    `same_shapes=False` accepts leaves that grew since `init`. A damaged checkpoint is reported through `say`, and the
-    one before it is used; when all are damaged, CheckpointError. `set_aside` renames damaged ones, so that they do not
-    count as the latest any more: for the process that holds the run. `among` limits it to some iterations.
+    Args:
+      folder: folder of all checkpoints of the run.
+      template: structure of the tree (arrays or ShapeDtypeStructs), possibly with fewer top-level entries than saved.
+      identity: record that must equal the saved one; None to skip the comparison.
+      same_shapes: require the shapes of `template`; False accepts leaves that grew since `init`.
+      optional: top-level entries of `template` that the tree lacks if the checkpoint does.
+      set_aside: rename damaged checkpoints, so that they no longer count. Only for the process that holds the lock.
+      among: iterations to consider, by default all.
+      say: called with one line for every damaged checkpoint.
+
+    Returns:
+      The checkpoint, or None if there is none.
+
+    Raises:
+      CheckpointError: if all checkpoints are damaged.
+      ConfigMismatchError: if identity, names or shapes differ.
     """
     found = iterations(folder) if among is None else [step for step in iterations(folder) if step in among]
     for step in reversed(found):
@@ -109,25 +135,26 @@ def restore_checkpoint(
         try:
             manifest = verify_checkpoint(path)
             _check_identity(manifest["identity"], identity)
-            return Checkpoint(step, _load(path, manifest, template, same_shapes), manifest["extra"])
+            wanted = _drop_absent(template, optional, manifest) if optional else template
+            return Checkpoint(step, _load(path, manifest, wanted, same_shapes), manifest["extra"])
         except CheckpointError as error:
             say(f"checkpoint of iteration {step} cannot be used: {error}")
             if set_aside:
                 _set_aside(path)
     if found:
-        raise CheckpointError(f"no readable checkpoint in {folder}: all {len(found)} are damaged")
+        raise CheckpointError(f"no intact checkpoint in {folder}: all {len(found)} are damaged")
     return None
 
 
 def iterations(folder: Path) -> list[int]:
-    """Iterations that have a complete checkpoint, ascending."""
+    """Lists the iterations that have a complete checkpoint, ascending."""
     if not folder.is_dir():
         return []
     return sorted(int(path.name) for path in folder.iterdir() if path.name.isdigit() and path.is_dir())
 
 
 def verify_checkpoint(path: Path) -> dict[str, Any]:
-    """Reads the manifest of one checkpoint, after its files were found to be exactly those that were written."""
+    """Verifies the checksums of one checkpoint and returns its manifest. Raises CheckpointError."""
     manifest = _read_manifest(path)
     files, present = manifest["files"], _checksums(path / "state")
     wrong = [name for name in sorted(files.keys() | present.keys()) if files.get(name) != present.get(name)]
@@ -146,22 +173,20 @@ def _read_manifest(path: Path) -> dict[str, Any]:
         raise CheckpointError(f"{path} is not a gems_jax checkpoint: it has no manifest.json") from None
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise CheckpointError(f"its manifest is damaged ({type(error).__name__})") from error
-    if version != FORMAT:  # whole, but not for us: it must not be taken for damage
-        raise ConfigMismatchError(
-            f"{path} has format {version} of another version of gems_jax, this one reads format {FORMAT}"
-        )
+    if version != FORMAT:  # intact, but not readable: it must not be treated as damaged
+        raise ConfigMismatchError(f"{path} has format {version}, this version of gems_jax reads format {FORMAT}")
     return manifest
 
 
 def remove_leftovers(folder: Path) -> None:
-    """Remove what a killed process left half-written. Only the process that holds the run may call this."""
+    """Removes partial checkpoints of a killed process. Only the process that holds the lock may call this."""
     if folder.is_dir():
         for path in folder.glob("tmp-*"):
             shutil.rmtree(path, ignore_errors=True)
 
 
 def _load(path: Path, manifest: dict[str, Any], template: PyTree, same_shapes: bool) -> PyTree:
-    """Leaves of `manifest` put into the structure of `template`, after both were found to fit."""
+    """Checks the manifest against the template, and loads its leaves into the template's structure."""
     described = {record["name"]: record for record in manifest["leaves"]}
     flat, structure = jax.tree_util.tree_flatten_with_path(template)
     wanted = {jax.tree_util.keystr(name): leaf for name, leaf in flat}
@@ -172,6 +197,12 @@ def _load(path: Path, manifest: dict[str, Any], template: PyTree, same_shapes: b
             raise ConfigMismatchError(f"state differs from checkpoint: {name} has shape {there} there, {here} here")
     loaded = dict(zip(described, leaves.read_leaves(path / "state", manifest["leaves"]), strict=True))
     return jax.tree_util.tree_unflatten(structure, [loaded[name] for name in wanted])
+
+
+def _drop_absent(template: Mapping[str, PyTree], optional: Collection[str], manifest: Mapping[str, Any]) -> PyTree:
+    """Drops the optional entries that a checkpoint does not have."""
+    there = {_top(record["name"]) for record in manifest["leaves"]}
+    return {name: part for name, part in template.items() if name not in optional or f"['{name}'" in there}
 
 
 def _check_names(described: Collection[str], wanted: Collection[str]) -> None:
@@ -193,24 +224,10 @@ def _check_identity(there: Mapping[str, Any], here: Mapping[str, Any] | None) ->
         )
 
 
-def best_iteration(folder: Path) -> int | None:
-    """Returns the iteration of lowest metric (the earliest of equals), None where no checkpoint has one."""
-    scored = [(metric, step) for step in iterations(folder) if (metric := _metric(folder, step)) is not None]
-    return min(scored)[1] if scored else None
-
-
-def _metric(folder: Path, step: int) -> float | None:
-    try:
-        return json.loads((folder / f"{step:08d}" / "manifest.json").read_text())["metric"]
-    except (OSError, ValueError, KeyError):
-        return None
-
-
 def _prune(folder: Path, keep: int) -> None:
-    """Keep the last `keep`, and the best."""
-    steps = iterations(folder)
-    for step in set(steps) - {*steps[-keep:], best_iteration(folder)}:
-        # renamed first: a removal cut short must not leave half a checkpoint under a number
+    """Removes all checkpoints except the last `keep`."""
+    for step in iterations(folder)[:-keep]:
+        # Renamed first: an interrupted removal must not leave half a checkpoint under a number.
         doomed = folder / f"tmp-old-{step:08d}"
         os.rename(folder / f"{step:08d}", doomed)
         shutil.rmtree(doomed, ignore_errors=True)
@@ -223,7 +240,7 @@ def _set_aside(path: Path) -> None:
 
 
 def _checksums(folder: Path) -> dict[str, str]:
-    """SHA-256 of every file below `folder`, by relative name."""
+    """Computes the SHA-256 of every file below `folder`, by relative name."""
     sums = {}
     for path in sorted(folder.rglob("*")):
         if path.is_file():
@@ -233,7 +250,7 @@ def _checksums(folder: Path) -> dict[str, str]:
 
 
 def _check_room(folder: Path, records: list[dict[str, Any]]) -> None:
-    """ENOSPC before orbax starts: on a full disk its threads print tracebacks that cannot be caught from here."""
+    """Raises ENOSPC before orbax starts, whose threads print tracebacks on a full disk that cannot be caught."""
     needed = sum(math.prod(record["shape"]) * jnp.dtype(record["dtype"]).itemsize for record in records) + ROOM
     if shutil.disk_usage(folder).free < needed:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(folder))

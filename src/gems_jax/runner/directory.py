@@ -1,14 +1,14 @@
-"""The run directory: `runs/<game>/<method>/<time>-s<seed>/`, one folder per seed, never written over.
+"""The run directory: `runs/<game>/<method>/<time>-s<seed>/`, one folder per seed, never overwritten.
 
     config.json    the resolved configuration, schema version, commit, package versions, device
     metrics.csv    one row per iteration, flushed as it goes
     status.json    running | done | failed | interrupted, and why
-    log.txt        what was said while it ran
+    log.txt        messages of the run
     checkpoints/   figures/   replays/
 
-Seeds that run as one vmapped batch share one state: each still has its own folder as above, and the checkpoints stand
-beside them in `<time>-shared/`. Every folder names the others by relative paths, so that `open_run` takes any of them
-and a finished batch can be moved as a whole. A single seed is its own shared folder.
+Seeds that run as one vmapped batch share one state. Each still has its own folder as above, and the checkpoints are in
+the sibling folder `<time>-shared/`. Every folder names the others by relative paths, so `open_run` accepts any of them
+and a complete batch can be moved. A single seed is its own shared folder.
 """
 
 from __future__ import annotations
@@ -18,30 +18,32 @@ import datetime
 import json
 import os
 import re
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from gems_jax.runner import machine
-from gems_jax.runner.errors import RunError, RunExistsError, writing
+from gems_jax.runner.errors import RunError, RunExistsError, report_write_errors
 from gems_jax.runner.files import is_locked, resolve, write_json
 
 SCHEMA = 1
 STATES = ("running", "done", "failed", "interrupted")
-# What a checkpoint must agree with; everything else in config.json may change between start and resume.
+# Fields of config.json that a checkpoint must match; the others may change between start and resume.
 IDENTITY = ("game", "method", "seeds", "config")
 
 
 @dataclasses.dataclass(frozen=True)
 class RunDirectory:
-    """Where one run, of one seed or of a batch of seeds, keeps its files."""
+    """Folders of one run, which has one seed or a batch of seeds."""
 
-    shared: Path  # checkpoints of the whole batch
+    shared: Path  # folder of the checkpoints of all seeds
     members: tuple[Path, ...]  # one folder per seed; (shared,) when there is one seed
     seeds: tuple[int, ...]
 
     @property
     def checkpoints(self) -> Path:
+        """Folder of the checkpoints."""
         return self.shared / "checkpoints"
 
     @property
@@ -61,14 +63,28 @@ def create_run(
     path: Path | str | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> RunDirectory:
-    """Makes the folders of a new run and writes their config.json. Nothing that exists is ever written over.
+    """Creates the folders of a new run and writes their config.json. Existing files are never overwritten.
 
-    `path` names the folder instead of `<root>/<game>/<method>/<time>-s<seed>`; a batch then has its seeds in
-    `<path>/s<seed>`. `options` is kept in config.json beside `config` without being part of the run's identity.
+    Args:
+      game: name of the game.
+      method: name of the method.
+      config: settings of the method, a dataclass.
+      seeds: one or more distinct integers.
+      iterations: planned number of iterations.
+      root: folder of all runs; the run is `<root>/<game>/<method>/<time>-s<seed>`.
+      path: folder of the run instead; the seeds of a batch are then in `<path>/s<seed>`.
+      options: further settings, written to config.json without being part of the run's identity.
+
+    Returns:
+      The folders of the run.
+
+    Raises:
+      RunExistsError: if `path` is not empty.
+      RunError: if a folder cannot be written.
     """
     seeds = tuple(int(seed) for seed in seeds)
     if not seeds or len(set(seeds)) != len(seeds):
-        raise ValueError(f"seeds must be one or more different integers, got {seeds}")
+        raise ValueError(f"seeds must be one or more distinct integers, got {seeds}")
     record = {
         "schema": SCHEMA,
         "game": game,
@@ -81,7 +97,7 @@ def create_run(
         **machine.describe_machine(),
     }
     where = Path(path) if path is not None else Path(root) / slug(game) / slug(method)
-    with writing(where):
+    with report_write_errors(where):
         run = (_claim_timestamp if path is None else _claim_path)(where, seeds)
         _write_configs(run, record)
     write_status(run, "running", iteration=0, iterations=iterations)
@@ -89,7 +105,7 @@ def create_run(
 
 
 def _write_configs(run: RunDirectory, record: dict[str, Any]) -> None:
-    """Writes the shared record last: a run whose creation was cut short is not offered for resume."""
+    """Writes the shared record last, so that a run whose creation was interrupted cannot be resumed."""
     own = dict(zip(run.members, run.seeds, strict=True))
     for folder in dict.fromkeys((*run.members, run.shared)):
         for name in ("figures", "replays"):
@@ -98,7 +114,7 @@ def _write_configs(run: RunDirectory, record: dict[str, Any]) -> None:
 
 
 def open_run(path: Path | str) -> RunDirectory:
-    """Opens the run that `path` (a seed's folder, or the shared one) belongs to."""
+    """Opens the run that a seed's folder or a shared folder belongs to. Raises RunError if it is not a run."""
     folder = Path(path)
     if folder.name == "config.json":
         folder = folder.parent
@@ -113,13 +129,13 @@ def open_run(path: Path | str) -> RunDirectory:
 
 def _check_beside(folder: Path, other: Path) -> None:
     if not Path(os.path.abspath(other)).is_relative_to(Path(os.path.abspath(folder)).parent):
-        raise RunError(f"{folder} names {other}, outside of the folder that it lies in: a batch is in one place")
+        raise RunError(f"invalid batch: {folder} refers to {other}, expected a folder inside {folder.parent}")
     if not (other / "config.json").is_file():
-        raise RunError(f"{folder} belongs to a batch of seeds, but {other} is missing: move a batch as a whole")
+        raise RunError(f"incomplete batch: {folder} refers to {other}, which is missing. Move all folders together")
 
 
 def read_config(folder: Path | str) -> dict[str, Any]:
-    """Reads config.json of a run folder, checked for its schema version."""
+    """Reads config.json of a run folder and checks its schema. Raises RunError."""
     path = Path(folder) / "config.json"
     try:
         record = json.loads(path.read_text())
@@ -142,20 +158,29 @@ def _check_record(path: Path, record: Any) -> None:
 
 
 def identity(run: RunDirectory) -> dict[str, Any]:
-    """What a checkpoint must agree with to be continued: game, method, seeds and config."""
+    """Returns the record that a checkpoint must match: game, method, seeds and config."""
     record = read_config(run.shared)
     return {name: record[name] for name in IDENTITY}
 
 
-def extend(run: RunDirectory, iterations: int) -> None:
-    """Record a new planned length; the rest of config.json stays."""
+def extend_run(run: RunDirectory, iterations: int) -> None:
+    """Writes a new planned number of iterations to config.json of every folder."""
     for folder in run.folders:
         write_json(folder / "config.json", {**read_config(folder), "iterations": int(iterations)})
 
 
 def write_status(run: RunDirectory, state: str, *, iteration: int, iterations: int, reason: str = "") -> None:
+    """Writes status.json of every folder of the run.
+
+    Args:
+      run: the folders.
+      state: one of `STATES`.
+      iteration: iterations done.
+      iterations: iterations planned.
+      reason: why the run failed or stopped.
+    """
     if state not in STATES:
-        raise ValueError(f"unknown state {state!r}, known: {', '.join(STATES)}")
+        raise ValueError(f"unknown state {state!r}; known: {', '.join(STATES)}")
     record = {
         "state": state,
         "reason": reason,
@@ -169,49 +194,49 @@ def write_status(run: RunDirectory, state: str, *, iteration: int, iterations: i
 
 
 def read_status(folder: Path | str) -> dict[str, Any]:
-    """status.json; a run that says it is running while no process holds it was killed, and is told as interrupted."""
+    """Reads status.json. A running state that no process holds the lock of is reported as interrupted."""
     path = Path(folder) / "status.json"
     try:
         record = json.loads(path.read_text())
     except (OSError, ValueError) as error:
         raise RunError(f"cannot read {path}: {error}") from error
     if record["state"] == "running" and not is_locked(_join(Path(folder), read_config(folder)["shared"])):
-        record = {**record, "state": "interrupted", "reason": "the process ended without a word"}
+        record = {**record, "state": "interrupted", "reason": "the process was killed"}
     return record
 
 
 def log(run: RunDirectory, text: str) -> None:
-    """Append to log.txt of every folder of the run."""
+    """Appends lines with a time stamp to log.txt of every folder of the run."""
     stamp = _now()
     for folder in run.folders:
-        with writing(folder / "log.txt"), open(folder / "log.txt", "a", encoding="utf-8") as file:
+        with report_write_errors(folder / "log.txt"), open(folder / "log.txt", "a", encoding="utf-8") as file:
             file.writelines(f"{stamp} {line}\n" for line in text.splitlines() or [""])
 
 
 def slug(name: str) -> str:
-    """A game or method name as a folder name: `pgx:hex` -> `pgx_hex`."""
+    """Converts a game or method name to a folder name: `pgx:hex` -> `pgx_hex`."""
     return re.sub(r"[^A-Za-z0-9._-]+", "_", name).strip("._") or "unnamed"
 
 
 def claim_folder(where: Path) -> Path:
-    """Makes a folder below `where` that is named by the time."""
-    with writing(where):
+    """Creates a folder below `where` that is named by the current time."""
+    with report_write_errors(where):
         where.mkdir(parents=True, exist_ok=True)
         for folder in _timestamps(where):
-            if _claimed(folder):
+            if _try_claim(folder):
                 return folder
     raise RunExistsError(f"no free name in {where}")
 
 
 def _timestamps(where: Path) -> Iterator[Path]:
-    """Names by the time: a second one within the same second gets a number behind the time."""
+    """Yields folder names by the current time; further names within the same second get a numeric suffix."""
     stamp = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
     yield where / stamp
     yield from (where / f"{stamp}.{attempt}" for attempt in range(2, 1000))
 
 
-def _claimed(folder: Path) -> bool:
-    """Makes the folder: of two processes one succeeds."""
+def _try_claim(folder: Path) -> bool:
+    """Creates the folder; returns False if another process was first."""
     try:
         folder.mkdir()
     except FileExistsError:
@@ -224,34 +249,41 @@ def _claim_timestamp(where: Path, seeds: tuple[int, ...]) -> RunDirectory:
     for name in _timestamps(where):
         members = tuple(Path(f"{name}-s{seed}") for seed in seeds)
         shared = members[0] if len(seeds) == 1 else Path(f"{name}-shared")
-        if not any(map(Path.exists, (shared, *members))) and _claimed(shared):
-            return _with_members(shared, members, seeds)
+        if not any(map(Path.exists, (shared, *members))) and _try_claim(shared):
+            return _make_members(shared, members, seeds)
     raise RunExistsError(f"no free name for a run in {where}")
 
 
 def check_free(path: Path) -> None:
-    """RunExistsError for a path that holds something."""
+    """Checks that a path does not exist or is an empty folder. Raises RunExistsError."""
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
         raise RunExistsError(
-            f"{path} exists and is not empty; runs are never written over. Choose another folder, or resume it: "
+            f"{path} exists and is not empty; runs are never overwritten. Choose another folder, or resume it: "
             f"gems resume {path}"
         )
+
+
+def check_writable(path: Path) -> None:
+    """Checks that a folder can be created or written, by writing a folder that is removed at once. Raises RunError."""
+    existing = next(each for each in (path, *path.absolute().parents) if each.exists())
+    with report_write_errors(path):
+        os.rmdir(tempfile.mkdtemp(prefix=".gems-", dir=existing))
 
 
 def _claim_path(path: Path, seeds: tuple[int, ...]) -> RunDirectory:
     check_free(path)
     path.mkdir(parents=True, exist_ok=True)
-    return _with_members(path, (path,) if len(seeds) == 1 else tuple(path / f"s{seed}" for seed in seeds), seeds)
+    return _make_members(path, (path,) if len(seeds) == 1 else tuple(path / f"s{seed}" for seed in seeds), seeds)
 
 
-def _with_members(shared: Path, members: tuple[Path, ...], seeds: tuple[int, ...]) -> RunDirectory:
+def _make_members(shared: Path, members: tuple[Path, ...], seeds: tuple[int, ...]) -> RunDirectory:
     for member in members:
         member.mkdir(exist_ok=member == shared)
     return RunDirectory(shared=shared, members=members, seeds=seeds)
 
 
 def _relatives(run: RunDirectory, folder: Path) -> dict[str, Any]:
-    beside = os.path.relpath(run.members[0].parent, folder)  # where all of them are; a relpath for each takes long
+    beside = os.path.relpath(run.members[0].parent, folder)  # parent of all members: relpath is slow
     return {
         "shared": os.path.relpath(run.shared, folder),
         "members": [
@@ -261,7 +293,7 @@ def _relatives(run: RunDirectory, folder: Path) -> dict[str, Any]:
 
 
 def _join(folder: Path, relative: str) -> Path:
-    """`folder/relative` without the `..`, and without resolving links."""
+    """Joins two paths and removes `..`, without resolving links."""
     return Path(os.path.normpath(folder / relative))
 
 

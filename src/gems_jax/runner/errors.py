@@ -1,6 +1,6 @@
-"""What can go wrong with a run, each with one clear line and an exit code.
+"""Errors of runs, each with a message of one line and an exit code.
 
-The command line prints the message and exits with the code; it never shows a traceback for one of these.
+The command line prints the message without a traceback, and exits with the code.
 """
 
 from __future__ import annotations
@@ -13,55 +13,55 @@ from pathlib import Path
 
 
 class RunError(RuntimeError):
-    """Base of all: something about a run, its folder or its files that the message explains."""
+    """Base class of errors about a run, its folder or its files."""
 
     exit_code = 1
 
 
 class RunExistsError(RunError):
-    """The folder already holds a run: runs are never written over."""
+    """Raised if the folder already contains a run: runs are never overwritten."""
 
     exit_code = 2
 
 
 class RunBusyError(RunError):
-    """Another process is writing this run at this moment."""
+    """Raised if another process is writing this run."""
 
 
 class CheckpointError(RunError):
-    """A checkpoint is damaged, missing, or not one of ours."""
+    """Raised if a checkpoint is damaged, missing, or was not written by gems_jax."""
 
 
 class ConfigMismatchError(RunError):
-    """The checkpoint belongs to a run with another configuration."""
+    """Raised if a checkpoint belongs to a run with another configuration."""
 
     exit_code = 2
 
 
 class DiskFullError(RunError):
-    """No space left; the last good checkpoint is untouched."""
+    """Raised if the disk is full; the last good checkpoint is untouched."""
 
 
 class NonFiniteError(RunError):
-    """NaN or infinity appeared in a logged quantity or in the state."""
+    """Raised if NaN or infinity appears in a logged quantity, or NaN in the state."""
 
     exit_code = 3
 
 
 class UntrustedGameError(RunError):
-    """A file names a game that is code of its own, and nobody has said to trust it; or that code is not a game."""
+    """A file names a user-defined game without `trust=True`, or the named code is not a game."""
 
     exit_code = 2
 
 
 class MissingExtraError(RunError, ImportError):
-    """An optional package is not installed; the message has the install line."""
+    """Raised if an optional package is not installed; the message has the install command."""
 
     exit_code = 2
 
 
 def is_disk_full(error: BaseException) -> bool:
-    """The operating system says ENOSPC or EDQUOT; orbax raises a ValueError with RESOURCE_EXHAUSTED in its text."""
+    """Checks for ENOSPC, EDQUOT, and the messages that orbax raises on a full disk."""
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
         return True
     text = str(error)
@@ -69,15 +69,15 @@ def is_disk_full(error: BaseException) -> bool:
 
 
 def describe_free_space(path: Path) -> str:
-    """'12.3 MB free', measured on the nearest folder that exists."""
+    """Formats the free space, `12.3 MB free`, of the nearest folder that exists."""
     while not path.exists() and path != path.parent:
         path = path.parent
     return f"{shutil.disk_usage(path).free / 1e6:.1f} MB free"
 
 
 @contextlib.contextmanager
-def writing(path: Path, note: str = "") -> Iterator[None]:
-    """Turns a failed write below `path` into one clear line; `note` is added to it."""
+def report_write_errors(path: Path, note: str = "") -> Iterator[None]:
+    """Converts failed writes below `path` into DiskFullError or RunError; `note` is appended to the message."""
     try:
         yield
     except (OSError, ValueError) as error:

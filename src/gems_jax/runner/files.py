@@ -1,4 +1,4 @@
-"""Small files written whole, configs as plain data, and the lock that keeps a run to one process."""
+"""Atomic writes of small files, configs as plain data, and the lock of a run."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from gems_jax.runner.errors import RunBusyError, writing
+from gems_jax.runner.errors import RunBusyError, report_write_errors
 
 
 def resolve(value: Any) -> Any:
-    """Turns `value` into plain JSON data: configs become dicts, arrays lists, infinities strings that float() reads."""
+    """Converts a value to plain JSON data: configs to dicts, arrays to lists, infinities to strings for float()."""
     if value is None or isinstance(value, bool | int | str):
         return value
     if isinstance(value, float):
@@ -30,7 +30,7 @@ def resolve(value: Any) -> Any:
 
 
 def _record(value: Any) -> Mapping[Any, Any] | None:
-    """The fields of a config, NamedTuple or dict by name; None of anything else."""
+    """Returns the fields of a config, NamedTuple or dict by name; None for anything else."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
     if hasattr(value, "_asdict"):
@@ -39,7 +39,7 @@ def _record(value: Any) -> Mapping[Any, Any] | None:
 
 
 def _name(value: Any) -> Any:
-    """Arrays as numbers or lists, paths and functions by name."""
+    """Converts arrays to numbers or lists, and paths and functions to their names."""
     if hasattr(value, "dtype") and hasattr(value, "tolist"):
         return resolve(np.asarray(value).tolist())
     if isinstance(value, Path):
@@ -50,7 +50,16 @@ def _name(value: Any) -> Any:
 
 
 def differing_field(there: Any, here: Any, prefix: str = "") -> tuple[str, Any, Any] | None:
-    """Finds the first field in which two resolved configs differ: (dotted name, value there, value here), or None."""
+    """Finds the first field in which two resolved configs differ.
+
+    Args:
+      there: one config, plain data.
+      here: the other config.
+      prefix: dotted name of both inside a larger config.
+
+    Returns:
+      (dotted name, value there, value here), or None if they are equal.
+    """
     if not (isinstance(there, Mapping) and isinstance(here, Mapping)):
         return None if there == here else (prefix, there, here)
     dotted = f"{prefix}." if prefix else ""
@@ -59,13 +68,13 @@ def differing_field(there: Any, here: Any, prefix: str = "") -> tuple[str, Any, 
 
 
 def write_json(path: Path, record: Any) -> None:
-    """JSON text, whole or not at all."""
+    """Writes a record as JSON, atomically."""
     replace_text(path, json.dumps(record, indent=2, allow_nan=False) + "\n")
 
 
 def replace_text(path: Path, text: str) -> None:
-    """Write beside and move into place: a reader, or the next start after a crash, sees the old text or the new."""
-    with writing(path):
+    """Writes a text file atomically: after a crash it contains the old text or the new one."""
+    with report_write_errors(path):
         temporary = path.with_name(f".{path.name}.{os.getpid()}")
         try:
             with open(temporary, "w", encoding="utf-8", newline="") as file:
@@ -80,7 +89,7 @@ def replace_text(path: Path, text: str) -> None:
 
 
 def write_csv(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Writes records of the same fields as CSV with a header, whole or not at all."""
+    """Writes records with equal fields as CSV with a header, atomically."""
     text = io.StringIO()
     writer = csv.DictWriter(text, fieldnames=list(rows[0]), lineterminator="\n")
     writer.writeheader()
@@ -89,15 +98,15 @@ def write_csv(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
 
 
 @contextlib.contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """Hold the run in `folder` for this process. The system lets go when the process dies, however it dies."""
+def lock_run(folder: Path) -> Iterator[None]:
+    """Locks the run in `folder` for this process. The system releases the lock when the process ends."""
     try:
         import fcntl
-    except ImportError:  # no such locks on this system: go without
+    except ImportError:  # this system has no such locks
         yield
         return
     path = folder / ".lock"
-    with writing(path), contextlib.ExitStack() as stack:
+    with report_write_errors(path), contextlib.ExitStack() as stack:
         file = stack.enter_context(open(path, "a+", encoding="utf-8"))
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -107,13 +116,13 @@ def locked(folder: Path) -> Iterator[None]:
         file.truncate(0)
         file.write(str(os.getpid()))
         file.flush()
-        kept = stack.pop_all()
-    with kept:
+        held = stack.pop_all()
+    with held:
         yield
 
 
 def is_locked(folder: Path) -> bool:
-    """Does a living process hold the run in `folder`?"""
+    """Checks whether a process holds the lock of the run in `folder`."""
     try:
         import fcntl
 

@@ -1,8 +1,8 @@
-"""The leaves of any pytree on disk, through orbax: end to end by dtype, described by name, shape, dtype and kind.
+"""Storage of the leaves of any pytree by orbax, described by name, shape, dtype and kind.
 
-Orbax gets one long array per dtype instead of one per leaf: for the many small leaves of a state, what it does per
-array costs eight times what the bytes cost. Kinds: `jax` array, `numpy` array, `key:<implementation>` (typed PRNG
-keys), and the Python numbers `bool`, `int`, `float`. Nothing here knows what a run is.
+The leaves of each dtype are concatenated into one array: a state has many small leaves, and orbax's overhead per array
+is eight times the cost of their bytes. Kinds: `jax` array, `numpy` array, `key:<implementation>` (typed PRNG keys), and
+the Python numbers `bool`, `int`, `float`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from gems_jax.types import PyTree
 
 
 def describe_leaves(tree: PyTree) -> list[dict[str, Any]]:
-    """One JSON-able record per leaf: all that is needed to rebuild it from its bytes."""
+    """Describes each leaf by a JSON record that suffices to rebuild it from its bytes."""
     records = []
     for path, leaf in jax.tree_util.tree_flatten_with_path(tree)[0]:
         name = jax.tree_util.keystr(path)
@@ -31,12 +31,12 @@ def describe_leaves(tree: PyTree) -> list[dict[str, Any]]:
 
 
 def write_leaves(path: Path, tree: PyTree) -> None:
-    """All leaves, synchronously: on return they are on the disk, or the error was raised."""
+    """Writes all leaves synchronously: on return they are on the disk."""
     import orbax.checkpoint as ocp
 
     parts: dict[str, list[np.ndarray]] = {}
     for leaf in jax.tree_util.tree_leaves(tree):
-        array = np.asarray(_as_array(leaf))  # on the host: orbax's way for device arrays takes twice the time
+        array = np.asarray(_as_array(leaf))  # on the host: orbax takes twice as long for device arrays
         if array.size:
             parts.setdefault(str(array.dtype), []).append(array.reshape(-1))
     if parts:  # orbax refuses an empty tree
@@ -45,7 +45,18 @@ def write_leaves(path: Path, tree: PyTree) -> None:
 
 
 def read_leaves(path: Path, records: list[dict[str, Any]]) -> list[Any]:
-    """Reads the leaves that `describe_leaves` described, in the same order. CheckpointError if they cannot be read."""
+    """Reads leaves from disk.
+
+    Args:
+      path: the folder that `write_leaves` wrote.
+      records: the records of `describe_leaves`.
+
+    Returns:
+      The leaves in the order of `records`.
+
+    Raises:
+      CheckpointError: if they cannot be read or do not match the records.
+    """
     arrays = _read_arrays(path, {record["dtype"] for record in records if math.prod(record["shape"])})
     taken: dict[str, int] = {}
     leaves = []
@@ -56,12 +67,12 @@ def read_leaves(path: Path, records: list[dict[str, Any]]) -> list[Any]:
         taken[dtype] = end
     for dtype, array in arrays.items():
         if array.size != taken[dtype]:
-            raise CheckpointError(f"it holds {array.size} numbers of {dtype}, the manifest says {taken[dtype]}")
+            raise CheckpointError(f"wrong size of {dtype} data: expected {taken[dtype]} numbers, got {array.size}")
     return leaves
 
 
 def _read_arrays(path: Path, dtypes: set[str]) -> dict[str, np.ndarray]:
-    """All numbers of each dtype, end to end."""
+    """Reads the concatenated array of each dtype."""
     import orbax.checkpoint as ocp
 
     if not dtypes:
@@ -69,30 +80,52 @@ def _read_arrays(path: Path, dtypes: set[str]) -> dict[str, np.ndarray]:
     arguments = {dtype: ocp.RestoreArgs(restore_type=np.ndarray) for dtype in dtypes}
     try:
         return _checkpointer().restore(path.absolute(), args=ocp.args.PyTreeRestore(restore_args=arguments))
-    except Exception as error:  # whatever orbax and tensorstore make of files they cannot read
+    except Exception as error:  # orbax and tensorstore raise many kinds for unreadable files
         first = (str(error).splitlines() or [""])[0]
         raise CheckpointError(f"orbax cannot read it ({type(error).__name__}: {first})") from error
 
 
 def stored_shape(leaf: Any) -> tuple[int, ...]:
-    """Shape of the leaf's bytes: that of the key data for a typed key. Takes ShapeDtypeStructs too."""
-    if _is_key(leaf):
+    """Returns the stored shape of an array or ShapeDtypeStruct; for a typed key, that of its key data."""
+    if holds_keys(leaf):
         return tuple(jax.eval_shape(jax.random.key_data, leaf).shape)
     return tuple(leaf.shape) if hasattr(leaf, "shape") else np.shape(leaf)
 
 
-def _is_key(leaf: Any) -> bool:
+def holds_keys(leaf: Any) -> bool:
+    """Checks whether a leaf is an array, or a ShapeDtypeStruct, of typed PRNG keys."""
     return hasattr(leaf, "dtype") and jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
 
 
+def strip_keys(tree: PyTree) -> PyTree:
+    """Replaces typed keys by their data, so that a copy beside the keys themselves does not count as their reuse."""
+    return jax.tree.map(lambda leaf: jax.random.key_data(leaf) if holds_keys(leaf) else leaf, tree)
+
+
+def restore_keys(tree: PyTree, template: PyTree) -> PyTree:
+    """Reverts `strip_keys`; template: a tree with typed keys, arrays or ShapeDtypeStructs."""
+    return jax.tree.map(
+        lambda leaf, like: jax.random.wrap_key_data(leaf, impl=_implementation(like)) if holds_keys(like) else leaf,
+        tree,
+        template,
+    )
+
+
+def _implementation(key: Any) -> Any:
+    """Returns the implementation of typed keys, which a ShapeDtypeStruct has but `key_impl` does not take."""
+    found: list[Any] = []
+    jax.eval_shape(lambda traced: found.append(jax.random.key_impl(traced)), key)
+    return found[0]
+
+
 def _as_array(leaf: Any) -> Any:
-    if _is_key(leaf):
+    if holds_keys(leaf):
         return jax.random.key_data(leaf)
     return leaf if isinstance(leaf, jax.Array) else np.asarray(leaf)
 
 
 def _kind(name: str, leaf: Any) -> str:
-    if _is_key(leaf):
+    if holds_keys(leaf):
         return f"key:{jax.random.key_impl(leaf)}"
     if isinstance(leaf, jax.Array):
         return "jax"
@@ -100,12 +133,12 @@ def _kind(name: str, leaf: Any) -> str:
         return type(leaf).__name__
     if isinstance(leaf, np.ndarray | np.generic) and leaf.dtype.kind in "biufc":
         return "numpy"
-    raise CheckpointError(f"a state holds arrays and numbers only; {name} is a {type(leaf).__name__}")
+    raise CheckpointError(f"cannot save {name}: a state contains arrays and numbers only, got {type(leaf).__name__}")
 
 
 _REBUILD: dict[str, Callable[[np.ndarray], Any]] = {
     "jax": jnp.asarray,
-    "numpy": np.copy,  # its own memory, not a window on all of its dtype
+    "numpy": np.copy,  # a copy, not a view of all leaves of its dtype
     "bool": lambda value: bool(value.item()),
     "int": lambda value: int(value.item()),
     "float": lambda value: float(value.item()),
@@ -115,7 +148,7 @@ _REBUILD: dict[str, Callable[[np.ndarray], Any]] = {
 def _rebuild(record: dict[str, Any], flat: np.ndarray) -> Any:
     kind, dtype = record["kind"], jnp.dtype(record["dtype"])
     if flat.size != math.prod(record["shape"]) or flat.dtype != dtype:
-        raise CheckpointError(f"leaf {record['name']} is {flat.size} of {flat.dtype}, the manifest says otherwise")
+        raise CheckpointError(f"leaf {record['name']} does not match the manifest: got {flat.size} of {flat.dtype}")
     value = flat.reshape(record["shape"])
     if kind.startswith("key:"):
         return jax.random.wrap_key_data(jnp.asarray(value), impl=kind.removeprefix("key:"))
@@ -125,7 +158,7 @@ def _rebuild(record: dict[str, Any], flat: np.ndarray) -> Any:
 def _checkpointer() -> Any:
     import orbax.checkpoint as ocp
 
-    own = jax.process_index()  # of several processes, who calls this is alone with it: orbax must not wait for others
+    own = jax.process_index()  # only one process calls this: orbax must not wait for others
     alone = ocp.options.MultiprocessingOptions(
         primary_host=own, active_processes={own}, barrier_sync_key_prefix=f"process{own}"
     )

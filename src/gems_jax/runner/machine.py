@@ -1,4 +1,4 @@
-"""What a run ran on: package versions, commit, device, memory. For `config.json`, metrics and `gems doctor`."""
+"""Package versions, commit, device and memory, for `config.json`, metrics and `gems doctor`."""
 
 from __future__ import annotations
 
@@ -11,13 +11,12 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-import jax
-
 CORE_PACKAGES = ("gems_jax", "jax", "jaxlib", "flax", "optax", "chex", "distrax", "pgx", "numpy", "scipy")
 
 
-@functools.cache  # a search through every installed package, and each checkpoint asks for a dozen
+@functools.cache  # slow: searches all installed packages, a dozen times per checkpoint
 def package_version(name: str) -> str | None:
+    """Returns the installed version of a package; None if it is not installed."""
     try:
         return importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:
@@ -25,13 +24,13 @@ def package_version(name: str) -> str | None:
 
 
 def versions(packages: tuple[str, ...] = (*CORE_PACKAGES, "orbax-checkpoint", "jaxmarl")) -> dict[str, str]:
-    """Installed versions; packages that are not installed are left out."""
+    """Returns the versions of the packages that are installed."""
     found = {name: package_version(name) for name in packages}
     return {name: version for name, version in found.items() if version}
 
 
 def commit() -> dict[str, Any]:
-    """Commit of the source tree this package runs from: {"commit": sha or None, "dirty": uncommitted changes?}."""
+    """Returns the commit of the source tree: {"commit": sha or None, "dirty": has uncommitted changes}."""
     folder = Path(__file__).resolve().parent
 
     def git(*arguments: str) -> str | None:
@@ -43,19 +42,22 @@ def commit() -> dict[str, Any]:
             return None
         return done.stdout.strip()
 
-    # An installed copy may lie inside somebody else's repository: that commit would say nothing about this code.
+    # An installed copy may be inside another repository, whose commit does not describe this code.
     if git("ls-files", "--error-unmatch", Path(__file__).name) is None:
         return {"commit": None, "dirty": None}
     return {"commit": git("rev-parse", "HEAD"), "dirty": bool(git("status", "--porcelain", "--", str(folder.parent)))}
 
 
 def device() -> dict[str, Any]:
+    """Returns platform and kind of the first device, and the number of devices."""
+    import jax  # imported late: a folder is checked before
+
     first = jax.devices()[0]
     return {"platform": first.platform, "kind": first.device_kind, "count": jax.device_count()}
 
 
 def describe_machine() -> dict[str, Any]:
-    """Everything above in one JSON-able record."""
+    """Collects commit, versions, platform and device in one JSON record."""
     return {
         **commit(),
         "versions": versions(),
@@ -67,7 +69,7 @@ def describe_machine() -> dict[str, Any]:
 
 
 def processor() -> str:
-    """The processor's name where the system tells it."""
+    """Returns the name of the processor, or its architecture if the name is unknown."""
     try:
         for line in Path("/proc/cpuinfo").read_text().splitlines():
             if line.startswith("model name"):
@@ -78,13 +80,15 @@ def processor() -> str:
 
 
 def describe_circumstances() -> dict[str, Any]:
-    """Records when, where and with what something was measured."""
+    """Collects the time, the machine and the versions of a measurement."""
     now = datetime.datetime.now().astimezone().isoformat(timespec="seconds")
     return {"created": now, **describe_machine(), "processor": processor()}
 
 
 def memory_bytes() -> int:
-    """Bytes in use on the first accelerator; on the CPU the resident size of this process."""
+    """Returns the bytes in use on the first accelerator; on the CPU, the resident size of this process."""
+    import jax
+
     stats = jax.local_devices()[0].memory_stats()
     if stats and "bytes_in_use" in stats:
         return int(stats["bytes_in_use"])

@@ -1,4 +1,4 @@
-"""How a run is driven and measured: one record from the command line to the driver, and in config.json."""
+"""Options of a run, from the command line to the driver and to config.json."""
 
 from __future__ import annotations
 
@@ -22,53 +22,53 @@ _LEAST = {
 
 @dataclasses.dataclass(frozen=True)
 class RunOptions:
-    """How often a run is looked at, saved and measured, and on what it runs."""
+    """Options of chunks, checkpoints, measurements and devices."""
 
     chunk: int = 10
-    """Iterations between two looks at the run: progress, rows, checkpoints."""
+    """Maximum iterations per compiled call, which is shorter if it would take more than about a second."""
     exact: bool = True
-    """Measure every iteration exactly where the game can be walked."""
+    """Measure every iteration exactly if the game is enumerable."""
     evaluation_episodes: int = 256
-    """Episodes that a mixture is measured by where it cannot be measured exactly (0: not at all)."""
+    """Episodes per measurement if the mixture is not measured exactly (0: no measurement)."""
     evaluation_every: int = 10
-    """Iterations between two such measurements."""
+    """Iterations between two measurements by episodes; the first and the last iteration are always measured."""
     debug: bool = False
-    """Check every operation for NaN (checkify), one iteration at a time, and show tracebacks. Slow."""
+    """Check every operation for NaN (checkify) and print tracebacks; slow."""
     checkpoint_seconds: float = 10.0
-    """Least time between two checkpoints; 0 saves after every chunk."""
+    """Minimum seconds between two checkpoints (0: save after every chunk)."""
     keep: int = 3
-    """How many of the last checkpoints are kept, besides the best."""
+    """Number of latest checkpoints to retain; each contains the state of the best measured iteration as well."""
     seed_batch: int = 0
-    """How many seeds are run together (0: as many as are fastest)."""
+    """Seeds per batch (0: chosen for speed)."""
     mesh: bool = False
-    """Share seeds, candidates and episodes out over all devices; results stay those of one device, up to rounding."""
+    """Distribute seeds, candidates and episodes over all devices; results equal those of one device up to rounding."""
     writers: tuple[str, ...] = ()
-    """Where metrics go besides metrics.csv: tensorboard, wandb."""
+    """Further outputs of metrics besides metrics.csv: tensorboard, wandb."""
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> RunOptions:
-        """Reads the `options` of config.json; keys that are not of a run's options are left out."""
+        """Makes options from the `options` of config.json; unknown keys are ignored."""
         known = {field.name for field in dataclasses.fields(cls)}
         found = {name: value for name, value in record.items() if name in known}
         return cls(**{**found, "writers": tuple(found.get("writers", ()))})
 
     def validate(self) -> RunOptions:
-        """Returns itself.
+        """Checks the ranges of the options and returns itself.
 
         Raises:
-          ValueError: for the first option that is out of range; its name is the first word, where there is one.
+          ValueError: for the first option that is out of range; the message begins with its name.
         """
         for name, least in _LEAST.items():
             if not getattr(self, name) >= least:
-                raise ValueError(f"{name} must be at least {least}: got {getattr(self, name)}")
+                raise ValueError(f"{name} must be at least {least}, got {getattr(self, name)}")
         _check_writers(self.writers)
         if self.mesh and self.debug:
-            raise ValueError("debug looks at every operation on one device: leave --mesh out")
+            raise ValueError("debug runs on one device: leave --mesh out")
         return self
 
     @property
     def iterations_per_chunk(self) -> int:
-        """One where every iteration is checked."""
+        """Iterations per chunk: 1 with `debug`, else `chunk`."""
         return 1 if self.debug else self.chunk
 
 

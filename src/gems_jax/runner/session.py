@@ -1,4 +1,4 @@
-"""One process's work on a run: where it begins, what it saves, and what it leaves behind when it fails."""
+"""State of one process that works on a run: its start, its checkpoints, and its status after a failure."""
 
 from __future__ import annotations
 
@@ -7,16 +7,20 @@ import dataclasses
 import math
 import time
 from collections.abc import Collection, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
 from gems_jax.runner import checkpoint, distributed, machine
 from gems_jax.runner.console import Console
-from gems_jax.runner.directory import RunDirectory, extend, identity, log, read_config, write_status
-from gems_jax.runner.engine import Chunk, Engine, Monitor, Rows
+from gems_jax.runner.directory import RunDirectory, extend_run, identity, log, read_config, write_status
+from gems_jax.runner.engine import Chunk, Engine, Monitor, Rows, no_best
 from gems_jax.runner.errors import RunError
+from gems_jax.runner.leaves import strip_keys
 from gems_jax.runner.options import RunOptions
 from gems_jax.runner.writers import Writer, read_metrics, truncate_csv
 from gems_jax.types import PyTree
@@ -24,7 +28,7 @@ from gems_jax.types import PyTree
 
 @dataclasses.dataclass
 class Counters:
-    """Host-side numbers that go on across starts of one run: saved beside the state."""
+    """Host-side totals over all starts of a run, saved with the state."""
 
     seconds: float
     compile_seconds: float
@@ -34,7 +38,7 @@ class Counters:
 
 @dataclasses.dataclass
 class Session:
-    """One process's work on a run."""
+    """State of one process that works on a run."""
 
     iterations: int
     seeds: tuple[int, ...]
@@ -48,45 +52,47 @@ class Session:
     saved: int | None = None  # iteration of the newest checkpoint
     saved_at: float = 0.0
     save_cost: float = 0.0
-    last_metric: float | None = None
+    last_metric: float | None = None  # headline of the last measured iteration, mean over seeds
+    measured: int = 0  # that iteration
     history: list[Rows] = dataclasses.field(default_factory=list)
 
     @property
     def best(self) -> str:
-        """The column that the progress line shows and the best checkpoint is chosen by; "" without one."""
+        """Column that the progress line shows and that defines the best iteration; "" for none."""
         return self.monitor.headlines[0] if self.monitor.headlines else ""
 
     def say(self, text: str) -> None:
+        """Prints a message and appends it to the log."""
         self.console.say(text)
         if self.directory is not None:
             log(self.directory, text)
 
 
-def first_carry(session: Session, engine: Engine) -> PyTree:
-    """Returns the carry to go on from: the newest good checkpoint's, or a fresh one. Says which."""
+def restore_or_start(session: Session, engine: Engine) -> PyTree:
+    """Restores the carry of the newest intact checkpoint, or starts a fresh one, and reports which."""
     try:
-        found = _found(session, engine)
+        found = _restore(session, engine)
     except BaseException:
-        distributed.from_primary(np.int32(-1))
+        distributed.broadcast_from_primary(np.int32(-1))
         raise
-    session.done = int(distributed.from_primary(np.int32(session.done)))
+    session.done = int(distributed.broadcast_from_primary(np.int32(session.done)))
     if session.done < 0:
-        raise RunError("process 0 could not begin, and says why")
-    if found is not None and not distributed.several():
+        raise RunError("process 0 failed to start: see its message")
+    if found is not None and not distributed.is_multiprocess():
         return found.tree
     carry, seconds = engine.start()
     session.counters.compile_seconds += seconds
     here = carry if found is None else found.tree
-    return distributed.from_primary(here) if session.done else carry
+    return distributed.broadcast_from_primary(here) if session.done else carry
 
 
-def _found(session: Session, engine: Engine) -> checkpoint.Checkpoint | None:
-    """The newest good checkpoint of the directory, whose files are made to agree with it."""
+def _restore(session: Session, engine: Engine) -> checkpoint.Checkpoint | None:
+    """Restores the newest intact checkpoint, and truncates the rows of the directory to it."""
     if session.directory is None:
         return None
     found = _newest_checkpoint(session, session.directory, engine)
     if session.iterations != read_config(session.directory.shared)["iterations"]:
-        extend(session.directory, session.iterations)
+        extend_run(session.directory, session.iterations)
     for member in session.directory.members:
         _cut_rows(member / "metrics.csv", session.done, session.directory.checkpoints)
     write_state(session, "running")
@@ -99,8 +105,8 @@ def _cut_rows(path: Path, done: int, checkpoints: Path) -> None:
     rows = truncate_csv(path, done)
     if rows < done:
         raise RunError(
-            f"{path} has rows up to iteration {rows}, the checkpoint is of {done}; "
-            f"to compute them again, remove the checkpoints after {rows} from {checkpoints}"
+            f"{path} ends at iteration {rows}, but the checkpoint is of iteration {done}. "
+            f"To compute the missing rows again, remove the checkpoints after {rows} from {checkpoints}"
         )
 
 
@@ -108,38 +114,57 @@ def _newest_checkpoint(session: Session, directory: RunDirectory, engine: Engine
     checkpoint.remove_leftovers(directory.checkpoints)
     if not checkpoint.iterations(directory.checkpoints):
         return None
+    template = engine.template()
     found = checkpoint.restore_checkpoint(
         directory.checkpoints,
-        engine.template(),
+        template,
         identity=identity(directory),
         same_shapes=engine.fixed_shapes,
+        optional=("best",),
         set_aside=True,
         say=session.say,
     )
     assert found is not None
+    if "best" in template and "best" not in found.tree:
+        # From a sweep or an older version. Its best iteration may be an earlier one, so no later one claims to be it.
+        found = found._replace(tree=found.tree | {"best": _unknown_best(found.tree["state"], template["best"])})
     if found.iteration > session.iterations:
-        raise RunError(f"{directory.shared} already has {found.iteration} iterations, asked for {session.iterations}")
+        raise RunError(
+            f"{directory.shared} already has {found.iteration} iterations, got a target of {session.iterations}"
+        )
     session.done = session.saved = found.iteration
     session.counters = Counters(**found.extra["counters"])
-    session.last_metric = found.extra["metric"]
-    session.say(f"resumed from the checkpoint of iteration {session.done}, {session.iterations} to reach")
+    session.last_metric, session.measured = found.extra["metric"], found.extra.get("measured", found.iteration)
+    session.say(f"resumed from iteration {session.done} of {session.iterations}")
     _report_versions(session, found.extra["versions"])
     return found
+
+
+def _unknown_best(state: PyTree, template: PyTree) -> PyTree:
+    """Returns an entry `best` of the structure of `template` whose loss no iteration is below."""
+    if isinstance(template, tuple):
+        return tuple(no_best(own, -math.inf) for own in state)
+    seeds = template["value"].shape
+    return {
+        "state": jax.tree.map(partial(jnp.array, copy=True), strip_keys(state)),  # both buffers are donated
+        "value": np.full(seeds, -np.inf, np.float32),
+        "iteration": np.zeros(seeds, np.int32),
+    }
 
 
 def _report_versions(session: Session, before: dict[str, str]) -> None:
     now = {**before, **machine.versions()}
     changed = [f"{name} {before[name]} -> {now[name]}" for name in before if now[name] != before[name]]
     if changed:
-        session.say(f"other versions than at the checkpoint, so the last bits may differ: {', '.join(changed)}")
+        session.say(f"package versions changed since the checkpoint, so the last bits may differ: {', '.join(changed)}")
 
 
 def save_checkpoint(session: Session, carry: PyTree) -> None:
-    """Writes the carry and the counters beside it; rows that the checkpoint counts on reach the disk first."""
+    """Writes a checkpoint of the carry and the counters, after the rows up to it."""
     assert session.directory is not None
-    begin, metric = time.monotonic(), session.last_metric
+    begin = time.monotonic()
     for writer in session.writers:
-        writer.flush()  # the rows a checkpoint counts on are on the disk before it is
+        writer.flush()  # a checkpoint requires its rows to be on the disk
     checkpoint.write_checkpoint(
         session.directory.checkpoints,
         session.done,
@@ -148,9 +173,9 @@ def save_checkpoint(session: Session, carry: PyTree) -> None:
         extra={
             "counters": dataclasses.asdict(session.counters),
             "versions": machine.versions(),
-            "metric": metric,
+            "metric": session.last_metric,
+            "measured": session.measured,
         },
-        metric=-metric if session.monitor.highest and metric is not None else metric,
         keep=session.options.keep,
     )
     session.saved, session.saved_at = session.done, time.monotonic()
@@ -158,8 +183,8 @@ def save_checkpoint(session: Session, carry: PyTree) -> None:
 
 
 @contextlib.contextmanager
-def status_of_failures(session: Session) -> Any:
-    """Leave a status behind whatever happens; a status that cannot be written must not hide the reason."""
+def record_failures(session: Session) -> Any:
+    """Writes the status of a failure; an error while writing it does not hide the failure."""
     try:
         yield
     except BaseException as error:
@@ -178,11 +203,12 @@ def _write_failure(session: Session, error: BaseException) -> None:
 
 
 def write_state(session: Session, state: str, reason: str = "") -> None:
+    """Writes the status of the run, if it has a directory."""
     if session.directory is not None:
         write_status(session.directory, state, iteration=session.done, iterations=session.iterations, reason=reason)
 
 
-def all_rows(session: Session) -> Rows:
+def collect_rows(session: Session) -> Rows:
     """Collects the rows of all iterations: {column: [seeds, iterations]}."""
     if session.directory is None:
         return _concatenate(session.history, axis=1)
@@ -199,19 +225,56 @@ def _seed_list(seeds: Sequence[int]) -> str:
     return f"{seeds[0]}-{seeds[-1]}" if consecutive else ", ".join(map(str, seeds))
 
 
+def mark_unmeasured(chunk: Chunk, rows: Rows) -> Rows:
+    """Masks the cells that were not measured, whose value is NaN.
+
+    Args:
+      chunk: the chunk that the rows are from.
+      rows: {column: [seeds, n]}, its first n iterations.
+
+    Returns:
+      The rows, in which columns that are measured at some iterations only are masked arrays.
+    """
+    if chunk.measured is None or chunk.measured.all():
+        return rows
+    return {
+        name: np.ma.array(values, mask=np.broadcast_to(~chunk.measured[: values.shape[1]], values.shape))
+        if name in chunk.sampled
+        else values
+        for name, values in rows.items()
+    }
+
+
+def note_metric(session: Session, rows: Rows) -> None:
+    """Notes the headline of the last measured iteration of the rows, if one was measured."""
+    if session.best not in rows:
+        return
+    means = np.mean(rows[session.best], axis=0)
+    for place in np.flatnonzero(~np.isnan(means))[-1:]:
+        session.last_metric, session.measured = float(means[place]), int(rows["iteration"][0, place])
+
+
 class NonFinite(NamedTuple):
     """The first NaN or infinity of a chunk."""
 
-    iterations: int  # of the chunk, up to and with it
+    iterations: int  # of the chunk, up to and including it
     quantity: str
     seed: int  # index
     value: float
 
 
 def complete_rows(rows: Rows, done: int, count: int, took: float, counters: Counters) -> Rows:
-    """The first `count` iterations of a chunk with the driver's columns: iteration, totals, time, memory.
+    """Adds the driver's columns to the rows of a chunk: iteration, totals, time and memory.
 
-    `counters` moves on by the chunk. Iterations of a compiled chunk are not timed one by one: its time is spread.
+    Args:
+      rows: {column: [seeds, iterations]} of the chunk.
+      done: iterations before the chunk.
+      count: iterations of the chunk to use.
+      took: seconds of the chunk, which are spread evenly over its iterations.
+      counters: totals before the chunk; updated in place.
+
+    Returns:
+      The complete rows of the first `count` iterations.
     """
     num_seeds, length = next(iter(rows.values())).shape
     complete: Rows = {"iteration": np.tile(np.arange(done + 1, done + count + 1), (num_seeds, 1))}
@@ -228,19 +291,24 @@ def complete_rows(rows: Rows, done: int, count: int, took: float, counters: Coun
     return complete
 
 
-def first_nonfinite(chunk: Chunk, allowed: Collection[str] | None) -> NonFinite | None:
-    """Finds NaN or infinity in a row other than the `allowed` ones (None: all, and the state), or NaN in the state."""
+def find_nonfinite(chunk: Chunk, allowed: Collection[str] | None) -> NonFinite | None:
+    """Finds the first NaN or infinity in rows, or NaN in the state; cells that were not measured are empty.
+
+    Args:
+      chunk: the chunk.
+      allowed: exempt columns; None exempts all.
+    """
     if allowed is None:
         return None
     found = []
-    for name, values in chunk.rows.items():
+    for name, values in mark_unmeasured(chunk, chunk.rows).items():
         if values.dtype.kind == "f" and name not in allowed:
-            found += _nonfinite_values(name, values)
+            found += _nonfinite_values(name, np.ma.filled(values, 0.0))
     length = next(iter(chunk.rows.values())).shape[1]
     found += [NonFinite(length, name, seed, math.nan) for seed, name in chunk.nan_leaves]
     return min(found, key=lambda item: item.iterations, default=None)
 
 
 def _nonfinite_values(name: str, values: np.ndarray) -> list[NonFinite]:
-    places = np.argwhere(~np.isfinite(values))
-    return [NonFinite(int(n) + 1, name, int(seed), float(values[seed, n])) for seed, n in places]
+    indices = np.argwhere(~np.isfinite(values))
+    return [NonFinite(int(n) + 1, name, int(seed), float(values[seed, n])) for seed, n in indices]

@@ -1,6 +1,7 @@
-"""Where metrics go. `metrics.csv` is the source of truth; TensorBoard and Weights & Biases are optional mirrors.
+"""Writers of metrics. `metrics.csv` is the source of truth; TensorBoard and Weights & Biases are optional mirrors.
 
-A writer takes rows as `{column: [seeds, n] array}` in one call per chunk, on the host. Nothing here needs an account.
+A writer takes rows as `{column: [seeds, n] array}` in one call per chunk, on the host. Masked cells were not measured:
+they are empty in metrics.csv, and the mirrors skip them. No account is needed.
 """
 
 from __future__ import annotations
@@ -17,19 +18,29 @@ from typing import Any, Protocol
 import numpy as np
 
 from gems_jax.runner.directory import RunDirectory, read_config, slug
-from gems_jax.runner.errors import MissingExtraError, RunError, writing
+from gems_jax.runner.errors import MissingExtraError, RunError, report_write_errors
 from gems_jax.runner.files import replace_text
 from gems_jax.runner.options import WRITER_MODULES
 
 
 class Writer(Protocol):
-    def write(self, rows: Mapping[str, np.ndarray]) -> None: ...
-    def flush(self) -> None: ...
-    def close(self) -> None: ...
+    """Writes the rows of a run."""
+
+    def write(self, rows: Mapping[str, np.ndarray]) -> None:
+        """Writes the rows of a chunk, {column: [seeds, n]}."""
+        ...
+
+    def flush(self) -> None:
+        """Forces written rows to the disk."""
+        ...
+
+    def close(self) -> None:
+        """Closes the files or connections."""
+        ...
 
 
 class CsvWriter:
-    """`metrics.csv` of every seed's folder; each chunk is flushed, and `flush` makes sure it is on the disk."""
+    """Writes `metrics.csv` of every seed's folder. Each chunk is flushed, and `flush` forces it to the disk."""
 
     def __init__(self, run: RunDirectory) -> None:
         self._paths = [member / "metrics.csv" for member in run.members]
@@ -37,7 +48,7 @@ class CsvWriter:
         with contextlib.ExitStack() as stack:
             self._files = []
             for path in self._paths:
-                with writing(path):
+                with report_write_errors(path):
                     self._files.append(stack.enter_context(open(path, "a", newline="", encoding="utf-8")))
             self._stack = stack.pop_all()
 
@@ -47,70 +58,82 @@ class CsvWriter:
             for path, file in zip(self._paths, self._files, strict=True):
                 self._header(path, file)
         for seed, (path, file) in enumerate(zip(self._paths, self._files, strict=True)):
-            columns = [as_texts(rows[name][seed]) for name in self._columns]
-            with writing(path):
-                file.write(_lines(zip(*columns, strict=True)))
+            columns = [format_numbers(rows[name][seed]) for name in self._columns]
+            with report_write_errors(path):
+                file.write(_format_csv(zip(*columns, strict=True)))
                 file.flush()
 
     def flush(self) -> None:
         for path, file in zip(self._paths, self._files, strict=True):
-            with writing(path):
+            with report_write_errors(path):
                 file.flush()
                 os.fsync(file.fileno())
 
     def close(self) -> None:
-        with contextlib.suppress(OSError):  # a full disk was already told by `write`
+        with contextlib.suppress(OSError):  # `write` has already reported a full disk
             self._stack.close()
 
     def _header(self, path: Path, file: io.TextIOBase) -> None:
         assert self._columns is not None
         present = path.read_text(encoding="utf-8").split("\n", 1)[0]
         if not present:
-            with writing(path):
-                file.write(_lines([self._columns]))
+            with report_write_errors(path):
+                file.write(_format_csv([self._columns]))
         elif sorted(present.split(",")) == sorted(self._columns):
-            self._columns = present.split(",")  # compiled loops sort their columns, others do not
+            self._columns = present.split(",")  # compiled loops sort their columns, Python loops do not
         else:
-            raise RunError(f"{path} has the columns {present}, this run writes {','.join(self._columns)}")
+            raise RunError(f"columns of {path} differ: expected {','.join(self._columns)}, got {present}")
 
 
 def truncate_csv(path: Path, iteration: int) -> int:
-    """Cuts `path` back to the rows up to `iteration`, torn lines dropped; returns the last iteration that is there."""
+    """Truncates a CSV file to the rows up to `iteration`, drops partial lines, and returns its last iteration."""
     if not path.exists():
         return 0
     with open(path, newline="", encoding="utf-8") as file:
-        lines = file.read().split("\n")[:-1]  # what follows the last line end was torn off
+        lines = file.read().split("\n")[:-1]  # text after the last line end is a partial line
     count = min(_count_rows(lines), iteration)
     replace_text(path, "".join(f"{line}\n" for line in lines[: count + 1]))
     return count
 
 
 def _count_rows(lines: Sequence[str]) -> int:
-    """How many whole rows, numbered from 1, follow the header."""
+    """Counts the complete rows, numbered from 1, after the header."""
     for number, line in enumerate(lines[1:], 1):
         if line.count(",") != lines[0].count(",") or line.split(",", 1)[0] != str(number):
             return number - 1
     return max(len(lines) - 1, 0)
 
 
-def read_metrics(folder: Path | str) -> dict[str, np.ndarray]:
-    """Reads the columns of a run folder's metrics.csv as float64 arrays (iteration and counts are exact in it)."""
+def read_metrics(folder: Path | str, empty: float = np.nan) -> dict[str, np.ndarray]:
+    """Reads the columns of a run folder's metrics.csv as float64 arrays, in which counts are exact.
+
+    Args:
+      folder: folder of a seed.
+      empty: value of cells that were not measured.
+
+    Returns:
+      {column: [iterations]}.
+
+    Raises:
+      RunError: if there is no such file.
+    """
     try:
         with open(Path(folder) / "metrics.csv", newline="", encoding="utf-8") as file:
             header, *lines = list(csv.reader(file)) or [[]]
     except FileNotFoundError:
         raise RunError(f"{folder} has no metrics.csv yet") from None
-    rows = [list(map(float, line)) for line in lines if len(line) == len(header)]
+    rows = [[float(cell) if cell else empty for cell in line] for line in lines if len(line) == len(header)]
     return dict(zip(header, np.asarray(rows, np.float64).reshape(-1, len(header)).T, strict=True))
 
 
-def as_texts(column: np.ndarray) -> list[str]:
-    """Of every number the shortest text that reads back as the same one."""
-    return list(map(str, column.astype(int) if column.dtype == bool else column))
+def format_numbers(column: np.ndarray) -> list[str]:
+    """Formats each number as the shortest text that parses back to it, and masked cells as empty text."""
+    texts = list(map(str, np.ma.getdata(column.astype(int) if column.dtype == bool else column)))
+    return ["" if hidden else text for text, hidden in zip(texts, np.ma.getmaskarray(column), strict=True)]
 
 
 class TensorBoardWriter:
-    """Event files in `<seed's folder>/tensorboard/`, for any TensorBoard viewer."""
+    """Writes event files to `<seed's folder>/tensorboard/`."""
 
     def __init__(self, run: RunDirectory, iteration: int = 0) -> None:
         library = import_extra(WRITER_MODULES["tensorboard"], "tensorboard", "writing TensorBoard events")
@@ -122,9 +145,9 @@ class TensorBoardWriter:
     def write(self, rows: Mapping[str, np.ndarray]) -> None:
         for seed, writer in enumerate(self._writers):
             for n, iteration in enumerate(rows["iteration"][seed]):
-                for name in rows:
+                for name, value in _measured_cells(rows, seed, n).items():
                     if name != "iteration":
-                        writer.add_scalar(name, float(rows[name][seed][n]), int(iteration))
+                        writer.add_scalar(name, value, int(iteration))
             writer.flush()
 
     def flush(self) -> None: ...
@@ -135,7 +158,7 @@ class TensorBoardWriter:
 
 
 class WandbWriter:
-    """One Weights & Biases run per seed, grouped; resumed under the same id. Follows WANDB_MODE (offline works)."""
+    """Logs one Weights & Biases run per seed, grouped, with a stable id for resuming. Follows WANDB_MODE."""
 
     def __init__(self, run: RunDirectory, iteration: int = 0) -> None:
         library = import_extra(WRITER_MODULES["wandb"], "wandb", "logging to Weights & Biases")
@@ -158,7 +181,7 @@ class WandbWriter:
     def write(self, rows: Mapping[str, np.ndarray]) -> None:
         for seed, run in enumerate(self._runs):
             for n, iteration in enumerate(rows["iteration"][seed]):
-                run.log({name: float(rows[name][seed][n]) for name in rows}, step=int(iteration))
+                run.log(_measured_cells(rows, seed, n), step=int(iteration))
 
     def flush(self) -> None: ...
 
@@ -167,18 +190,32 @@ class WandbWriter:
             run.finish()
 
 
+def _measured_cells(rows: Mapping[str, np.ndarray], seed: int, n: int) -> dict[str, float]:
+    """Selects the cells of one row that were measured."""
+    return {name: float(values[seed, n]) for name, values in rows.items() if values[seed, n] is not np.ma.masked}
+
+
 WRITERS: dict[str, Callable[[RunDirectory, int], Writer]] = {"tensorboard": TensorBoardWriter, "wandb": WandbWriter}
 
 
 def make_writer(name: str, run: RunDirectory, iteration: int = 0) -> Writer:
-    """An optional writer by name, for a run that continues after `iteration`."""
+    """Makes an optional writer by name, for a run that continues after `iteration`. Raises ValueError."""
     if name not in WRITERS:
-        raise ValueError(f"unknown writer {name!r}, known: {', '.join(sorted(WRITERS))}")
+        raise ValueError(f"unknown writer {name!r}; known: {', '.join(sorted(WRITERS))}")
     return WRITERS[name](run, iteration)
 
 
 def import_extra(module: str, extra: str, purpose: str) -> Any:
-    """Import an optional package, or say exactly how to install it."""
+    """Imports an optional package.
+
+    Args:
+      module: the module to import.
+      extra: the extra of gems_jax that installs it.
+      purpose: what needs it, the subject of the message.
+
+    Raises:
+      MissingExtraError: if it is not installed, with the install command.
+    """
     try:
         return importlib.import_module(module)
     except ImportError as error:
@@ -186,7 +223,7 @@ def import_extra(module: str, extra: str, purpose: str) -> Any:
         raise MissingExtraError(f'{purpose} needs {package}: pip install "gems_jax[{extra}]"') from error
 
 
-def _lines(rows: Any) -> str:
+def _format_csv(rows: Any) -> str:
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows(rows)
     return text.getvalue()

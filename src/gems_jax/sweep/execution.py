@@ -1,4 +1,4 @@
-"""A sweep from its file to its table: cells that are finished are skipped, failed ones are tried again and told."""
+"""Execution of a sweep: finished cells are skipped, failed cells are retried and reported."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import dataclasses
 from pathlib import Path
 
 from gems_jax.runner import machine
-from gems_jax.runner.console import Console, clock
+from gems_jax.runner.console import Console, format_clock
 from gems_jax.runner.directory import claim_folder, slug
 from gems_jax.runner.errors import RunError
-from gems_jax.runner.files import locked, resolve, write_csv, write_json
+from gems_jax.runner.files import lock_run, resolve, write_csv, write_json
 from gems_jax.runner.signals import StopRequest, stop_request
 from gems_jax.sweep import report
 from gems_jax.sweep.executors import Executor, make_executor
@@ -21,8 +21,10 @@ from gems_jax.sweep.points import SweepPlan, make_plan
 
 @dataclasses.dataclass(frozen=True)
 class SweepResult:
+    """Result of a sweep."""
+
     folder: Path
-    done: int  # cells
+    done: int  # number of finished cells
     failed: dict[int, str]  # cells that failed, with the reason
     ranking: report.Ranking | None
     exit_code: int
@@ -36,31 +38,41 @@ def run_sweep(
     console: Console | None = None,
     trust: bool = False,
 ) -> SweepResult:
-    """Runs the sweep file at `source`, or resumes the sweep in the folder `source`.
+    """Runs or resumes a sweep. Errors in its file are raised before any cell starts.
 
-    Errors are reported before any cell starts. An existing `run_dir` of the same sweep is resumed. trust: import the
-    game where the file names a user's own class, `package.module:MyGame`.
+    Args:
+      source: a sweep file, or the folder of a sweep to resume.
+      run_dir: folder of the sweep; an existing folder of the same sweep is resumed.
+      root: folder in which to create the sweep's folder, if `run_dir` is None.
+      console: prints progress.
+      trust: import the game if the file names a user's own class, `package.module:MyGame`.
+
+    Returns:
+      The result. Its exit code is 0 if all cells are done, 1 if some failed, or that of a signal.
+
+    Raises:
+      SweepError: if the file is invalid.
     """
     console = console or Console()
     plan, folder = _open_sweep(source, run_dir, root, trust)
     execute = make_executor(plan, folder)
-    with locked(folder.path), stop_request(console.say) as stop:
+    with lock_run(folder.path), stop_request(console.say) as stop:
         waiting = [cell.number for cell in plan.cells if not folder.done(cell)]
-        console.say(_opening(plan, folder, len(waiting)))
+        console.say(_describe_start(plan, folder, len(waiting)))
         failed = _run_cells(plan, folder, waiting, execute, console, stop)
         if stop.signal is not None:
             console.say(f"stopped by {stop.reason}; everything is saved. Continue with: gems sweep {folder.path}")
-            return SweepResult(folder.path, _count(plan, folder), failed, None, stop.exit_code)
+            return SweepResult(folder.path, _count_done(plan, folder), failed, None, stop.exit_code)
         ranking = _report(plan, folder, failed, console)
-    return SweepResult(folder.path, _count(plan, folder), failed, ranking, 1 if failed else 0)
+    return SweepResult(folder.path, _count_done(plan, folder), failed, ranking, 1 if failed else 0)
 
 
 def _open_sweep(source: Path, run_dir: Path | None, root: Path, trust: bool) -> tuple[SweepPlan, SweepFolder]:
     if source.is_dir():
         folder, file = open_folder(source)
-        return _checked(file, trust), folder
+        return _check_plan(file, trust), folder
     file = read_sweep(source)
-    plan = _checked(file, trust)
+    plan = _check_plan(file, trust)
     path = run_dir if run_dir is not None else claim_folder(root / slug(file.name))
     return plan, create_folder(path, file, machine.describe_circumstances())
 
@@ -68,7 +80,7 @@ def _open_sweep(source: Path, run_dir: Path | None, root: Path, trust: bool) -> 
 def _run_cells(
     plan: SweepPlan, folder: SweepFolder, waiting: list[int], execute: Executor, console: Console, stop: StopRequest
 ) -> dict[int, str]:
-    """Computes the cells, and those that fail again as often as the file says; returns which failed, and why."""
+    """Computes the cells and retries failed ones; returns the reasons of failed cells."""
     failed: dict[int, str] = {}
     for attempt in range(1, plan.file.run.retries + 2):
         if not waiting or stop.signal is not None:
@@ -76,15 +88,15 @@ def _run_cells(
         for cell, state, reason in execute([(cell, attempt) for cell in waiting], lambda: stop.signal is not None):
             failed.pop(cell, None)
             failed |= {cell: reason} if state == "failed" else {}
-            done = f"{_count(plan, folder)} of {len(plan.cells)}"
+            done = f"{_count_done(plan, folder)} of {len(plan.cells)}"
             console.say(f"cell {cell} {state}{reason and ': '}{reason}; {done}")
         waiting = [cell for cell in waiting if not folder.done(plan.cells[cell])]
     return failed
 
 
 def show_plan(source: Path, console: Console, trust: bool = False) -> None:
-    """Shows what a sweep file, or a sweep's folder, comes to."""
-    plan = _checked(open_folder(source)[1] if source.is_dir() else read_sweep(source), trust)
+    """Prints the cells of a sweep file or of a sweep's folder. trust: see `run_sweep`."""
+    plan = _check_plan(open_folder(source)[1] if source.is_dir() else read_sweep(source), trust)
     for cell in plan.cells:
         needed = bytes_of_run(plan, cell)
         memory = f", about {needed / 2**20:.3g} MB each" if needed is not None else ""
@@ -92,28 +104,28 @@ def show_plan(source: Path, console: Console, trust: bool = False) -> None:
         console.say(f"cell {cell.number}: {plan.describe_cell(cell) or 'all'}; {runs}")
 
 
-def _checked(file: SweepFile, trust: bool) -> SweepPlan:
+def _check_plan(file: SweepFile, trust: bool) -> SweepPlan:
     plan = make_plan(file, trust)
     check_memory(plan)
     return plan
 
 
-def _count(plan: SweepPlan, folder: SweepFolder) -> int:
+def _count_done(plan: SweepPlan, folder: SweepFolder) -> int:
     return sum(folder.done(cell) for cell in plan.cells)
 
 
-def _opening(plan: SweepPlan, folder: SweepFolder, waiting: int) -> str:
+def _describe_start(plan: SweepPlan, folder: SweepFolder, waiting: int) -> str:
     points, seeds, cells = len(plan.changes), len(plan.file.seeds), len(plan.cells)
     text = f"{plan.file.name}: {points} points x {seeds} seed{'s' * (seeds > 1)} in {cells} cell{'s' * (cells > 1)}"
     if plan.traced:
         text += f" ({', '.join(plan.traced)} within a cell)"
     if waiting < cells:
-        text += f", {cells - waiting} done before"
-    return f"{text}. Everything goes to {folder.path}"
+        text += f", {cells - waiting} already done"
+    return f"{text}. Output folder: {folder.path}"
 
 
 def _report(plan: SweepPlan, folder: SweepFolder, failed: dict[int, str], console: Console) -> report.Ranking | None:
-    """Table, CSV, JSON and figure of what is finished."""
+    """Writes table, CSV, JSON and figure of the finished points."""
     for cell, reason in failed.items():
         console.say(f"cell {cell} failed {plan.file.run.retries + 1} times: {reason}")
     try:
@@ -136,11 +148,13 @@ def _report(plan: SweepPlan, folder: SweepFolder, failed: dict[int, str], consol
         ranking, plan.axes, folder.path / "figures" / "parallel_coordinates.png", title
     )
     console.table(report.ranking_table(ranking, plan.axes).rich(title))
-    seconds = sum(_seconds(ranking, cell.points) for cell in plan.cells)
-    console.say(f"{clock(seconds)} of computing without compilation; table in {folder.path}/summary.csv, {figure}")
+    seconds = sum(_cell_seconds(ranking, cell.points) for cell in plan.cells)
+    console.say(
+        f"computed in {format_clock(seconds)}, excluding compilation; table in {folder.path}/summary.csv, {figure}"
+    )
     return ranking
 
 
-def _seconds(ranking: report.Ranking, points: tuple[int, ...]) -> float:
-    """Of a cell: its points share one clock."""
+def _cell_seconds(ranking: report.Ranking, points: tuple[int, ...]) -> float:
+    """Returns the seconds of a cell, which all its points report."""
     return max((point.seconds for point in ranking.points if point.number in points), default=0.0)

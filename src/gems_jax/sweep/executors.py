@@ -1,11 +1,10 @@
-"""Where cells run. `executor(plan, folder)` has one way to use it: `for outcome in executor(cells, stop): ...`.
+"""Executors of cells: `for outcome in executor(cells, stop): ...`.
 
-    local             worker processes on this machine, one cell after another each
-    slurm             an array job, by submitit; submitit-local and submitit-debug are submitit's own stand-ins
+    local             worker processes on this machine, each computes one cell at a time
+    slurm             an array job, by submitit; submitit-local and submitit-debug replace SLURM by local processes
     ray               Ray Tune, on the cluster that `ray.init` finds or on this machine
 
-A cell that dies with its process is an outcome like any other. Cells know how to go on where they were, so that an
-executor needs no memory of its own.
+A cell whose process dies has the outcome failed. Cells resume by themselves, so executors are stateless.
 """
 
 from __future__ import annotations
@@ -34,14 +33,14 @@ Executor = Callable[[Cells, Stop], Iterator[Outcome]]
 
 
 def make_executor(plan: SweepPlan, folder: SweepFolder) -> Executor:
-    """Makes the executor that the sweep file names. MissingExtraError where its library is not installed."""
+    """Makes the executor of the sweep file. Raises MissingExtraError if its library is not installed."""
     kind = plan.file.run.executor
     if kind == "local":
-        return partial(_local, plan, folder)
+        return partial(_run_locally, plan, folder)
     if kind == "ray":
         import_extra("ray.tune", "ray", "run.executor = 'ray'")
-        return partial(_ray, plan, folder)
-    # Its own setting up of logging would close the handlers of everybody else.
+        return partial(_run_ray, plan, folder)
+    # Prevents submitit from configuring logging, which would close existing handlers.
     before = os.environ.get("SUBMITIT_LOG_LEVEL")
     os.environ["SUBMITIT_LOG_LEVEL"] = before or "NOCONFIG"
     try:
@@ -49,14 +48,14 @@ def make_executor(plan: SweepPlan, folder: SweepFolder) -> Executor:
     finally:
         if before is None:
             del os.environ["SUBMITIT_LOG_LEVEL"]
-    return partial(_submitit, plan, folder, kind.removeprefix("submitit-"))
+    return partial(_run_submitit, plan, folder, kind.removeprefix("submitit-"))
 
 
 # --- processes of this machine
 
 
 class _Worker:
-    """A process that computes the cells whose numbers it is given, one after another (`worker.py`)."""
+    """Process that computes one cell at a time (`worker.py`)."""
 
     def __init__(self, folder: SweepFolder, environment: dict[str, str], trust: bool) -> None:
         line, path = python_module("gems_jax.sweep.worker")
@@ -69,7 +68,7 @@ class _Worker:
         )
 
     def compute(self, cell: int, attempt: int) -> Outcome:
-        """Waits for it. A process that ends without a word is a failure of the cell."""
+        """Computes a cell and waits for its outcome. If the process dies, the cell has failed."""
         assert self.process.stdin is not None and self.process.stdout is not None
         try:
             self.process.stdin.write(f"{cell} {attempt}\n")
@@ -80,8 +79,8 @@ class _Worker:
         if answer:
             return Outcome(**json.loads(answer))
         code = self.process.wait()
-        told = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
-        return Outcome(cell, "failed", f"its process ended by {told}")
+        cause = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
+        return Outcome(cell, "failed", f"its process ended with {cause}")
 
     def end(self) -> None:
         assert self.process.stdin is not None
@@ -90,7 +89,7 @@ class _Worker:
         self.process.wait()
 
 
-def _local(plan: SweepPlan, folder: SweepFolder, cells: Cells, stop: Stop) -> Iterator[Outcome]:
+def _run_locally(plan: SweepPlan, folder: SweepFolder, cells: Cells, stop: Stop) -> Iterator[Outcome]:
     waiting: queue.SimpleQueue[tuple[int, int]] = queue.SimpleQueue()
     for item in cells:
         waiting.put(item)
@@ -114,17 +113,17 @@ def _local(plan: SweepPlan, folder: SweepFolder, cells: Cells, stop: Stop) -> It
     threads = [threading.Thread(target=work, args=(n,), daemon=True) for n in range(plan.file.run.workers)]
     for thread in threads:
         thread.start()
-    told = False
+    stopping = False
     while any(thread.is_alive() for thread in threads) or not found.empty():
-        if stop() and not told:  # they save what they have, and say so
-            told = True
+        if stop() and not stopping:  # workers save their state and report outcomes
+            stopping = True
             _stop_workers(workers)
         with contextlib.suppress(queue.Empty):
             yield found.get(timeout=0.2)
 
 
 def _environment(plan: SweepPlan, number: int) -> dict[str, str]:
-    """Of worker `number`: its GPU, and no memory taken in advance where there are several."""
+    """Returns the environment of a worker: its GPU, and no preallocated memory if there are several workers."""
     run = plan.file.run
     shared = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"} if run.workers > 1 else {}
     return shared | ({"CUDA_VISIBLE_DEVICES": str(number % run.gpus)} if run.gpus else {})
@@ -140,19 +139,20 @@ def _stop_workers(workers: Sequence[_Worker]) -> None:
 
 
 class CellJob:
-    """What submitit calls. When SLURM takes the machine away, the job is queued again and goes on where it was."""
+    """Job of submitit. If SLURM preempts it, it is queued again and resumes."""
 
     def __call__(self, path: str, cell: int, attempt: int, trust: bool) -> tuple[int, str, str]:
         outcome = run_cell(path, cell, attempt, trust)
         return outcome.cell, outcome.state, outcome.reason
 
     def checkpoint(self, *arguments: Any) -> Any:
+        """Requeues the job; submitit calls this on preemption."""
         from submitit.helpers import DelayedSubmission
 
         return DelayedSubmission(self, *arguments)
 
 
-def _submitit(plan: SweepPlan, folder: SweepFolder, cluster: str, cells: Cells, stop: Stop) -> Iterator[Outcome]:
+def _run_submitit(plan: SweepPlan, folder: SweepFolder, cluster: str, cells: Cells, stop: Stop) -> Iterator[Outcome]:
     import submitit
 
     executor = submitit.AutoExecutor(folder=folder.path / "cells" / "submitit", cluster=cluster)
@@ -174,7 +174,7 @@ def _submitit(plan: SweepPlan, folder: SweepFolder, cluster: str, cells: Cells, 
 
 
 def _submit(executor: Any, plan: SweepPlan, folder: SweepFolder, batch: Cells) -> dict[int, Any]:
-    """The jobs of some cells, by cell."""
+    """Submits jobs of some cells, and returns them by cell."""
     if not batch:
         return {}
     with executor.batch():
@@ -190,7 +190,7 @@ def _cancel(cluster: str, running: dict[int, Any]) -> None:
 def _job_outcome(cell: int, job: Any) -> Outcome:
     try:
         return Outcome(*job.result())
-    except Exception as error:  # whatever became of the job: its log has the whole story
+    except Exception as error:  # any failure of the job, which its log explains
         first = (str(error).strip().splitlines() or [type(error).__name__])[-1]
         return Outcome(cell, "failed", f"job {job.job_id}: {first[:300]}")
 
@@ -198,7 +198,7 @@ def _job_outcome(cell: int, job: Any) -> Outcome:
 # --- Ray Tune
 
 
-def _ray(plan: SweepPlan, folder: SweepFolder, cells: Cells, stop: Stop) -> Iterator[Outcome]:
+def _run_ray(plan: SweepPlan, folder: SweepFolder, cells: Cells, stop: Stop) -> Iterator[Outcome]:
     import ray
     from ray import tune
 
@@ -217,7 +217,7 @@ def _ray(plan: SweepPlan, folder: SweepFolder, cells: Cells, stop: Stop) -> Iter
         tune_config=tune.TuneConfig(max_concurrent_trials=plan.file.run.workers),
         run_config=tune.RunConfig(storage_path=f"{path}/cells", name="ray", verbose=0),
     )
-    del stop  # Ray ends its trials itself when this process is interrupted
+    del stop  # Ray ends its trials itself if this process is interrupted
     results: Any = tuner.fit()
     for number, result in zip(numbers, results, strict=True):
         if result.error is None:

@@ -1,31 +1,31 @@
-"""The sweep file: TOML, checked to the last value before anything starts.
+"""Sweep file: TOML, validated completely before anything starts.
 
     name = "kuhn-step-sizes"          # default: the file's name
     game = "kuhn_poker"
     method = "gems"                   # the default
-    preset = "tuned"                  # of the game; default: the method's own settings
-    iterations = 20                   # default: the settings'
+    preset = "tuned"                  # of the game; default: the first of replay, tuned, auto that it has
+    iterations = 20                   # default: that of the settings
     seeds = 5                         # 0 to 4, or a list
-    metric = "exploitability"         # column that points are ranked by; default: the run's headline
-    highest = false                   # is that metric's highest value the best?
+    metric = "exploitability"         # column to rank points by; default: the run's headline
+    highest = false                   # whether its highest value is the best; scores and returns need not say so
 
     [game_options]                    # of the game
     [config]                          # changes for all points
     [grid]                            # every combination of these
     eta = [0.03, 0.1, 0.3]
-    [list]                            # lists of one length, row by row
+    [list]                            # lists of equal length, one point per index
     [random]                          # `samples` draws of these, from `seed`
     samples = 20
     learning_rate = { low = 1e-4, high = 1e-2, log = true }
     index = { choices = ["eb_ucb", "ucb1"] }
 
-    [run]                             # where and how
+    [run]                             # execution
     executor = "local"                # or slurm, submitit-local, submitit-debug, ray
-    workers = 2                       # cells at once
-    gpus = 0                          # local workers take these in turn
-    memory_gb = 8.0                   # that a cell may take
+    workers = 2                       # concurrent cells
+    gpus = 0                          # assigned to local workers round-robin
+    memory_gb = 8.0                   # limit per cell
     retries = 1                       # of a cell that failed
-    [slurm]                           # handed to submitit: slurm_partition, timeout_min, gpus_per_node, ...
+    [slurm]                           # passed to submitit: slurm_partition, timeout_min, gpus_per_node, ...
     [ray]                             # resources of a trial: CPU, GPU
 
 A sweep is the product of its grid, list and random parts.
@@ -47,19 +47,19 @@ MAX_POINTS = 10_000
 
 
 class SweepError(RunError):
-    """A mistake in a sweep file."""
+    """Raised for an invalid sweep file."""
 
     exit_code = 2
 
 
 @dataclasses.dataclass(frozen=True)
 class Execution:
-    """Where cells run, and what they may take."""
+    """Settings of the execution of cells."""
 
     executor: str = "local"
     workers: int = 1
-    gpus: int = 0  # of this machine, one for each local worker in turn; 0: all see the same devices
-    memory_gb: float = 0.0  # 0: what this machine has, shared among the workers
+    gpus: int = 0  # assigned to local workers round-robin; 0: all workers see all devices
+    memory_gb: float = 0.0  # limit per cell; 0: this machine's memory divided by the workers
     retries: int = 1
     chunk: int = 10
     checkpoint_seconds: float = 10.0
@@ -70,16 +70,16 @@ class Execution:
 
 @dataclasses.dataclass(frozen=True)
 class SweepFile:
-    """What the file says, types checked, names not yet looked up."""
+    """Contents of a sweep file: types are checked, names are not yet resolved."""
 
     name: str
     game: str
     method: str = "gems"
     preset: str = ""
-    iterations: int = 0  # 0: the settings'
+    iterations: int = 0  # 0: that of the settings
     seeds: tuple[int, ...] = (0,)
-    metric: str = ""  # "": what the run itself is measured by
-    highest: bool = False  # whether the highest `metric` is the best one, or the lowest
+    metric: str = ""  # "": the headline of the run
+    highest: bool = False  # whether the highest value of `metric` is the best, if its column has no known direction
     game_options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     config: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     grid: Mapping[str, Any] = dataclasses.field(default_factory=dict)
@@ -91,7 +91,7 @@ class SweepFile:
 
 
 def read_sweep(path: Path) -> SweepFile:
-    """The file at `path`. SweepError, in one line, for anything that is wrong with it."""
+    """Reads a sweep file. Raises SweepError if it is invalid."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -99,15 +99,15 @@ def read_sweep(path: Path) -> SweepFile:
     try:
         record = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise SweepError(f"{path} is no TOML: {error}") from None
+        raise SweepError(f"{path} is not valid TOML: {error}") from None
     return parse_sweep({"name": path.stem, **record}, str(path))
 
 
 def parse_sweep(record: Mapping[str, Any], where: str = "the sweep") -> SweepFile:
-    """Makes a SweepFile from plain data."""
+    """Makes a SweepFile from plain data; `where` names its source in messages. Raises SweepError."""
     check_names(record, {field.name for field in dataclasses.fields(SweepFile)}, where)
     if "game" not in record:
-        raise SweepError(f"{where} names no game: add a line such as game = 'kuhn_poker'")
+        raise SweepError(f"{where} has no game: add a line such as game = 'kuhn_poker'")
     values = {**record, "seeds": record.get("seeds", 1), "run": record.get("run", {})}
     for names, (fits, expected) in _KINDS.items():
         for name in filter(values.__contains__, names):
@@ -132,12 +132,12 @@ def _execution(table: Mapping[str, Any], where: str) -> Execution:
         raise SweepError(f"{where}: unknown executor {run.executor!r}; {hint}known: {', '.join(EXECUTORS)}")
     for name, least in _LEAST.items():
         if getattr(run, name) < least:
-            raise SweepError(f"{where}: run.{name} must be at least {least}: got {getattr(run, name)}")
+            raise SweepError(f"{where}: run.{name} must be at least {least}, got {getattr(run, name)}")
     return run
 
 
 def _is_seeds(value: Any) -> bool:
-    """How many, or which."""
+    """Checks a number of seeds, or a list of seeds."""
     if type(value) is int:
         return 1 <= value <= MAX_POINTS
     return isinstance(value, list) and bool(value) and all(map(_is_seed, value)) and len(set(value)) == len(value)
@@ -152,7 +152,16 @@ def _seeds(value: Any) -> tuple[int, ...]:
 
 
 def check_names(record: Mapping[str, Any], known: Any, where: str) -> None:
-    """SweepError for the first name that is not known, with the one that may have been meant."""
+    """Checks the names of a record.
+
+    Args:
+      record: values by name.
+      known: valid names.
+      where: subject of the message.
+
+    Raises:
+      SweepError: for the first unknown name, with the closest known one.
+    """
     for name in record:
         if name not in known:
             hint = did_you_mean(name, known).rstrip().replace("'", "") or f"known: {', '.join(sorted(known))}"
@@ -160,23 +169,31 @@ def check_names(record: Mapping[str, Any], known: Any, where: str) -> None:
 
 
 def expect_value(fits: bool, where: str, name: str, expected: str, got: Any) -> None:
-    """SweepError for a value that does not fit."""
+    """Raises SweepError unless a value fits.
+
+    Args:
+      fits: whether the value fits.
+      where: file of the value.
+      name: field of the value.
+      expected: description of valid values.
+      got: the value.
+    """
     if not fits:
-        raise SweepError(f"{where}: {name} must be {expected}: got {got!r}")
+        raise SweepError(f"{where}: {name} must be {expected}, got {got!r}")
 
 
-# what fields must be: (test, words)
+# types of fields: (test, description)
 _KINDS: dict[tuple[str, ...], tuple[Callable[[Any], bool], str]] = {
-    ("name", "game", "method", "preset", "metric"): (lambda value: isinstance(value, str), "a text"),
+    ("name", "game", "method", "preset", "metric"): (lambda value: isinstance(value, str), "a string"),
     ("game_options", "config", "grid", "list", "random", "run", "slurm", "ray"): (
         lambda value: isinstance(value, dict),
         "a table",
     ),
-    ("iterations",): (lambda value: type(value) is int and value >= 1, "a whole number, at least 1"),
+    ("iterations",): (lambda value: type(value) is int and value >= 1, "an integer of at least 1"),
     ("highest",): (lambda value: isinstance(value, bool), "true or false"),
-    ("seeds",): (_is_seeds, "how many, or a list of different whole numbers"),
+    ("seeds",): (_is_seeds, "a number of seeds, or a list of distinct integers"),
 }
-_WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}
+_WORDS = {int: "an integer", float: "a number", bool: "true or false", str: "a string"}
 _LEAST = {
     "workers": 1, "gpus": 0, "retries": 0, "memory_gb": 0, "chunk": 1, "evaluation_episodes": 0, "evaluation_every": 1,
 }  # fmt: skip

@@ -1,4 +1,4 @@
-"""How many runs of a cell are in memory at once, and whether one fits at all."""
+"""Memory limits of a sweep: whether a run fits, and how many runs of a cell are batched."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from gems_jax.config import GemsConfig
 from gems_jax.sweep.file import SweepError
 from gems_jax.sweep.points import Cell, SweepPlan
 
-SHARE = 0.8  # of a machine's memory that a sweep takes by itself
+MEMORY_FRACTION = 0.8  # fraction of a machine's memory that a sweep uses by default
 
 
 def check_memory(plan: SweepPlan) -> None:
-    """SweepError where one run of some cell is larger than the limit, as far as its bytes can be estimated."""
+    """Checks that one run of each cell fits the limit, if its bytes can be estimated. Raises SweepError."""
     limit = _limit(plan)
     for cell in plan.cells:
         needed = bytes_of_run(plan, cell) or 0.0
@@ -21,24 +21,24 @@ def check_memory(plan: SweepPlan) -> None:
             static = plan.describe_cell(cell)
             where = static and f" at {static}"
             raise SweepError(
-                f"{plan.file.name}: one run{where} takes about {needed / 2**30:.3g} GB, the limit is "
-                f"{limit / 2**30:.3g} GB: choose smaller sizes, fewer workers, or raise run.memory_gb"
+                f"{plan.file.name}: one run{where} needs about {needed / 2**30:.3g} GB, the limit is "
+                f"{limit / 2**30:.3g} GB. Use smaller sizes or fewer workers, or raise run.memory_gb"
             )
 
 
-def runs_at_once(plan: SweepPlan, cell: Cell, count: int) -> int | None:
-    """How many of a cell's `count` runs are vmapped at once; None for all of them."""
+def choose_run_batch(plan: SweepPlan, cell: Cell, count: int) -> int | None:
+    """Chooses how many of a cell's `count` runs to vmap; None for all of them."""
     needed = bytes_of_run(plan, cell)
     if needed is None:
         return None
     fit = max(int(_limit(plan, on_device=True) / needed), 1)
     if fit >= count:
         return None
-    return -(-count // -(-count // fit))  # as many batches as it takes, of one size
+    return -(-count // -(-count // fit))  # batches of equal size
 
 
 def bytes_of_run(plan: SweepPlan, cell: Cell) -> float | None:
-    """Of the cell's runs, all alike; None for methods that nothing is known of."""
+    """Estimates the bytes of one run of the cell; None if the method has no estimate."""
     from gems_jax.profiling.peak_memory import peak_bytes
 
     config = plan.configs[cell.points[0]]
@@ -46,23 +46,23 @@ def bytes_of_run(plan: SweepPlan, cell: Cell) -> float | None:
 
 
 def _limit(plan: SweepPlan, on_device: bool = False) -> float:
-    """Bytes that a cell may take: what the file says, or the share of a worker in this machine's.
+    """Computes the byte limit of a cell: that of the file, or a worker's part of this machine's memory.
 
-    on_device: ask the accelerator, which the process that only plans must leave alone.
+    on_device: query the accelerator, which the planning process must not use.
     """
     run = plan.file.run
     if run.memory_gb:
         return run.memory_gb * 2**30
     if on_device and (limit := _device_bytes()):
-        return SHARE * limit
+        return MEMORY_FRACTION * limit
     if run.executor in ("slurm", "ray") and not on_device:
-        return math.inf  # other machines, of which nothing is known here
+        return math.inf  # other machines, whose memory is unknown here
     here = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return SHARE * here / (run.workers if run.executor in ("local", "submitit-local") else 1)
+    return MEMORY_FRACTION * here / (run.workers if run.executor in ("local", "submitit-local") else 1)
 
 
 def _device_bytes() -> int:
-    """What the first device has; 0 where it does not say."""
+    """Returns the memory of the first device; 0 if unknown."""
     import jax
 
     return (jax.local_devices()[0].memory_stats() or {}).get("bytes_limit", 0)

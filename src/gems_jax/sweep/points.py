@@ -1,8 +1,8 @@
-"""From a sweep file to its points, and to the cells they are computed in.
+"""Points of a sweep file, and their cells.
 
-A *point* is one choice of all swept fields; every point runs with every seed. Points that differ in real-valued fields
-only are one program: they share a *cell*, whose points and seeds are vmapped into one compiled call. Any other field
-is part of the program, and each of its values is a cell of its own.
+A *point* is one choice of all swept fields; every point runs with every seed. Points that differ only in real-valued
+fields form a *cell*, whose points and seeds are vmapped into one compiled call. Any other field is part of the program,
+and each of its values is a separate cell.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Changes = dict[str, Any]  # values of swept fields
 
 
 class Cell(NamedTuple):
-    """What one process computes."""
+    """Points that one process computes together."""
 
     number: int
     points: tuple[int, ...]
@@ -37,27 +37,33 @@ class Cell(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class SweepPlan:
-    """A sweep file with everything looked up and checked."""
+    """Validated sweep file with its game, points and cells."""
 
     file: SweepFile
     game: Game
     configs: tuple[Any, ...]  # one per point
-    changes: tuple[Changes, ...]  # likewise, the swept fields only
+    changes: tuple[Changes, ...]  # swept fields of each point
     axes: tuple[str, ...]  # names of the swept fields
-    traced: tuple[str, ...]  # those that are numbers of a compiled program
+    traced: tuple[str, ...]  # swept fields that are traced
     cells: tuple[Cell, ...]
-    trust: bool = False  # whether the game may be imported from a user's own module
+    trust: bool = False  # whether the game may be imported from a user's module
 
     def describe_cell(self, cell: Cell) -> str:
-        """The settings that all points of a cell share, among those that are swept."""
+        """Formats the swept settings that all points of a cell have in common."""
         first = self.changes[cell.points[0]]
         return ", ".join(f"{name} = {value}" for name, value in first.items() if name not in self.traced)
 
 
 def make_plan(file: SweepFile, trust: bool = False) -> SweepPlan:
-    """Looks everything up: unknown games, methods, presets and fields, and values out of range, are told in one line.
+    """Resolves and validates a sweep file.
 
-    trust: import the game where the file names a user's own class; UntrustedGameError without it.
+    Args:
+      file: the sweep file.
+      trust: import the game if the file names a user's own class.
+
+    Raises:
+      SweepError: for an unknown game, method, preset or field, or a value out of range.
+      UntrustedGameError: if the game is a user's own class without `trust`.
     """
     from gems_jax.solvers import make_solver
 
@@ -76,7 +82,7 @@ def make_plan(file: SweepFile, trust: bool = False) -> SweepPlan:
 
 
 def group_points(changes: Sequence[Changes], traced: Sequence[str]) -> tuple[Cell, ...]:
-    """Groups points that agree in everything but `traced` fields; each is alone where there are no such fields."""
+    """Groups points that differ only in `traced` fields; without such fields each point is a cell."""
     groups: dict[Any, list[int]] = {}
     for number, change in enumerate(changes):
         static = tuple((name, value) for name, value in change.items() if name not in traced)
@@ -85,24 +91,24 @@ def group_points(changes: Sequence[Changes], traced: Sequence[str]) -> tuple[Cel
 
 
 def list_points(file: SweepFile, base: Any) -> tuple[Changes, ...]:
-    """Lists all points, in the order of the file: the grid's last field turns fastest."""
+    """Lists all points in the order of the file; the last field of the grid varies fastest."""
     parts = [part for part in (_grid(file, base), _rows(file, base), _draws(file, base)) if part]
     _check_swept(file, [name for part in parts for name in part[0]])
     count = math.prod(map(len, parts))
     if count > MAX_POINTS:
-        raise SweepError(f"{file.name} has {count} points, more than the {MAX_POINTS} that a sweep may have")
+        raise SweepError(f"{file.name} must have at most {MAX_POINTS} points, got {count}")
     return tuple(dict(itertools.chain(*map(dict.items, combined))) for combined in itertools.product(*parts))
 
 
 def _check_swept(file: SweepFile, swept: list[str]) -> None:
     twice = sorted({name for name in swept if swept.count(name) > 1})
     if twice:
-        raise SweepError(f"{file.name} sweeps {twice[0]} twice: a field belongs to one of [grid], [list], [random]")
+        raise SweepError(f"{file.name} sweeps {twice[0]} twice: use it in only one of [grid], [list], [random]")
     fixed = sorted(set(swept) & set(file.config))
     if fixed:
-        raise SweepError(f"{file.name} sweeps {fixed[0]} and fixes it in [config]: leave one of them out")
+        raise SweepError(f"{file.name} sweeps {fixed[0]} and sets it in [config]: leave one of them out")
     if not swept:
-        raise SweepError(f"{file.name} sweeps nothing: give a [grid], a [list] or a [random] part with values")
+        raise SweepError(f"{file.name} sweeps nothing: add a [grid], [list] or [random] table with values")
 
 
 def _grid(file: SweepFile, base: Any) -> list[Changes]:
@@ -113,8 +119,8 @@ def _grid(file: SweepFile, base: Any) -> list[Changes]:
 def _rows(file: SweepFile, base: Any) -> list[Changes]:
     columns = {name: _column(file, base, "list", name, values) for name, values in file.list.items()}
     if len(set(map(len, columns.values()))) > 1:
-        told = ", ".join(f"{name} {len(column)}" for name, column in columns.items())
-        raise SweepError(f"{file.name}: the lists of [list] must have one length: got {told}")
+        lengths = ", ".join(f"{name} {len(column)}" for name, column in columns.items())
+        raise SweepError(f"{file.name}: the lists of [list] must have equal lengths, got {lengths}")
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 
@@ -123,19 +129,17 @@ def _draws(file: SweepFile, base: Any) -> list[Changes]:
         return []
     fields = {name: value for name, value in file.random.items() if name not in ("samples", "seed")}
     samples, seed = file.random.get("samples"), file.random.get("seed", 0)
-    expect_value(
-        type(samples) is int and samples > 0, file.name, "random.samples", "a whole number, at least 1", samples
-    )
-    expect_value(type(seed) is int, file.name, "random.seed", "a whole number", seed)
+    expect_value(type(samples) is int and samples > 0, file.name, "random.samples", "an integer of at least 1", samples)
+    expect_value(type(seed) is int, file.name, "random.seed", "an integer", seed)
     if not fields:
-        raise SweepError(f"{file.name}: [random] names no field to draw")
-    # a generator per field: one more field changes no other field's draws
+        raise SweepError(f"{file.name}: [random] has no field to draw")
+    # one generator per field: adding a field does not change the draws of others
     streams = [_stream(file, base, name, spec, random.Random(f"{seed} {name}")) for name, spec in fields.items()]
     return [dict(zip(fields, row, strict=True)) for row in itertools.islice(zip(*streams, strict=True), samples)]
 
 
 def _stream(file: SweepFile, base: Any, name: str, spec: Any, source: random.Random) -> Iterator[Any]:
-    """Values of one field without end."""
+    """Returns an infinite iterator over random values of one field."""
     if not isinstance(spec, Mapping) or not ({"choices"} == set(spec) or {"low", "high"} <= set(spec)):
         expected = "{ low = ..., high = ... } or { choices = [...] }"
         expect_value(False, file.name, f"random.{name}", expected, spec)
@@ -150,51 +154,51 @@ def _stream(file: SweepFile, base: Any, name: str, spec: Any, source: random.Ran
 
 def _check_range(where: str, low: Any, high: Any, spec: Mapping[str, Any]) -> None:
     if not _is_number(low):
-        raise SweepError(f"{where} is no number: draw it from {{ choices = [...] }}")
+        raise SweepError(f"{where} is not a number: draw it from {{ choices = [...] }}")
     log = spec.get("log", False)
     if not isinstance(log, bool) or not (0 if log else -math.inf) < low < high < math.inf:
-        raise SweepError(f"{where} needs low < high, both above 0 where log = true: got {spec!r}")
+        raise SweepError(f"{where} must have low < high, both positive if log = true, got {spec!r}")
 
 
 def _draw_number(source: random.Random, low: Any, high: Any, log: bool) -> Any:
-    whole = isinstance(low, int)
+    integer = isinstance(low, int)
     if log:
-        value = math.exp(source.uniform(math.log(low), math.log(high + whole)))
-        return min(int(value), high) if whole else value
-    return source.randint(int(low), int(high)) if whole else source.uniform(low, high)
+        value = math.exp(source.uniform(math.log(low), math.log(high + integer)))
+        return min(int(value), high) if integer else value
+    return source.randint(int(low), int(high)) if integer else source.uniform(low, high)
 
 
 def _column(file: SweepFile, base: Any, part: str, name: str, values: Any) -> list[Any]:
-    """The values of one field as its type wants them."""
+    """Checks the values of one field and converts them to its type."""
     where = f"{file.name}: {part}.{name}"
     check_names({name: values}, [field.name for field in dataclasses.fields(base)], f"{file.name}: [{part}]")
     if not isinstance(values, list):
-        raise SweepError(f"{where} must be a list of values: got {values!r}")
+        raise SweepError(f"{where} must be a list of values, got {values!r}")
     if not values:
-        raise SweepError(f"{where} is empty: a sweep over no value has no points")
+        raise SweepError(f"{where} is empty: give at least one value")
     hint = typing.get_type_hints(type(base))[name]
-    column = [_typed(where, hint, value) for value in values]
+    column = [_convert(where, hint, value) for value in values]
     if part != "list" and len(set(map(repr, column))) < len(column):
-        raise SweepError(f"{where} holds a value twice: {values!r}")
+        raise SweepError(f"{where} must have distinct values, got {values!r}")
     return column
 
 
-def _typed(where: str, hint: Any, value: Any) -> Any:
-    """The value as its field wants it: real fields floats, lists tuples."""
-    fits, words = _kind(hint)
+def _convert(where: str, hint: Any, value: Any) -> Any:
+    """Checks a value and converts it to the type of its field."""
+    fits, expected = _kind(hint)
     if not fits(value):
-        raise SweepError(f"{where} takes {words}: got {value!r}")
+        raise SweepError(f"{where} must contain {expected}, got {value!r}")
     if not is_real(hint):
         return tuple(value) if isinstance(value, list) else value
     return tuple(map(float, value)) if isinstance(value, list) else float(value)
 
 
 def _kind(hint: Any) -> tuple[Callable[[Any], bool], str]:
-    """What a field of this type takes: a test, and its words."""
+    """Returns the test of values of a type, and their description."""
     if is_real(hint) and hint is not float:
         return _is_number_or_numbers, "numbers, or lists with one for each player"
     if typing.get_origin(hint) is tuple:
-        return _is_sizes, "lists of whole numbers"
+        return _is_sizes, "lists of integers"
     return _KINDS.get(hint, (lambda value: isinstance(value, str), "names"))
 
 
@@ -204,7 +208,7 @@ def _is_number(value: Any) -> bool:
 
 _KINDS: dict[Any, tuple[Callable[[Any], bool], str]] = {
     float: (_is_number, "numbers"),
-    int: (lambda value: type(value) is int, "whole numbers"),
+    int: (lambda value: type(value) is int, "integers"),
     bool: (lambda value: isinstance(value, bool), "true or false"),
 }
 
@@ -218,22 +222,20 @@ def _is_sizes(value: Any) -> bool:
 
 
 def _base(file: SweepFile, game: Game) -> Any:
-    """The settings that every point changes."""
+    """Returns the settings that the points override."""
     base, _ = starting_settings(file.method, file.game, game, file.preset)
     hints = typing.get_type_hints(type(base))
     check_names(file.config, [field.name for field in dataclasses.fields(base)], f"{file.name}: [config]")
-    fixed = {name: _typed(f"{file.name}: config.{name}", hints[name], value) for name, value in file.config.items()}
+    fixed = {name: _convert(f"{file.name}: config.{name}", hints[name], value) for name, value in file.config.items()}
     base = base.replace(**fixed)
     return base.replace(iterations=file.iterations) if file.iterations else base
 
 
 def traced_fields(config: Any, solver: Solver) -> tuple[str, ...]:
-    """The fields that may be tracers: all real-valued fields of GEMS, where a step is one compiled program.
+    """Lists the fields that may be traced: all real-valued fields of GEMS, if its step is one compiled program.
 
-    Numbers for each player (a tuple) stay as they are: arms that differ in them have programs of their own.
-
-    Step sizes, weights, shares, caps and scales alike: no phase branches in Python on any of them
-    (`tests/sweep/test_cells.py` runs with all of them traced). The other methods look at some of theirs.
+    No phase of GEMS branches in Python on a real-valued field (`tests/sweep/test_cells.py` traces all of them). Other
+    methods branch on some of theirs. Tuples of one number per player are static.
     """
     if not solver.jittable or not isinstance(config, GemsConfig):
         return ()
@@ -241,13 +243,19 @@ def traced_fields(config: Any, solver: Solver) -> tuple[str, ...]:
     return tuple(name for name, hint in hints.items() if is_real(hint) and not isinstance(getattr(config, name), tuple))
 
 
-def family_of(
+def make_family(
     parts: Callable[[dict[str, Any]], Parts], numbers: Mapping[str, Sequence[float]], program: Hashable = None
 ) -> Family:
-    """One run for each of the `numbers` of a field. parts(own): of the run whose fields have the values `own`."""
+    """Makes a family of runs that differ in real-valued fields.
+
+    Args:
+      parts: makes the parts of a run from its values by field.
+      numbers: one value per run for each field.
+      program: see `Family`.
+    """
 
     def member(own: PyTree) -> Parts:
-        with jax.ensure_compile_time_eval():  # a game is walked now, whoever traces
+        with jax.ensure_compile_time_eval():  # the game tree is built now, even inside a trace
             return parts(own)
 
     columns = {name: jnp.asarray(column, jnp.float32) for name, column in numbers.items()}

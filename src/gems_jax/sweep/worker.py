@@ -1,9 +1,7 @@
-"""A worker of the local executor: `python -m gems_jax.sweep.worker FOLDER [--trust]`.
+"""Worker of the local executor: `python -m gems_jax.sweep.worker FOLDER [--trust]`.
 
-It reads lines `cell attempt`, computes each cell and answers with its outcome as a line of JSON. What a cell prints
-goes to its log.txt.
-
-When the sweep that started it is gone, a worker stops at the end of its chunk, saved.
+It reads lines `cell attempt`, computes each cell and answers with its outcome as a line of JSON. The output of a cell
+goes to its log.txt. If the process that started it ends, a worker saves and stops after its chunk.
 """
 
 from __future__ import annotations
@@ -18,6 +16,7 @@ from pathlib import Path
 
 
 def main(folder: Path, trust: bool = False) -> None:
+    """Computes the cells of the sweep in `folder` that stdin names, until it closes."""
     threading.Thread(target=_leave_with_parent, args=(os.getppid(),), daemon=True).start()
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     answers = os.fdopen(os.dup(1), "w")
@@ -30,7 +29,7 @@ def main(folder: Path, trust: bool = False) -> None:
         print(json.dumps(outcome._asdict()), file=answers, flush=True)
         import jax
 
-        jax.clear_caches()  # the next cell is another program: this one's memory is free
+        jax.clear_caches()  # frees memory: the next cell is another program
 
 
 def _log_to(path: Path) -> None:

@@ -1,7 +1,7 @@
-"""`check_game`: does a game keep the promises of the `Game` protocol? For games of this package and for your own.
+"""Checks that a game fulfills the `Game` protocol (`check_game`), for games of this package and for your own.
 
 from gems_jax.testing import check_game
-check_game(MyGame())        # silent, or a GameError that says what is wrong and where
+check_game(MyGame())        # silent, or a GameError that names the problem and its location
 """
 
 from __future__ import annotations
@@ -18,17 +18,26 @@ __all__ = ["GameError", "check_game"]
 
 
 def check_game(game: Game, *, key: Array | None = None, episodes: int = 32) -> None:
-    """Plays `episodes` random episodes and raises `GameError`, in plain words, at the first broken promise.
+    """Plays random episodes and raises `GameError` at the first violation of the `Game` protocol.
 
-    Checked: declared sizes, shapes and dtypes; equal games compare and hash equal and do not retrace; jit = eager;
-    vmap = loop; `step` is pure, changes nothing that it is given, and ignores the actions of seats not to move;
-    somebody can always act and only seats to move may; a finished game is absorbing; episodes end within `max_steps`,
-    with returns inside `return_bounds`, adding up to zero where `zero_sum` says so, and not for the wrong seat as far
-    as that can be seen; `deals`, if any, agrees with `init`. Of games that Python plays, instead of what concerns JAX:
-    an episode is a function of its seed and actions, in whatever order and company it is played.
+    Checks declared sizes, shapes and dtypes. Equal games must compare and hash equal and not retrace. jit must agree
+    with eager evaluation and vmap with a loop. `step` must be pure, must not modify its inputs, and must ignore actions
+    of seats that are not to move. Until the end some seat must have a legal action, and only seats to move may have
+    one. A finished game must be absorbing. Episodes must end within `max_steps` with returns inside `return_bounds`
+    that sum to zero if `zero_sum` is declared. Rewards must not go to the wrong seat, as far as that is visible.
+    `deals`, if any, must agree with `init`. In games that run in Python, instead of the checks that concern JAX, an
+    episode must depend only on its seed and actions, not on the order or the other episodes of the batch.
 
-    A game whose `return_bounds` are a typical interval and no limit says so by an attribute `typical_bounds = True`.
-    key: seed of the check, jax.random.key(0) by default.
+    A game whose `return_bounds` are typical but not strict declares `typical_bounds = True`.
+
+    Args:
+      game: the game.
+      key: seed of the check; None for jax.random.key(0).
+      episodes: number of random episodes.
+
+    Raises:
+      GameError: at the first violation.
+      ValueError: if `episodes` is less than 1.
     """
     if episodes < 1:
         raise ValueError(f"episodes must be at least 1, got {episodes}.")

@@ -1,4 +1,4 @@
-"""The promises of a game that is pure functions of JAX."""
+"""Checks of games that are implemented in JAX."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from gems_jax.testing.promises import (
     is_key,
     random_actions,
     require,
-    row,
-    same,
-    same_structure,
+    require_equal,
+    require_same_structure,
+    take_row,
 )
 from gems_jax.types import Array, Enumerable, Game, GameState, NotEnumerableError, PyTree, supports
 
@@ -36,14 +36,23 @@ _Step = Callable[[GameState, Array, Array], GameState]
 
 
 class _Rows(NamedTuple):
-    """The game's functions over a batch of states."""
+    """The game's functions, vmapped and jitted."""
 
     init: _Init
     step: _Step
 
 
 def check_jax_game(game: Game, key: Array, episodes: int) -> None:
-    """key: consumed."""
+    """Checks a game that is implemented in JAX, see `check_game`.
+
+    Args:
+      game: the game.
+      key: consumed.
+      episodes: number of random episodes.
+
+    Raises:
+      GameError: at the first violation.
+    """
     key_init, key_single, key_deals, key_play = jax.random.split(key, 4)
     check_declared(game)
     _check_identity(game)
@@ -57,13 +66,13 @@ def check_jax_game(game: Game, key: Array, episodes: int) -> None:
 def _check_identity(game: Game) -> None:
     leaves = jax.tree.leaves(game)
     arrays = all(isinstance(leaf, (jax.Array, np.ndarray)) for leaf in leaves)
-    require(arrays, game, "JAX takes the game for data: decorate its class with jax.tree_util.register_static.")
+    require(arrays, game, "JAX treats the game as data. Decorate its class with jax.tree_util.register_static.")
     twin = copy.deepcopy(game)
     try:
         equal, hashes = game == twin, (hash(game), hash(game), hash(twin))
     except TypeError as error:
         raise GameError(
-            f"{game.name}: the game cannot be hashed ({error}): it holds something mutable, or hides __hash__. Make "
+            f"{game.name}: the game cannot be hashed ({error}): it holds a mutable value or disables __hash__. Make "
             "it a frozen dataclass of numbers, strings and tuples."
         ) from error
     require(equal, game, "the hash is wrong: an exact copy of the game is not equal to it. Make it a frozen dataclass.")
@@ -73,18 +82,18 @@ def _check_identity(game: Game) -> None:
         "the hash is wrong: an exact copy of the game is equal to it but hashes differently. Leave __hash__ to a "
         "frozen dataclass.",
     )
-    left_out = _left_out(game)
+    ignored = _ignored_fields(game)
     require(
-        not left_out,
+        not ignored,
         game,
-        f"the hash is wrong: it leaves out {', '.join(left_out)}, so that games which differ in it pass for "
-        "the same one, and a program that was compiled for one would be used for the other.",
+        f"the hash is wrong: it leaves out {', '.join(ignored)}. Games that differ only there would share compiled "
+        "programs.",
     )
     _check_traced_once(game, twin)
 
 
-def _left_out(game: Game) -> list[str]:
-    """Names of the fields that do not count when games are compared."""
+def _ignored_fields(game: Game) -> list[str]:
+    """Returns the names of fields that do not count in comparisons or hashes."""
     fields: tuple[Any, ...] = dataclasses.fields(game) if dataclasses.is_dataclass(game) else ()
     return [field.name for field in fields if field.compare is False or field.hash is False]
 
@@ -104,43 +113,43 @@ def _check_traced_once(game: Game, twin: Game) -> None:
 
 
 def _check_single(game: Game, jit_init: _Init, jit_step: _Step, key: Array, steps: int = 2) -> None:
-    """The first steps of one episode without vmap: jit = eager, and the same input twice gives the same output."""
+    """Checks the first steps of one episode without vmap: jit = eager, and equal inputs give equal outputs."""
     key_init, key = jax.random.split(key)
     clone = jax.random.clone
-    with explain_errors(game, "init"), _untouched(game, "init"):
+    with explain_errors(game, "init"), _require_unchanged(game, "init"):
         state = game.init(key_init)
     check_state(game, state, "init")
-    same(game, state, game.init(clone(key_init)), "init is not pure: the same key twice gave different")
+    require_equal(game, state, game.init(clone(key_init)), "init is not pure: the same key twice gave different")
     with explain_errors(game, "jit(init)"):
         compiled = jit_init(clone(key_init))
-    same(game, state, compiled, "jit(init) differs from init in")
+    require_equal(game, state, compiled, "jit(init) differs from init in")
     for index in range(min(steps, game.max_steps)):
         key, key_act, key_step = jax.random.split(key, 3)
         actions = random_actions(game, state.legal, key_act)
         where = f"step {index + 1}"
-        with explain_errors(game, where), _untouched(game, where, state):
+        with explain_errors(game, where), _require_unchanged(game, where, state):
             after = game.step(state, actions, key_step)
         check_state(game, after, where)
-        same_structure(game, state, after, where)
-        if index == 0:  # once: what runs without jit is slow
+        require_same_structure(game, state, after, where)
+        if index == 0:  # once: eager evaluation is slow
             twice = game.step(state, actions, clone(key_step))
-            same(game, after, twice, f"{where} is not pure: the same input twice gave different")
+            require_equal(game, after, twice, f"{where} is not pure: the same input twice gave different")
             _check_traces(game, where, jit_step, (state, actions, key_step))
         with explain_errors(game, f"{where}: jit(step)"):
             compiled = jit_step(state, actions, clone(key_step))
-        same(game, after, compiled, f"{where}: jit(step) differs from step in")
+        require_equal(game, after, compiled, f"{where}: jit(step) differs from step in")
         state = after
 
 
 def _check_play(game: Game, jit_init: _Init, jit_step: _Step, rows: _Rows, keys: Array, key: Array) -> None:
-    """A batch of random episodes, played to the end and one step beyond."""
+    """Plays a batch of random episodes to the end and one step beyond, and checks every step."""
     init, step = rows
     act = jax.jit(jax.vmap(lambda legal, key: random_actions(game, legal, key)))
     with explain_errors(game, "vmap(init)"):
         state = init(keys)
     check_state(game, state, "vmap(init)", keys.shape)
     alone = jit_init(jax.random.clone(keys)[0])
-    same(game, row(state, 0), alone, "vmap(init) differs from init in")
+    require_equal(game, take_row(state, 0), alone, "vmap(init) differs from init in")
     require(not np.any(state.done), game, "init gives a finished game.")
     require(not np.any(state.reward), game, "init gives a reward; nothing was played yet.")
     check_turn(game, state, "init")
@@ -161,9 +170,9 @@ def _check_play(game: Game, jit_init: _Init, jit_step: _Step, rows: _Rows, keys:
         last = np.where(was_over, last, np.asarray(state.to_move).argmax(axis=1))
         idle = actions + jnp.asarray(~state.to_move).reshape(*state.to_move.shape, *(1,) * (actions.ndim - 2))
         ignored = step(state, idle.astype(actions.dtype), jax.random.clone(key_steps))
-        same(game, after, ignored, f"{where}: the action of a seat that is not to move changed")
-        alone = jit_step(row(state, 0), actions[0], jax.random.clone(key_steps)[0])
-        same(game, row(after, 0), alone, f"{where}: vmap(step) differs from step in")
+        require_equal(game, after, ignored, f"{where}: the action of a seat that is not to move changed")
+        alone = jit_step(take_row(state, 0), actions[0], jax.random.clone(key_steps)[0])
+        require_equal(game, take_row(after, 0), alone, f"{where}: vmap(step) differs from step in")
         _check_absorbing(game, state, after, was_over, where)
         check_turn(game, after, where)
         returns, state = returns + np.asarray(after.reward), after
@@ -174,21 +183,21 @@ def _check_play(game: Game, jit_init: _Init, jit_step: _Step, rows: _Rows, keys:
 
 
 def _check_traces(game: Game, where: str, jit_step: Any, arguments: tuple) -> None:
-    """What is drawn or counted in Python is a number of the compiled program: traced twice, it would be two."""
+    """Traces the step twice: a number drawn or counted in Python would differ between the traces."""
     with explain_errors(game, f"{where}: jit(step)"):
         first = jit_step.trace(*arguments).jaxpr
-        second = jax.make_jaxpr(lambda *given: game.step(*given))(*arguments)  # a new function: traces are kept
+        second = jax.make_jaxpr(lambda *given: game.step(*given))(*arguments)  # a new function: traces are cached
     numbers = [[value.tobytes() for value in _numbers(traced)] for traced in (first, second)]
     require(
         numbers[0] == numbers[1],
         game,
-        f"{where} is not pure: compiled twice, step became two different programs. Something is drawn or counted in "
-        "Python; draw from the key, count in GameState.inner.",
+        f"{where} is not pure: compiled twice, step became two different programs. It draws or counts in Python. Draw "
+        "from the key, count in GameState.inner.",
     )
 
 
 def _numbers(closed: Any) -> list[np.ndarray]:
-    """Every number that a trace holds, in order."""
+    """Returns every number that a trace holds, in order."""
     found = [np.asarray(value) for value in closed.consts if not is_key(value)]
     for eqn in closed.jaxpr.eqns:
         found += [np.asarray(var.val) for var in eqn.invars if isinstance(var, core.Literal)]
@@ -202,36 +211,36 @@ def _is_trace(value: Any) -> bool:
 
 
 @contextlib.contextmanager
-def _untouched(game: Game, where: str, state: GameState | None = None) -> Iterator[None]:
-    """What is called inside may neither change the game nor the state that it is given."""
-    own, before = copy.deepcopy(getattr(game, "__dict__", {})), _copied(state)
+def _require_unchanged(game: Game, where: str, state: GameState | None = None) -> Iterator[None]:
+    """Requires that the calls inside modify neither the game nor the given state."""
+    own, before = copy.deepcopy(getattr(game, "__dict__", {})), _copy_arrays(state)
     yield
     changed = [name for name, value in getattr(game, "__dict__", {}).items() if not _equal(own.get(name), value)]
     require(
         not changed,
         game,
-        f"{where} changed the game itself ({', '.join(changed)}): a game is mutable state to nobody. Whatever changes "
-        "belongs into GameState.inner.",
+        f"{where} changed the game itself ({', '.join(changed)}): a game must not hold mutable state. Store it in "
+        "GameState.inner.",
     )
     message = (
-        f"{where} changed the state that it was given: states must not be mutable. Give a new one back; changed was"
+        f"{where} changed the state that it was given: states must not be mutable. Return a new state; changed was"
     )
     if state is not None:
         shapes: list[Any] = [jax.tree.structure(tree) for tree in (before, state)]
         require(shapes[0] == shapes[1], game, f"{message} the structure of its lists or dicts.")
-        same(game, before, state, message)
+        require_equal(game, before, state, message)
 
 
-def _copied(tree: PyTree) -> PyTree:
-    """The same values in containers and arrays of their own."""
+def _copy_arrays(tree: PyTree) -> PyTree:
+    """Copies containers and NumPy arrays."""
     return jax.tree.map(lambda leaf: leaf.copy() if isinstance(leaf, np.ndarray) else leaf, tree)
 
 
 def _equal(left: Any, right: Any) -> bool:
     try:
         return bool(left == right)
-    except (ValueError, TypeError):  # arrays
-        return repr(left) == repr(right)
+    except (ValueError, TypeError):  # arrays, which the repr of a struct does not show
+        return [repr(leaf) for leaf in jax.tree.leaves(left)] == [repr(leaf) for leaf in jax.tree.leaves(right)]
 
 
 def _check_absorbing(game: Game, before: GameState, after: GameState, was_over: np.ndarray, where: str) -> None:
@@ -242,13 +251,13 @@ def _check_absorbing(game: Game, before: GameState, after: GameState, was_over: 
         not np.asarray(after.reward)[rows].any(), game, f"{where}: a finished game pays a reward when stepped again."
     )
     left, right = (
-        row(dataclasses.replace(state, reward=state.terminated), rows) for state in (before, after)
+        take_row(dataclasses.replace(state, reward=state.terminated), rows) for state in (before, after)
     )  # all but rewards
-    same(game, left, right, f"{where}: a finished game is not absorbing: stepping it again changed")
+    require_equal(game, left, right, f"{where}: a finished game is not absorbing: stepping it again changed")
 
 
 def _check_deals(game: Game, rows: _Rows, key: Array, episodes: int) -> None:
-    """`deals` against `init`, by the observations along the line of first legal actions (hidden cards come out)."""
+    """Compares `deals` with `init` by the observations along first legal actions, which reveal hidden cards."""
     try:
         found = game.deals() if supports(game, Enumerable) else None
     except (NotEnumerableError, NotImplementedError):
@@ -262,13 +271,13 @@ def _check_deals(game: Game, rows: _Rows, key: Array, episodes: int) -> None:
         f"deals: probabilities must be [N], >= 0 and sum to 1, got shape {weights.shape}, sum {weights.sum():g}.",
     )
     check_state(game, states, "deals", weights.shape)
-    # As many rows of either kind as were compiled for already, where one start is all there is.
+    # With a single start, use the batch size that is already compiled.
     samples = max(4096, len(weights)) if len(weights) > 1 else episodes
     key_init, *keys = jax.random.split(key, 3)
     listed_states = jax.tree.map(lambda leaf: leaf[jnp.arange(samples) % len(weights)], states)
     both = (listed_states, rows.init(jax.random.split(key_init, samples)))
     played, again = ([_first_legal_line(game, rows, start, key) for start in both] for key in keys)
-    # chance moves: compare the start only
+    # chance acts after the start: compare the start only
     steps = slice(None) if all(map(np.array_equal, played, again)) else slice(0, 1)
     listed, seen = _rows_as_bytes(played[0][steps])[: len(weights)], _rows_as_bytes(played[1][steps])
     _check_frequencies(game, listed, weights, seen)
@@ -277,7 +286,7 @@ def _check_deals(game: Game, rows: _Rows, key: Array, episodes: int) -> None:
 def _check_frequencies(
     game: Game, listed: list[bytes], weights: np.ndarray, seen: list[bytes], failure: float = 1e-6
 ) -> None:
-    """Whether starts `seen` come up as often as the `weights` of those listed say."""
+    """Checks that starts `seen` occur as often as the `weights` of those listed."""
     expected: Counter[bytes] = Counter()
     for name, weight in zip(listed, weights, strict=True):
         expected[name] += weight
@@ -288,17 +297,19 @@ def _check_frequencies(
         game,
         f"deals: {strange} of {len(seen)} games from init start in a state that deals does not list.",
     )
-    # Bernstein's inequality with a union bound: a right game fails with probability below `failure`.
+    # Bernstein's inequality with a union bound: a correct game fails with probability below `failure`.
     log = np.log(2 * len(expected) / failure)
     for name, weight in expected.items():
-        share = counts[name] / len(seen)
+        frequency = counts[name] / len(seen)
         slack = np.sqrt(2 * weight * (1 - weight) * log / len(seen)) + log / (3 * len(seen)) * 2
-        message = f"deals: a start of probability {weight:.4f} came up in {share:.4f} of {len(seen)} games from init."
-        require(abs(share - weight) <= slack, game, message)
+        message = (
+            f"deals: a start of probability {weight:.4f} came up in {frequency:.4f} of {len(seen)} games from init."
+        )
+        require(abs(frequency - weight) <= slack, game, message)
 
 
 def _first_legal_line(game: Game, rows: _Rows, states: GameState, key: Array, steps: int = 16) -> np.ndarray:
-    """[T, N, S, *obs] observations while every seat plays its first legal action."""
+    """Returns the observations [T, N, S, *obs] while every seat plays its first legal action."""
     seen = []
     for subkey in jax.random.split(jax.random.clone(key), min(steps, game.max_steps)):
         seen.append(np.asarray(states.observation))

@@ -1,4 +1,4 @@
-"""What every game promises, whoever plays it, and how a broken promise is told."""
+"""Requirements on every game, however it is implemented, and their error messages."""
 
 from __future__ import annotations
 
@@ -15,19 +15,20 @@ import numpy as np
 from gems_jax.types import AnyWinner, Array, Game, GameState, LooselyBounded, PyTree, supports
 
 _ATTRIBUTES = tuple(name for name in vars(Game) if not name.startswith("_") and name not in ("init", "step"))
-_SURE = 14  # so many decided games do not all go one way by accident: 2^-14
+_SURE = 14  # decided games that all go one way by accident with probability 2^-14 only
 
 
 class GameError(AssertionError):
-    """A game broke a promise of the `Game` protocol."""
+    """Raised if a game violates the `Game` protocol."""
 
 
 def require(holds: Any, game: Game, message: str) -> None:
+    """Raises GameError with the game's name and a message unless the condition holds."""
     if not holds:
         raise GameError(f"{_name(game)}: {message}")
 
 
-_MISTAKES: dict[tuple[type[Exception], ...], tuple[str, str]] = {  # what it did, and why that fails
+_MISTAKES: dict[tuple[type[Exception], ...], tuple[str, str]] = {  # the mistake, and why it fails
     (jax.errors.TracerBoolConversionError, jax.errors.TracerIntegerConversionError): (
         "branches in Python on a traced value",
         ": under jit its value is not known. Use jnp.where, jax.lax.cond or jax.lax.while_loop.",
@@ -37,15 +38,15 @@ _MISTAKES: dict[tuple[type[Exception], ...], tuple[str, str]] = {  # what it did
         " (NumPy, float(), a shape that depends on it): under jit its value is not known. Use jax.numpy.",
     ),
     (jax.errors.UnexpectedTracerError,): (
-        "met a value that an earlier trace left behind",
-        ": the game, or a variable outside of it, is mutable state. Keep everything in GameState.inner.",
+        "uses a value of an earlier trace",
+        ": the game or a variable outside of it is mutable. Store all state in GameState.inner.",
     ),
 }
 
 
 @contextmanager
 def explain_errors(game: Game, where: str) -> Iterator[None]:
-    """Turns what the game itself raises inside into a GameError that names the line and the usual remedy."""
+    """Turns exceptions of the game into a GameError with the line and the usual remedy."""
     try:
         yield
     except GameError:
@@ -61,15 +62,16 @@ def _name(game: Any) -> str:
 
 
 def _line(error: BaseException) -> str:
-    """The innermost line that is neither this package's nor an installed library's."""
+    """Formats the innermost line that belongs neither to this package nor to an installed library."""
     frames, foreign = traceback.extract_tb(error.__traceback__), {"site-packages", "gems_jax"}
     ours = [frame for frame in frames if not foreign.intersection(Path(frame.filename).parts)]
     return f", at {Path(ours[-1].filename).name}:{ours[-1].lineno}: {ours[-1].line}" if ours else ""
 
 
 def check_declared(game: Game) -> None:
+    """Checks the attributes that a game declares."""
     missing = [name for name in (*_ATTRIBUTES, "init", "step") if not hasattr(game, name)]
-    require(not missing, game, f"the game lacks {', '.join(missing)}, which the Game protocol asks for.")
+    require(not missing, game, f"the game lacks {', '.join(missing)}, which the Game protocol requires.")
     for name in ("num_seats", "num_actions", "max_steps"):
         value = getattr(game, name)
         require(_is_size(value), game, f"{name} must be an int of at least 1, got {value!r}.")
@@ -92,12 +94,12 @@ def _check_owners(game: Game, name: str, length: int) -> None:
     require(
         isinstance(owners, tuple) and len(owners) == length and set(owners) == set(range(max(owners) + 1)),
         game,
-        f"{name} must be a tuple of {length} numbers that leaves out none from 0 up, got {owners!r}.",
+        f"{name} must be a tuple of {length} integers that covers 0 to its maximum, got {owners!r}.",
     )
 
 
 def check_state(game: Game, state: GameState, where: str, batch: tuple[int, ...] = ()) -> None:
-    """Declared shapes and dtypes."""
+    """Checks shapes and dtypes of a state with leading axes `batch`."""
     require(isinstance(state, GameState), game, f"{where} must give a GameState, got {type(state).__name__}.")
     seats, actions = game.num_seats, game.num_actions
     expected: dict[str, tuple[tuple[int, ...], Any]] = {
@@ -120,13 +122,23 @@ def check_state(game: Game, state: GameState, where: str, batch: tuple[int, ...]
 
 
 def random_actions(game: Game, legal: Array, key: Array) -> Array:
-    """Random actions of one state: legal where there are any, and something for the seats that do not move."""
+    """Draws random legal actions for one state.
+
+    Args:
+      game: the game.
+      legal: [S, A] bool.
+      key: consumed.
+
+    Returns:
+      [S] int32, or [S, A] in (-1, 1) for continuous actions; arbitrary for seats that are not to move.
+    """
     if game.continuous:
         return jax.random.uniform(key, legal.shape, minval=-1.0, maxval=1.0)
     return jax.random.categorical(key, jnp.where(legal, 0.0, -1e9)).astype(jnp.int32)
 
 
 def check_turn(game: Game, state: GameState, where: str) -> None:
+    """Checks that states are finite and that legal actions, seats to move and the end agree."""
     over, to_move, legal = np.asarray(state.done), np.asarray(state.to_move), np.asarray(state.legal)
     finite = np.isfinite(state.observation).all() and np.isfinite(state.reward).all()
     require(finite, game, f"{where} gives an observation or a reward that is not finite.")
@@ -141,6 +153,7 @@ def check_turn(game: Game, state: GameState, where: str) -> None:
 
 
 def check_returns(game: Game, returns: np.ndarray) -> None:
+    """Checks episode returns [E, S] against `return_bounds` and `zero_sum`."""
     owners = np.asarray(game.player_of_seat)
     players = np.stack([returns[:, owners == player].mean(axis=1) for player in range(owners.max() + 1)], axis=1)
     (low, high), slack = game.return_bounds, 1e-4 * max(1.0, float(np.abs(players).max()))
@@ -157,10 +170,15 @@ def check_returns(game: Game, returns: np.ndarray) -> None:
 
 
 def check_winners(game: Game, returns: np.ndarray, last: np.ndarray) -> None:
-    """Whether the right seat is paid, as far as that can be seen from outside. last: [E], who made the last move.
+    """Checks that the right seat is paid, as far as that is visible from outside.
 
-    Of games in turns that are won and lost: whoever ends one loses it every time, or one seat wins every time though
-    either ends games. Rules like that exist, and say so by an attribute `any_winner = True`.
+    In turn-based games that are won and lost, it is suspicious if the last mover always loses, or if one seat always
+    wins although either seat makes last moves. Games with such rules declare `any_winner = True`.
+
+    Args:
+      game: the game.
+      returns: episode returns, [E, S].
+      last: seat of the last move, [E].
     """
     duel = game.num_seats == 2 and game.zero_sum and not game.simultaneous
     if not duel or (supports(game, AnyWinner) and game.any_winner):
@@ -170,7 +188,7 @@ def check_winners(game: Game, returns: np.ndarray, last: np.ndarray) -> None:
     if len(ended) < _SURE:
         return
     own = paid[np.arange(len(ended)), ended]
-    way_out = "If these are the rules, say so by an attribute any_winner = True."
+    way_out = "If these are the rules, declare an attribute any_winner = True."
     require(
         (own > 0).any(),
         game,
@@ -187,22 +205,25 @@ def check_winners(game: Game, returns: np.ndarray, last: np.ndarray) -> None:
     )
 
 
-def row(tree: PyTree, index: Any) -> PyTree:
+def take_row(tree: PyTree, index: Any) -> PyTree:
     # NumPy where possible: indexing device arrays compiles one program per shape.
+    """Returns row `index` of every leaf."""
     return jax.tree.map(lambda leaf: leaf[index] if is_key(leaf) else np.asarray(leaf)[index], tree)
 
 
 def is_key(leaf: Any) -> bool:
+    """Returns whether a leaf is an array of typed PRNG keys."""
     return isinstance(leaf, jax.Array) and jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
 
 
 def host_value(leaf: Any) -> np.ndarray:
+    """Returns a leaf as a NumPy array, a PRNG key by its data."""
     return np.asarray(jax.random.key_data(leaf) if is_key(leaf) else leaf)
 
 
-def same(game: Game, left: PyTree, right: PyTree, message: str) -> None:
-    """Equal trees; floats to 1e-5."""
-    same_structure(game, left, right, message.rsplit(":", 1)[0])
+def require_equal(game: Game, left: PyTree, right: PyTree, message: str) -> None:
+    """Requires that two trees are equal, floats to 1e-5."""
+    require_same_structure(game, left, right, message.rsplit(":", 1)[0])
     for (path, a), (_, b) in zip(*map(jax.tree.leaves_with_path, (left, right)), strict=True):
         a, b = host_value(a), host_value(b)
         floats = np.issubdtype(a.dtype, np.floating)
@@ -210,7 +231,8 @@ def same(game: Game, left: PyTree, right: PyTree, message: str) -> None:
         require(equal, game, f"{message} {jax.tree_util.keystr(path).lstrip('.')}.")
 
 
-def same_structure(game: Game, left: PyTree, right: PyTree, where: str) -> None:
+def require_same_structure(game: Game, left: PyTree, right: PyTree, where: str) -> None:
+    """Requires that two trees have the same structure, shapes and dtypes."""
     a: Any = jax.tree.structure(left)
     b: Any = jax.tree.structure(right)
     require(a == b, game, f"{where}: the structure of the state changed from {a} to {b}; a loop cannot carry it.")

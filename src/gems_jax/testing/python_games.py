@@ -1,4 +1,4 @@
-"""The promises of a game that Python plays."""
+"""Checks of games that run in Python."""
 
 from __future__ import annotations
 
@@ -21,21 +21,30 @@ from gems_jax.testing.promises import (
     check_winners,
     random_actions,
     require,
-    same,
+    require_equal,
 )
 from gems_jax.types import Array, Game, GameState
 
 
-class _Played(NamedTuple):
-    """What came of a batch of episodes, [E] each."""
+class _PlayedEpisodes(NamedTuple):
+    """Results of a batch of episodes, [E] each."""
 
     returns: np.ndarray  # [E, S]
-    last: np.ndarray  # [E], who made the last move
+    last: np.ndarray  # [E], seat of the last move
     positions: list[GameState]  # of every step
 
 
 def check_python_game(game: Game, key: Array, episodes: int) -> None:
-    """key: consumed."""
+    """Checks a game that runs in Python, see `check_game`.
+
+    Args:
+      game: the game.
+      key: consumed.
+      episodes: number of random episodes.
+
+    Raises:
+      GameError: at the first violation.
+    """
     check_declared(game)
     twin = copy.deepcopy(game)
     require(game == twin and hash(game) == hash(twin), game, "an exact copy of the game is not equal to it.")
@@ -45,23 +54,23 @@ def check_python_game(game: Game, key: Array, episodes: int) -> None:
         played = _play(game, deals, acts)
         check_returns(game, played.returns)
         check_winners(game, played.returns, played.last)
-        # The same episodes in other lanes and the other way round.
+        # The same episodes in other instances, in reverse order.
         again = _play(game, jax.random.clone(deals)[::-1], jax.random.clone(acts)[::-1])
     except EnvironmentFailure as failure:
         raise GameError(str(failure)) from failure
     for index, (one, other) in enumerate(zip(played.positions, again.positions, strict=True)):
-        turned = jax.tree.map(lambda leaf: np.asarray(leaf)[::-1], other)
+        reversed_again = jax.tree.map(lambda leaf: np.asarray(leaf)[::-1], other)
         where = f"step {index}" if index else "init"
-        same(
+        require_equal(
             game,
             one,
-            turned,
+            reversed_again,
             f"{where} does not depend on seed and actions alone: an episode, played again, gave other",
         )
 
 
-def _play(game: Game, deals: Array, acts: Array) -> _Played:
-    """Random legal play to the end of every episode, checked at every step."""
+def _play(game: Game, deals: Array, acts: Array) -> _PlayedEpisodes:
+    """Plays every episode to its end with random legal actions and checks every step."""
     act = jax.jit(jax.vmap(lambda legal, key: random_actions(game, legal, key)))
     init, step = jax.vmap(game.init), jax.vmap(game.step)
     with session(), jax.debug_key_reuse(False):
@@ -73,10 +82,10 @@ def _play(game: Game, deals: Array, acts: Array) -> _Played:
             check_state(game, state, where, deals.shape)
             check_turn(game, state, where)
             returns = returns + np.asarray(state.reward)
-            positions.append(_plain(state))
+            positions.append(_drop_handles(state))
             over = np.asarray(state.done)
             if over.all():
-                return _Played(returns, last, positions)
+                return _PlayedEpisodes(returns, last, positions)
             last = np.where(over, last, np.asarray(state.to_move).argmax(axis=1))
             keys = jax.vmap(jax.random.fold_in, in_axes=(0, None))(acts, index)
             state = step(state, act(state.legal, keys), keys)
@@ -86,6 +95,6 @@ def _play(game: Game, deals: Array, acts: Array) -> _Played:
     )
 
 
-def _plain(state: GameState) -> GameState:
-    """Without the lanes, which are others when an episode is played again."""
+def _drop_handles(state: GameState) -> GameState:
+    """Removes the instance indices, which differ when an episode is played again."""
     return dataclasses.replace(state, inner=jnp.zeros(len(state.terminated)))

@@ -1,9 +1,8 @@
-"""A game of pgx as one animated SVG: pgx's own drawings of the positions, with a line of words below each.
+"""Games of pgx as animated SVGs: pgx's drawings of the positions, with a caption below each.
 
-pgx's animation alone is blank where CSS animations are not played (file managers, editors, a printed page), says
-nothing of who moved, and rushes past the final position. This one stands still on the final position there, names
-every move with its probability, and holds the result for a while. It adds what pgx's drawings lack: coordinates along
-the edges, and a mark on the move that was just made.
+pgx's own animation is blank where CSS animations are not played (file managers, editors, print), does not show who
+moved, and hurries past the final position. This one falls back to the final position, names every move with its
+probability, and shows the result longer. It adds coordinates along the edges, and a mark on the last move.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ FRAME_SECONDS = 1.0
 LAST_SECONDS = 3.0
 MARGIN = 8.0
 LINE_HEIGHT = 18.0
-LETTER_WIDTH = 7.4  # of the caption's font at 13 px, generously
+LETTER_WIDTH = 7.4  # upper estimate for the caption's font at 13 px
 
 
 MARK = {"fill": "none", "stroke": "#E69F00", "stroke-width": "3"}
@@ -36,27 +35,28 @@ Field = tuple[int, int]  # column and row, counted from the top left
 
 
 class Board(NamedTuple):
-    """In pixels of pgx's drawing; labels stand `label_gap` from the centres of the outer fields."""
+    """Geometry of pgx's drawing in pixels; labels are `label_gap` away from the centers of the outer fields."""
 
-    first: tuple[float, float]  # centre of the field at the top left
-    step: float  # between the centres of two neighbours
+    first: tuple[float, float]  # center of the field at the top left
+    step: float  # distance between the centers of two neighbors
     moved: Callable[[GameState, int], list[Field]]  # fields of an action in a position
-    radius: float = 0.0  # of the ring around a field that was moved to; 0 for a square frame
+    radius: float = 0.0  # of the ring that marks a field; 0 for a square frame
     columns: str = ""
     rows: tuple[str, ...] = ()
     height: int = 0  # rows of fields
     label_gap: float = 0.0
 
     def marks(self, fields: Sequence[Field]) -> list[ElementTree.Element]:
+        """Draws marks around fields."""
         return [self._mark(*self._centre(*field)) for field in fields]
 
     def labels(self) -> list[ElementTree.Element]:
-        """Names of the columns below the lowest row, and of the rows to the left."""
+        """Draws names of the columns below the lowest row, and of the rows to the left."""
         below = [(self._centre(column, self.height - 1), name) for column, name in enumerate(self.columns)]
         left = [(self._centre(0, row), name) for row, name in enumerate(self.rows)]
-        places = [((x, y + self.label_gap), name) for (x, y), name in below]
-        places += [((x - self.label_gap, y), name) for (x, y), name in left]
-        return [self._text(x, y, name) for (x, y), name in places]
+        positions = [((x, y + self.label_gap), name) for (x, y), name in below]
+        positions += [((x - self.label_gap, y), name) for (x, y), name in left]
+        return [self._text(x, y, name) for (x, y), name in positions]
 
     def _centre(self, column: int, row: int) -> tuple[float, float]:
         return self.first[0] + self.step * column, self.first[1] + self.step * row
@@ -65,8 +65,8 @@ class Board(NamedTuple):
         if self.radius:
             return _element("circle", cx=f"{x:g}", cy=f"{y:g}", r=f"{self.radius:g}", **MARK)
         side = self.step - 6
-        place = {"x": f"{x - side / 2:g}", "y": f"{y - side / 2:g}", "width": f"{side:g}", "height": f"{side:g}"}
-        return _element("rect", **place, **MARK)
+        frame = {"x": f"{x - side / 2:g}", "y": f"{y - side / 2:g}", "width": f"{side:g}", "height": f"{side:g}"}
+        return _element("rect", **frame, **MARK)
 
     def _text(self, x: float, y: float, name: str) -> ElementTree.Element:
         element = _element("text", **{"class": "label", "x": f"{x:g}", "y": f"{y + 3.5:g}", "text-anchor": "middle"})
@@ -79,7 +79,7 @@ def _element(name: str, **attributes: str) -> ElementTree.Element:
 
 
 def board_of(position: Any) -> Board | None:
-    """The board of a pgx state, None where nothing is known of its drawing."""
+    """Returns the board of a pgx state; None if its geometry is unknown."""
     return _BOARDS.get(str(position.env_id))
 
 
@@ -115,25 +115,39 @@ _BOARDS = {
 
 
 def can_draw(position: Any) -> bool:
-    """Whether pgx has an animation of this position (of a pgx state) that says more than words do."""
+    """Checks whether pgx has a drawing of this pgx state that is more useful than text."""
     name = str(getattr(position, "env_id", ""))
-    # pgx draws both hands of its poker games, but neither seats nor bets: their transcripts say more.
+    # pgx draws both hands of its poker games, but neither seats nor bets: their transcripts show more.
     return bool(name) and not name.startswith("minatar") and name not in ("kuhn_poker", "leduc_holdem")
 
 
-def animation(
+def draw_animation(
     positions: Sequence[Any],
     captions: Sequence[Sequence[str]],
     board: Board | None = None,
     moved: Sequence[Sequence[Field]] = (),
 ) -> str:
-    """Draws SVG text: one frame per pgx state with its lines of caption; the last frame stays longest.
+    """Draws an animated SVG with one frame per position; the last frame is shown longest.
 
-    board, moved: how to mark the fields of the move that led to each position; without a board nothing is marked.
+    Args:
+      positions: pgx states.
+      captions: lines of text below each position.
+      board: geometry for marks and labels; None for no marks.
+      moved: fields to mark in each position, those of the last move.
+
+    Returns:
+      The text of the SVG.
+
+    Raises:
+      ValueError: unless there is one caption per position.
     """
     if len(positions) != len(captions) or not positions:
-        raise ValueError(f"one caption per position: got {len(positions)} positions, {len(captions)} captions")
-    drawn = _drawn_by_pgx(jax.device_get(list(positions)))  # field by field, from the device that takes a minute
+        raise ValueError(
+            f"animation needs one caption per position, got {len(positions)} positions and {len(captions)} captions"
+        )
+    drawn = _draw_with_pgx(
+        jax.device_get(list(positions))
+    )  # on the host: reading field by field from the device takes a minute
     frames = [group for group in drawn.iter(f"{{{SVG}}}g") if group.get("class") == "frame"]
     longest = max(len(line) for caption in captions for line in caption)
     drawing = float(drawn.get("width", "0")), float(drawn.get("height", "0"))
@@ -143,7 +157,7 @@ def animation(
     root = _element("svg", **size, viewBox=f"0 0 {width:g} {height:g}")
     ElementTree.SubElement(root, f"{{{SVG}}}style").text = _style(len(frames))
     root.append(_element("rect", **size, fill="white"))
-    ElementTree.SubElement(root, f"{{{SVG}}}defs").extend([*_share_images(frames), *_share_board(frames)])
+    ElementTree.SubElement(root, f"{{{SVG}}}defs").extend([*_reuse_images(frames), *_reuse_board(frames)])
     middle = {"transform": f"translate({(width - drawing[0]) / 2:g},0)"}
     for number, (frame, caption) in enumerate(zip(frames, captions, strict=True)):
         hidden = {} if number == len(frames) - 1 else {"visibility": "hidden"}
@@ -163,13 +177,13 @@ def animation(
 def _caption(lines: Sequence[str], x: float, top: float) -> list[ElementTree.Element]:
     found = []
     for row, line in enumerate(lines):
-        place = {"x": f"{x:g}", "y": f"{top + (row + 0.7) * LINE_HEIGHT:g}", "text-anchor": "middle"}
-        found.append(_element("text", **{"class": "caption", **place}))
+        at = {"x": f"{x:g}", "y": f"{top + (row + 0.7) * LINE_HEIGHT:g}", "text-anchor": "middle"}
+        found.append(_element("text", **{"class": "caption", **at}))
         found[-1].text = line
     return found
 
 
-def _drawn_by_pgx(positions: Sequence[Any]) -> ElementTree.Element:
+def _draw_with_pgx(positions: Sequence[Any]) -> ElementTree.Element:
     from pgx import save_svg_animation
 
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
@@ -179,10 +193,10 @@ def _drawn_by_pgx(positions: Sequence[Any]) -> ElementTree.Element:
         return ElementTree.parse(path).getroot()
 
 
-def _share_images(frames: Sequence[ElementTree.Element]) -> list[ElementTree.Element]:
-    """Take the pictures of pieces, which pgx repeats in full, out of the frames; returns each once, to be referred to.
+def _reuse_images(frames: Sequence[ElementTree.Element]) -> list[ElementTree.Element]:
+    """Replaces the repeated pictures of pieces in the frames by references, and returns each picture once.
 
-    With the empty board, which is shared as well, a game of chess shrinks from ten megabytes to one.
+    Together with `_reuse_board` this reduces a game of chess from ten megabytes to one.
     """
     shared: dict[str, ElementTree.Element] = {}
     for image in [image for frame in frames for image in frame.iter(f"{{{SVG}}}image")]:
@@ -191,14 +205,14 @@ def _share_images(frames: Sequence[ElementTree.Element]) -> list[ElementTree.Ele
             size = {name: image.get(name, "0") for name in ("width", "height")}
             shared[data] = _element("image", **{"id": f"piece{len(shared)}", HREF: data, **size})
         image.tag = f"{{{SVG}}}use"
-        place = {name: image.get(name, "0") for name in ("x", "y")}
+        corner = {name: image.get(name, "0") for name in ("x", "y")}
         image.attrib.clear()
-        image.attrib.update({**place, HREF: f"#{shared[data].get('id')}"})
+        image.attrib.update({**corner, HREF: f"#{shared[data].get('id')}"})
     return list(shared.values())
 
 
-def _share_board(frames: Sequence[ElementTree.Element]) -> list[ElementTree.Element]:
-    """The same for what all frames begin with: the empty board."""
+def _reuse_board(frames: Sequence[ElementTree.Element]) -> list[ElementTree.Element]:
+    """Replaces the empty board, with which all frames begin, by references, and returns it once."""
     groups = [frame[-1] if len(frame) else frame for frame in frames]
     texts = [[ElementTree.tostring(part) for part in group] for group in groups]
     same = len(os.path.commonprefix(texts))
@@ -212,7 +226,7 @@ def _share_board(frames: Sequence[ElementTree.Element]) -> list[ElementTree.Elem
 
 
 def _style(count: int) -> str:
-    """Each frame is visible in its own part of the loop. Without animation the attributes decide: the last one is."""
+    """Makes each frame visible in its part of the loop. Without animation only the last frame is visible."""
     total = (count - 1) * FRAME_SECONDS + LAST_SECONDS
     parts = [
         ".caption{font:13px 'DejaVu Sans','Helvetica','Arial',sans-serif;fill:#222}"

@@ -1,6 +1,6 @@
-"""Figures of runs: convergence, outcomes, error budget, forgetting and diversity, costs. Drawn from logged rows alone.
+"""Figures of runs, drawn from logged rows: convergence, outcomes, error budget, forgetting and diversity, costs.
 
-Arms are told apart as in `plotting`, the terms of the budget by colour and hatching. Every function takes the rows
+Arms have the styles of `plotting`; the terms of the budget differ by color and hatching. Every function takes the rows
 {arm: {column: [seeds, iterations]}} and returns a matplotlib figure.
 """
 
@@ -13,27 +13,28 @@ from typing import Any
 import numpy as np
 
 from gems_jax.runner.engine import Rows
-from gems_jax.runner.errors import writing
-from gems_jax.runner.labels import readable
+from gems_jax.runner.errors import report_write_errors
+from gems_jax.runner.labels import column_label
 from gems_jax.viz.plotting import (
     STYLES,
     Style,
-    along_iterations,
-    bound_below,
+    add_legend,
+    annotate_line,
+    choose_styles,
+    describe_seeds,
     draw_curve,
     draw_grid,
     draw_reference,
     halo,
-    legend,
-    of_seeds,
-    panels_of,
-    plain_log_ticks,
+    label_iterations,
+    make_panels,
     save_figure,
-    styles_of,
-    write_beside_line,
+    set_log_ticks,
+    set_lower_bound,
+    widen_log_axis,
 )
 
-# (column, legend, colour, hatch), from the bottom of the stack to the top
+# (column, legend, color, hatch), from the bottom of the stack to the top
 BUDGET = (
     ("budget_meta_regret", "meta regret: σ is not yet a best mixture of the anchors", "#56B4E9", "..."),
     ("budget_newcomer", "newcomer: the oracle's choice has no mass yet", "#F0E442", "---"),
@@ -49,50 +50,64 @@ def draw_run(curves: Curves, folder: Path, *, headline: str = "", panels: Sequen
 
     Args:
       curves: rows [seeds, iterations] by arm and column.
-      folder: where the PNG files go; made if it is not there.
-      headline: a gap, drawn on a logarithmic axis.
+      folder: folder of the PNG files; created if missing.
+      headline: column of a gap, drawn on a logarithmic axis.
       panels: columns that get a panel each in `outcomes.png`.
     """
-    with writing(folder):
+    with report_write_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
     drawn = []
-    if with_column(curves, headline):
-        figure = convergence(curves, headline, headline.replace("_", " "), ())
+    if select_arms(curves, headline):
+        figure = draw_convergence(curves, headline, headline.replace("_", " "), ())
         drawn.append(save_figure(figure, folder / f"{headline}.png"))
-    if shown := [column for column in panels if with_column(curves, column)]:
-        drawn.append(save_figure(outcomes(curves, shown), folder / "outcomes.png"))
+    if shown := [column for column in panels if select_arms(curves, column)]:
+        drawn.append(save_figure(draw_outcomes(curves, shown), folder / "outcomes.png"))
     return drawn + draw_causes_and_costs(curves, folder)
 
 
 def draw_causes_and_costs(
     curves: Curves, folder: Path, unit: str = "return", costly: Curves | None = None
 ) -> list[Path]:
-    """Draws the figures with a panel or a line for each arm, as far as there are styles to tell the arms apart.
+    """Draws error budget, forgetting and costs, if there are enough styles for the arms.
 
-    costly: the arms whose costs are shown, by default all.
+    Args:
+      curves: rows [seeds, iterations] by arm and column.
+      folder: folder of the PNG files.
+      unit: unit of returns.
+      costly: arms whose costs are shown, by default all.
+
+    Returns:
+      The paths of the figures.
     """
     drawn = []
-    if 0 < len(with_column(curves, BUDGET[0][0])) <= len(STYLES):
+    if 0 < len(select_arms(curves, BUDGET[0][0])) <= len(STYLES):
         drawn.append(save_figure(stack_error_budget(curves, unit), folder / "error_budget.png"))
-    if 0 < len(with_column(curves, "forgetting_kl")) <= len(STYLES):
-        drawn.append(save_figure(forgetting(curves, unit), folder / "forgetting.png"))
+    if 0 < len(select_arms(curves, "forgetting_kl")) <= len(STYLES):
+        drawn.append(save_figure(draw_forgetting(curves, unit), folder / "forgetting.png"))
     costly = curves if costly is None else costly
     if has_costs(costly) and len(costly) <= len(STYLES):
-        drawn.append(save_figure(resources(costly), folder / "resources.png"))
+        drawn.append(save_figure(draw_resources(costly), folder / "resources.png"))
     return drawn
 
 
-def with_column(curves: Curves, column: str) -> dict[str, Rows]:
+def select_arms(curves: Curves, column: str) -> dict[str, Rows]:
     """Selects the arms that have the column."""
     return {arm: rows for arm, rows in curves.items() if column in rows}
 
 
-def convergence(curves: Curves, column: str, label: str, references: Sequence[tuple[str, float]]) -> Any:
-    """Draws the headline against iterations and seconds, on a logarithmic axis: every seed, the mean, its band."""
-    figure, (axes,) = panels_of(1, 2, width=10.0, height=4.8, sharey=True)
-    shown = with_column(curves, column)
+def draw_convergence(curves: Curves, column: str, label: str, references: Sequence[tuple[str, float]]) -> Any:
+    """Draws the headline against iterations and seconds, on a logarithmic axis: every seed, the mean, its band.
+
+    Args:
+      curves: rows [seeds, iterations] by arm and column.
+      column: the headline.
+      label: label of its axis.
+      references: names and values of horizontal lines.
+    """
+    figure, (axes,) = make_panels(1, 2, width=10.0, height=4.8, sharey=True)
+    shown = select_arms(curves, column)
     seeds = max(len(rows[column]) for rows in shown.values())
-    for style, (arm, rows) in zip(styles_of(curves), curves.items(), strict=True):
+    for style, (arm, rows) in zip(choose_styles(curves), curves.items(), strict=True):
         if column in rows:
             draw_curve(axes[0], rows["iteration"][0], rows[column], style, arm, log=True)
             draw_curve(axes[1], rows["seconds"].mean(axis=0), rows[column], style, arm, log=True, thin=False)
@@ -102,42 +117,61 @@ def convergence(curves: Curves, column: str, label: str, references: Sequence[tu
         draw_grid(axis)
         for _, value in references:
             draw_reference(axis, value)
-    plain_log_ticks(axes[1].xaxis, sparse=50.0)
-    bound_below(axes[0], [rows[column] for rows in shown.values()], [value for _, value in references])
-    plain_log_ticks(axes[0].yaxis)
+    set_log_ticks(axes[1].xaxis, sparse=50.0)
+    set_lower_bound(axes[0], [rows[column] for rows in shown.values()], [value for _, value in references])
+    set_log_ticks(axes[0].yaxis)
     for name, value in references:
-        write_beside_line(axes[0], value, f"{name}: {value:.3g}")
+        annotate_line(axes[0], value, f"{name}: {value:.3g}")
     axes[0].set_ylabel(f"{label} (log scale)")
-    along_iterations(axes[0])
+    label_iterations(axes[0])
     together = f" all {seeds} seeds together," * (seeds > 1)
     axes[1].set_xlabel(f"seconds (log scale),{together} without compilation")
-    legend(figure, axes[0], title=of_seeds(seeds, ", cut off at the lowest seed"))
+    add_legend(figure, axes[0], title=describe_seeds(seeds, ", cut off at the lowest seed"))
     return figure
 
 
-def outcomes(
+def draw_outcomes(
     curves: Curves,
     columns: Sequence[str],
     unit: str = "return",
     bounds: Mapping[str, Sequence[tuple[str, float]]] | None = None,
     over_time: bool = False,
 ) -> Any:
-    """Draws one panel per column against iterations or minutes, on linear axes: every seed, the mean, its band.
+    """Draws one panel per column on linear axes: every seed, the mean, its band.
 
-    With one seed the band is the interval of the episodes that it was measured by, where the rows have one. An arm of
-    one iteration is a level: it did not learn. bounds: what columns are held against, ("at most", 0.1).
+    With one seed the band is the interval over episodes, if the rows have one. An arm of one iteration, which did not
+    learn, is a horizontal line.
+
+    Args:
+      curves: rows [seeds, iterations] by arm and column.
+      columns: columns to draw.
+      unit: unit of returns.
+      bounds: bounds of columns such as ("at most", 0.1), drawn as lines.
+      over_time: draw against minutes instead of iterations.
     """
-    figure, (axes,) = panels_of(1, len(columns), width=max(3.8 * len(columns), 7.5), height=4.0)
+    figure, (axes,) = make_panels(1, len(columns), width=max(3.8 * len(columns), 7.5), height=4.0)
     for axis, column in zip(axes, columns, strict=True):
-        for style, (arm, rows) in zip(styles_of(curves), curves.items(), strict=True):
+        for style, (arm, rows) in zip(choose_styles(curves), curves.items(), strict=True):
             if column in rows:
                 _draw_outcome(axis, rows, column, style, arm, over_time)
         for word, bound in (bounds or {}).get(column, ()):
             draw_reference(axis, bound)
-            write_beside_line(axis, bound, f"bar: {word} {bound:g}", above=word == "at most")  # where it is not allowed
+            annotate_line(
+                axis, bound, f"bar: {word} {bound:g}", above=word == "at most"
+            )  # on the side that violates it
         _label_outcome(axis, column, unit, over_time)
-    legend(figure, axes[0], title=of_seeds(max(len(rows["iteration"]) for rows in curves.values())))
+    add_legend(figure, axes[0], title=_describe_outcomes(curves, columns))
     return figure
+
+
+def _describe_outcomes(curves: Curves, columns: Sequence[str]) -> str:
+    """Describes lines, bands and markers of `draw_outcomes`."""
+    title = describe_seeds(max(len(rows["iteration"]) for rows in curves.values()))
+    shown = [(rows, column) for column in columns for rows in select_arms(curves, column).values()]
+    if any(f"{column}_interval" in rows and len(rows[column]) == 1 for rows, column in shown):
+        title += "; bands: 95 % interval of the measured episodes"
+    sparse = any(len(measured_iterations(rows, column)) < rows[column].shape[1] for rows, column in shown)
+    return title + "; markers: measured iterations" * sparse
 
 
 def _draw_outcome(axis: Any, rows: Rows, column: str, style: Style, arm: str, over_time: bool) -> None:
@@ -145,8 +179,8 @@ def _draw_outcome(axis: Any, rows: Rows, column: str, style: Style, arm: str, ov
         axis.axhline(rows[column].mean(), color=style.color, linestyle=":", linewidth=1.2, label=arm, zorder=1)
         return
     x = rows["seconds"].mean(axis=0) / 60.0 if over_time else rows["iteration"][0]
-    points = measured_iterations(rows)
-    draw_curve(axis, x[points], rows[column][:, points], style, arm)
+    points = measured_iterations(rows, column)
+    draw_curve(axis, x[points], rows[column][:, points], style, arm, every_point=len(points) < len(x))
     margin = rows.get(f"{column}_interval")
     if margin is not None and len(margin) == 1:
         low, high = (rows[column][0] + sign * margin[0] for sign in (-1, 1))
@@ -155,47 +189,43 @@ def _draw_outcome(axis: Any, rows: Rows, column: str, style: Style, arm: str, ov
 
 def _label_outcome(axis: Any, column: str, unit: str, over_time: bool) -> None:
     if over_time:
-        axis.set_xlabel("minutes, evaluation included, compilation apart")
+        axis.set_xlabel("minutes, including evaluation, excluding compilation")
     else:
-        along_iterations(axis)
-    axis.set_ylabel(readable(column) + f" ({unit})" * column.startswith("value_"))
+        label_iterations(axis)
+    axis.set_ylabel(column_label(column) + f" ({unit})" * column.startswith("value_"))
     draw_grid(axis)
 
 
-def measured_iterations(rows: Rows) -> np.ndarray:
-    """Lists the iterations (from 0) to draw: rows measured by episodes repeat between two measurements."""
-    margins = [values for column, values in rows.items() if column.endswith("_interval")]
-    if not margins:
-        return np.arange(rows["iteration"].shape[1])
-    changed = np.any([(np.diff(values, axis=1) != 0).any(axis=0) for values in margins], axis=0)
-    return np.flatnonzero(np.append(True, changed))
+def measured_iterations(rows: Rows, column: str) -> np.ndarray:
+    """Lists the iterations (from 0) at which every seed has measured the column; its other cells are NaN."""
+    return np.flatnonzero(~np.isnan(rows[column]).any(axis=0))
 
 
 def stack_error_budget(curves: Curves, unit: str) -> Any:
-    """Stacks the four terms, means over seeds: above what they add up to, below the fraction of each in the sum."""
-    shown = with_column(curves, BUDGET[0][0])
-    figure, (above, below) = panels_of(2, len(shown), width=max(3.4 * len(shown), 8.5), height=6.2, sharey=True)
+    """Stacks the four terms of the error budget, averaged over seeds, and below it their fractions of the sum."""
+    shown = select_arms(curves, BUDGET[0][0])
+    figure, (above, below) = make_panels(2, len(shown), width=max(3.4 * len(shown), 8.5), height=6.2, sharey=True)
     for top, bottom, (arm, rows) in zip(above, below, shown.items(), strict=True):
         iteration, total = rows["iteration"][0], rows["budget_total"].mean(axis=0)
         terms = [rows[column].mean(axis=0) for column, *_ in BUDGET]
         _stack(top, iteration, terms)
         _stack(bottom, iteration, [100 * term / np.maximum(total, 1e-12) for term in terms])
-        top.plot(iteration, total, color="black", linewidth=1.4, label="their sum, computed apart")
-        if "monte_carlo_error" in rows:  # a number: as a curve it would squeeze the rest, being a maximum over anchors
+        top.plot(iteration, total, color="black", linewidth=1.4, label="their sum, computed independently")
+        if "monte_carlo_error" in rows:  # as text: a curve of this maximum over anchors would dwarf the others
             error = f"{rows['monte_carlo_error'].mean():.2g}"
             top.text(
-                0.97, 0.95, f"beside the sum, Monte-Carlo error\nof a round, max |v̂ − v|: {error}",
+                0.97, 0.95, f"not in the sum: Monte-Carlo error\nof a round, max |v̂ − v|: {error}",
                 transform=top.transAxes, ha="right", va="top", fontsize=8, path_effects=halo(),
             )  # fmt: skip
         top.set_title(arm, fontsize=10)
-        along_iterations(bottom)
+        label_iterations(bottom)
     last = max(rows["iteration"].shape[1] for rows in shown.values())
     above[0].set_xlim(1, max(last, 2))
     above[0].set_ylim(bottom=0)
     below[0].set_ylim(0, 100)
     above[0].set_ylabel(f"gap to a best response, by cause\n({unit})")
-    below[0].set_ylabel("share of the sum (%)")
-    legend(figure, above[0], "of the mixture σ′ before the generator is trained; means over players and seeds", 2)
+    below[0].set_ylabel("fraction of the sum (%)")
+    add_legend(figure, above[0], "of the mixture σ′ before the generator is trained; means over players and seeds", 2)
     return figure
 
 
@@ -208,75 +238,79 @@ def _stack(axis: Any, x: np.ndarray, terms: Sequence[np.ndarray]) -> None:
         floor = floor + term
 
 
-def forgetting(curves: Curves, unit: str) -> Any:
-    """Draws how far the anchors have moved since they were inserted, and how many different policies there are."""
-    figure, (axes,) = panels_of(1, 3, width=11.5, height=3.9)
+def draw_forgetting(curves: Curves, unit: str) -> Any:
+    """Draws the drift of anchors since their insertion, and the effective number of policies. unit: of returns."""
+    figure, (axes,) = make_panels(1, 3, width=11.5, height=3.9)
     panels = (
         ("forgetting_kl", "KL(at insertion ‖ now)\n(nats, mean over active anchors)"),
         ("forgetting_value", f"value now − value at insertion\n({unit}, mean over active anchors)"),
         ("effective_policies", "effective number of policies in the mixture\n(mean over populations)"),
     )
     for axis, (column, label) in zip(axes, panels, strict=True):
-        for style, (arm, rows) in zip(styles_of(curves), curves.items(), strict=True):
+        for style, (arm, rows) in zip(choose_styles(curves), curves.items(), strict=True):
             if column in rows:
                 draw_curve(axis, rows["iteration"][0], rows[column], style, arm)
-        along_iterations(axis)
+        label_iterations(axis)
         axis.set_ylabel(label)
         draw_grid(axis)
     axes[0].set_ylim(bottom=0)
     axes[1].axhline(0.0, color="0.35", linewidth=0.8)
     top = max(axes[2].get_ylim()[1], 1.2)
     axes[2].set_ylim(1.0 - 0.03 * (top - 1.0), top)
-    legend(figure, axes[0])
+    add_legend(figure, axes[0])
     return figure
 
 
 def held_bytes(rows: Rows) -> np.ndarray | None:
-    """Adds up the bytes of one seed, [seeds, iterations]: policies, payoff tables, and what the meta-strategy needs."""
+    """Sums the bytes of policies, payoff tables and meta-strategy of one seed, [seeds, iterations]; None if unknown."""
     parts = [rows[name] for name in HELD if name in rows]
     return np.sum(parts, axis=0) if parts else None
 
 
 def has_costs(curves: Curves) -> bool:
-    """Tells whether there is an arm that held something for more than one iteration."""
+    """Checks whether an arm of more than one iteration has logged its bytes."""
     return any(held_bytes(rows) is not None and rows["iteration"].shape[1] > 1 for rows in curves.values())
 
 
-def resources(curves: Curves) -> Any:
-    """Draws seconds so far, seconds of an iteration, bytes held, and growth of the process: one line for each arm."""
+def draw_resources(curves: Curves) -> Any:
+    """Draws total seconds, seconds per iteration, bytes of the state, and growth of the process, by arm."""
     shown = {arm: rows for arm, rows in curves.items() if rows["iteration"].shape[1] > 1}
-    figure, axes = panels_of(2, 2, width=10.5, height=7.0)
+    figure, axes = make_panels(2, 2, width=10.5, height=7.0)
     (total, each), (held, grown) = axes
-    for style, (arm, rows) in zip(styles_of(shown), shown.items(), strict=True):
+    for style, (arm, rows) in zip(choose_styles(shown), shown.items(), strict=True):
         for axis, values in zip(axes.flat, _costs(rows), strict=True):
             if values is not None:
                 draw_curve(axis, rows["iteration"][0], values, style, arm)
     total.set_ylabel("seconds so far, per seed\n(excluding compilation)")
     each.set_ylabel("seconds of an iteration, per seed\n(moving median)")
-    held.set_ylabel("kB that one seed holds: policies or generator,\npayoff table, meta-strategy (log scale)")
+    held.set_ylabel("kB per seed: policies or generator,\npayoff table, meta-strategy (log scale)")
     grown.set_ylabel("MB resident of the process,\nabove its first iteration")
     for axis in (each, held):
         axis.set_yscale("log")
-        plain_log_ticks(axis.yaxis)
+        widen_log_axis(axis)
+        set_log_ticks(axis.yaxis)
     total.set_ylim(bottom=0)
+    low, high = grown.get_ylim()
+    grown.set_ylim(min(low, -1.0), max(high, 1.0))  # less than a megabyte is no growth
     for axis in axes.flat:
         draw_grid(axis)
     for axis in (held, grown):
-        along_iterations(axis)
+        label_iterations(axis)
     most = max(len(rows["iteration"]) for rows in shown.values())
-    legend(figure, total, title=f"{most} seed{'s' * (most > 1)}; seconds of all of them divided by their number")
+    shared = f"{most} seeds; seconds of all of them divided by their number" if most > 1 else "one seed"
+    add_legend(figure, total, title=shared)
     return figure
 
 
 def _costs(rows: Rows) -> tuple[np.ndarray | None, ...]:
-    """[1, iterations] each: seconds so far, seconds of an iteration, kilobytes held, megabytes above the first."""
+    """Computes total seconds, seconds per iteration, kilobytes, megabytes above the first, [1, iterations] each."""
     seconds = rows["seconds"].mean(axis=0, keepdims=True) / len(rows["iteration"])
-    kept, memory = held_bytes(rows), rows["memory_mb"].mean(axis=0, keepdims=True)
-    kilobytes = None if kept is None else kept.mean(axis=0, keepdims=True) / 1e3
+    held, memory = held_bytes(rows), rows["memory_mb"].mean(axis=0, keepdims=True)
+    kilobytes = None if held is None else held.mean(axis=0, keepdims=True) / 1e3
     return seconds, smooth(np.diff(seconds, axis=1, prepend=0.0)), kilobytes, memory - memory[:, :1]
 
 
 def smooth(values: np.ndarray, width: int = 5) -> np.ndarray:
-    """Moving median [1, n] of at most `width` neighbours: one slow iteration alone is the machine's doing."""
+    """Computes the moving median [1, n] over `width` values, which removes single slow iterations."""
     row, half = values[0], width // 2
     return np.asarray([[np.median(row[max(n - half, 0) : n + half + 1]) for n in range(len(row))]])

@@ -1,4 +1,4 @@
-"""Games of Hanabi in plain words: one line per move, with what was meant and what came of it."""
+"""Transcripts of Hanabi: one line per move, with its meaning and its outcome."""
 
 from __future__ import annotations
 
@@ -11,28 +11,29 @@ from gems_jax.games.hanabi.game import Hanabi
 from gems_jax.types import GameState
 
 COLORS = ("red", "yellow", "green", "white", "blue", "many-colored")
-_LIKELY = 3  # other actions that are told with their probabilities
+_LIKELY = 3  # maximum number of alternative actions to print
 
 
-def card_in_words(game: Hanabi, card: int) -> str:
-    """`red 3`; `nothing` for a gap in a hand."""
+def describe_card(game: Hanabi, card: int) -> str:
+    """Names a card, `red 3`; `nothing` for a gap in a hand."""
     return f"{COLORS[card // game.ranks]} {card % game.ranks + 1}" if card >= 0 else "nothing"
 
 
-def hand_in_words(game: Hanabi, state: GameState, seat: int) -> str:
-    return ", ".join(card_in_words(game, int(card)) for card in np.asarray(state.inner.hands)[seat])
+def describe_hand(game: Hanabi, state: GameState, seat: int) -> str:
+    """Lists the cards of a seat."""
+    return ", ".join(describe_card(game, int(card)) for card in np.asarray(state.inner.hands)[seat])
 
 
-def _places(numbers: Sequence[int]) -> str:
-    """`card 2 is`, `cards 1, 2 and 4 are`, `no card are`."""
+def _name_cards(numbers: Sequence[int]) -> str:
+    """Formats positions in a hand: `card 2 is`, `cards 1, 2 and 4 are`, `no card are`."""
     named = [str(number + 1) for number in numbers]
     if len(named) == 1:
         return f"card {named[0]} is"
     return f"cards {', '.join(named[:-1])} and {named[-1]} are" if named else "no card are"
 
 
-def action_in_words(game: Hanabi, state: GameState, action: int) -> str:
-    """Describes what playing `action` means here: `plays card 2`, `tells seat 1 that cards 1 and 3 are red`."""
+def describe_action(game: Hanabi, state: GameState, action: int) -> str:
+    """Describes an action: `plays card 2`, `tells seat 1 that cards 1 and 3 are red`."""
     hand, mover = game.hand_size, int(state.inner.turn) % game.players
     if action < 2 * hand:
         return f"{'plays' if action >= hand else 'discards'} card {action % hand + 1}"
@@ -46,16 +47,16 @@ def action_in_words(game: Hanabi, state: GameState, action: int) -> str:
     target = (mover + 1 + distance) % game.players
     cards = np.asarray(state.inner.hands)[target]
     meant = {"color": cards // game.ranks == value, "rank": (cards % game.ranks == value) & (cards >= 0)}[kind]
-    return f"tells seat {target} that {_places(np.flatnonzero(meant).tolist())} {name}"
+    return f"tells seat {target} that {_name_cards(np.flatnonzero(meant).tolist())} {name}"
 
 
-def outcome_in_words(game: Hanabi, after: GameState) -> str:
-    """What a play or discard turned out to be; empty after a hint."""
+def describe_outcome(game: Hanabi, after: GameState) -> str:
+    """Describes the card of a play or discard; "" after a hint."""
     table = after.inner
     card = int(table.last.card)
     if card < 0:
         return ""
-    name, is_play = card_in_words(game, card), int(table.last.action) >= game.hand_size
+    name, is_play = describe_card(game, card), int(table.last.action) >= game.hand_size
     if not is_play:
         return f": {name}"
     if not bool(table.last.scored):
@@ -67,7 +68,8 @@ def _count(number: int, one: str, many: str) -> str:
     return f"{number} {one if number == 1 else many}"
 
 
-def table_in_words(game: Hanabi, state: GameState) -> str:
+def describe_table(game: Hanabi, state: GameState) -> str:
+    """Describes fireworks, tokens and deck."""
     table = state.inner
     built = ", ".join(f"{COLORS[color]} {int(top)}" for color, top in enumerate(np.asarray(table.fireworks)))
     left = game.deck_size - int(table.drawn)
@@ -75,8 +77,8 @@ def table_in_words(game: Hanabi, state: GameState) -> str:
     return f"fireworks {built}; {tokens}, {_count(left, 'card', 'cards')} to draw"
 
 
-def result_in_words(game: Hanabi, final: GameState) -> str:
-    """The score, and what it would be by the other way of counting when the lives ran out."""
+def describe_result(game: Hanabi, final: GameState) -> str:
+    """Describes the score; if all lives are lost, with and without credit."""
     table, best = final.inner, game.colors * game.ranks
     built = int(np.asarray(table.fireworks).sum())
     if int(table.lives) == 0:
@@ -86,31 +88,31 @@ def result_in_words(game: Hanabi, final: GameState) -> str:
 
 
 def hanabi_transcript(game: Hanabi, record: Any, number: int) -> str:
-    """Writes one game (a `GameRecord`): hands, every move with its probability and the likeliest others, the score."""
+    """Formats one `GameRecord`: hands, every move with its probability and the likeliest others, the score."""
     turns, lines = record.turns, [f"game {number}"]
     if turns:
-        lines += [f"  seat {seat} holds {hand_in_words(game, turns[0].state, seat)}" for seat in range(game.players)]
+        lines += [f"  seat {seat} holds {describe_hand(game, turns[0].state, seat)}" for seat in range(game.players)]
     after = [*(turn.state for turn in turns[1:]), record.final]
     built = [0] * game.colors
     for index, (turn, following) in enumerate(zip(turns, after, strict=True), 1):
-        lines += _turn_in_words(game, turn, following, index)
+        lines += _describe_turn(game, turn, following, index)
         now = np.asarray(following.inner.fireworks).tolist()
         if now != built:
-            lines.append(f"      {table_in_words(game, following)}")
+            lines.append(f"      {describe_table(game, following)}")
         built = now
-    lines.append(f"  result: {result_in_words(game, record.final)}")
+    lines.append(f"  result: {describe_result(game, record.final)}")
     return "\n".join(lines)
 
 
-def _turn_in_words(game: Hanabi, turn: Any, following: GameState, index: int) -> list[str]:
-    """The move with what came of it, and the card that was drawn, where one was."""
+def _describe_turn(game: Hanabi, turn: Any, following: GameState, index: int) -> list[str]:
+    """Formats a move with its outcome, and the card drawn, if any."""
     ((seat, action),) = turn.actions.items()
     probs = turn.probabilities[seat]
     others = [int(other) for other in np.argsort(-probs) if other != action and probs[other] >= 0.05][:_LIKELY]
-    rest = "".join(f"; {action_in_words(game, turn.state, other)} {probs[other]:.2f}" for other in others)
-    done = f"{action_in_words(game, turn.state, action)}{outcome_in_words(game, following)}"
+    rest = "".join(f"; {describe_action(game, turn.state, other)} {probs[other]:.2f}" for other in others)
+    done = f"{describe_action(game, turn.state, action)}{describe_outcome(game, following)}"
     lines = [f"  {index:>2}. seat {seat} {done}  ({probs[action]:.2f}{rest})"]
     drawn = int(following.inner.hands[seat][-1])
     if action < 2 * game.hand_size and drawn >= 0 and not bool(following.done):
-        lines.append(f"      and draws {card_in_words(game, drawn)}")
+        lines.append(f"      and draws {describe_card(game, drawn)}")
     return lines

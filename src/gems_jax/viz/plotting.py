@@ -1,25 +1,28 @@
-"""What figures are put together from: styles, panels, curves with their bands, ticks, legends, a file.
+"""Parts of figures: styles, panels, curves with bands, ticks, legends, files.
 
-Arms differ by colour (the Okabe-Ito set, safe for colour-blind readers), line style and marker, so that they can be
-told apart in black and white too. matplotlib is loaded on first use.
+Arms differ by color (the Okabe-Ito set, safe for color-blind readers), line style and marker, so that they are distinct
+in grayscale as well. matplotlib is loaded on first use.
 """
 
 from __future__ import annotations
 
 import io
+import logging
 from collections.abc import Sequence, Sized
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from gems_jax.evaluate.statistics import mean_band
-from gems_jax.runner.errors import writing
+from gems_jax.evaluate.statistics import LEAST_SEEDS, mean_band
+from gems_jax.runner.errors import report_write_errors
 
 DPI = 130
 
 
 class Style(NamedTuple):
+    """Color, line style and marker of a curve."""
+
     color: str
     line: Any
     marker: str
@@ -40,10 +43,30 @@ STYLES = (
 )
 
 
-def panels_of(
+def silence_matplotlib() -> None:
+    """Silences warnings that matplotlib builds its font cache, or cannot write its folder, unless a level is set."""
+    logger = logging.getLogger("matplotlib")
+    if logger.level == logging.NOTSET:
+        logger.setLevel(logging.ERROR)
+
+
+def make_panels(
     rows: int, columns: int, width: float, height: float, sharey: bool = False, sharex: bool = True
 ) -> tuple[Any, Any]:
-    """A figure of its own, without pyplot's global state, so that no display and no backend is asked for."""
+    """Makes a figure with panels, without pyplot's global state, so that no display is needed.
+
+    Args:
+      rows: rows of panels.
+      columns: columns of panels.
+      width: width in inches.
+      height: height in inches.
+      sharey: share the y axis within rows.
+      sharex: share the x axis within columns.
+
+    Returns:
+      The figure, and its axes [rows, columns].
+    """
+    silence_matplotlib()
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
@@ -55,8 +78,8 @@ def panels_of(
     return figure, axes
 
 
-def legend(figure: Any, axis: Any, title: str | None = None, columns: int | None = None) -> None:
-    """One legend for all panels, below them."""
+def add_legend(figure: Any, axis: Any, title: str | None = None, columns: int | None = None) -> None:
+    """Adds one legend for all panels, below them, with the handles of `axis`."""
     handles, names = axis.get_legend_handles_labels()
     figure.legend(
         handles, names, loc="outside lower center", ncols=columns or min(len(names), 5), fontsize=8, frameon=False,
@@ -64,39 +87,58 @@ def legend(figure: Any, axis: Any, title: str | None = None, columns: int | None
     )  # fmt: skip
 
 
-def of_seeds(seeds: int, cut: str = "") -> str:
-    """What lines and bands mean."""
-    return (
-        f"thick lines: mean over seeds; bands: its 95 % interval{cut}; thin lines: seeds" if seeds > 1 else "one seed"
-    )
+def describe_seeds(seeds: int, cut: str = "") -> str:
+    """Describes the lines and bands of so many seeds; `cut` is appended to the description of bands."""
+    if seeds >= LEAST_SEEDS:
+        return f"thick lines: mean over seeds; bands: its 95 % interval{cut}; thin lines: seeds"
+    return "thick lines: mean of two seeds; thin lines: the seeds" if seeds == 2 else "one seed"
 
 
 def halo() -> list[Any]:
-    """White around a line or a text, so that it can be read on any ground."""
+    """Returns a white outline for a line or text, which makes it readable on any background."""
     from matplotlib.patheffects import withStroke
 
     return [withStroke(linewidth=2.5, foreground="white")]
 
 
-def styles_of(curves: Sized) -> list[Style]:
-    """One style for each."""
+def choose_styles(curves: Sized) -> list[Style]:
+    """Assigns a style to each curve, in order."""
     return [STYLES[position % len(STYLES)] for position in range(len(curves))]
 
 
 def draw_curve(
-    axis: Any, x: np.ndarray, values: np.ndarray, style: Style, label: str, log: bool = False, thin: bool = True
+    axis: Any,
+    x: np.ndarray,
+    values: np.ndarray,
+    style: Style,
+    label: str,
+    log: bool = False,
+    thin: bool = True,
+    every_point: bool = False,
 ) -> None:
-    """values: [seeds, n]. `thin`: a line for every seed."""
+    """Draws the mean of a curve, its 95 % band from three seeds on, and its seeds.
+
+    Args:
+      axis: axes of matplotlib.
+      x: x values [n].
+      values: y values [seeds, n].
+      style: style of the curve.
+      label: label for the legend.
+      log: clip the band at the lowest seed, for a logarithmic axis.
+      thin: draw a thin line for every seed.
+      every_point: mark every point, for a curve that is measured at some iterations only.
+    """
     mean, low, high = mean_band(values)
-    if len(values) > 1:
-        for seed in values if thin else ():
+    if len(values) > 1 and thin:
+        for seed in values:
             axis.plot(x, seed, color=style.color, linewidth=0.5, alpha=0.35, zorder=2)
-        # A symmetric interval may reach below zero, which a logarithmic axis has no place for.
+    if len(values) >= LEAST_SEEDS:
+        # A symmetric interval may reach below zero, which a logarithmic axis cannot show.
         low = np.maximum(low, np.maximum(values.min(axis=0), 1e-12)) if log else low
         axis.fill_between(x, low, high, color=style.color, alpha=0.15, linewidth=0)
     axis.plot(
         x, mean, color=style.color, linestyle=style.line, linewidth=1.8, marker=style.marker, markersize=4,
-        markevery=max(len(x) // 8, 1), label=label, zorder=3,
+        markevery=1 if every_point else max(len(x) // 8, 1), label=label, zorder=3,
     )  # fmt: skip
 
 
@@ -106,12 +148,12 @@ def draw_grid(axis: Any) -> None:
 
 
 def draw_reference(axis: Any, value: float, label: str | None = None) -> None:
-    """Draws a dotted level to hold curves against."""
+    """Draws a dotted horizontal reference line."""
     axis.axhline(value, color="0.35", linewidth=0.8, linestyle=(0, (1, 3)), zorder=1, label=label)
 
 
-def write_beside_line(axis: Any, value: float, text: str, above: bool = True) -> None:
-    """Writes what the level at `value` is, at its right end."""
+def annotate_line(axis: Any, value: float, text: str, above: bool = True) -> None:
+    """Writes a text above or below the horizontal line at `value`, at its right end."""
     axis.annotate(
         text, (0.99, value), xycoords=("axes fraction", "data"), xytext=(0, 2 if above else -2),
         textcoords="offset points", ha="right", va="bottom" if above else "top", fontsize=7, color="0.2", zorder=5,
@@ -119,24 +161,37 @@ def write_beside_line(axis: Any, value: float, text: str, above: bool = True) ->
     )  # fmt: skip
 
 
-def along_iterations(axis: Any) -> None:
-    """Iterations along x: there is no half of one."""
+def label_iterations(axis: Any) -> None:
+    """Labels the x axis as iterations, with integer ticks."""
     axis.set_xlabel("iteration")
     axis.xaxis.get_major_locator().set_params(integer=True)
 
 
-def bound_below(axis: Any, values: Sequence[np.ndarray], lines: Sequence[float]) -> None:
-    """The lowest seed or reference decides, not the end of a band: that may go down to zero.
+def set_lower_bound(axis: Any, values: Sequence[np.ndarray], lines: Sequence[float]) -> None:
+    """Sets the y limits of a logarithmic axis by the seeds and references, not by bands, which may reach zero.
 
-    What is less than 1e-5 of the highest is rounding, and not shown.
+    Values below 1e-5 of the highest are rounding errors and are cut off.
+
+    Args:
+      axis: axes of matplotlib.
+      values: values of all curves.
+      lines: values of reference lines.
     """
     positive = np.concatenate([*(value[value > 0].ravel() for value in values), np.asarray(lines, float)])
     if positive.size:
         axis.set_ylim(max(positive.min() / 1.5, positive.max() * 1e-5), positive.max() * 1.4)
 
 
-def plain_log_ticks(axis: Any, sparse: float = 1000.0) -> None:
-    """0.01, 0.02, 0.05, 0.1 instead of powers of ten; only tens where the axis spans more than `sparse` times."""
+def widen_log_axis(axis: Any, factor: float = 10.0) -> None:
+    """Widens a logarithmic y axis to at least this factor, so that a constant curve is flat and has ticks beside it."""
+    low, high = axis.get_ylim()
+    if high < factor * low:
+        middle, half = (low * high) ** 0.5, factor**0.5
+        axis.set_ylim(middle / half, middle * half)
+
+
+def set_log_ticks(axis: Any, sparse: float = 1000.0) -> None:
+    """Sets ticks such as 0.01, 0.02, 0.05; only powers of ten if the axis spans a factor above `sparse`."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
     low, high = axis.get_view_interval()
@@ -147,7 +202,7 @@ def plain_log_ticks(axis: Any, sparse: float = 1000.0) -> None:
 
 
 def save_figure(figure: Any, path: Path) -> Path:
-    """A PNG with a palette: a third of the size, and no difference to the eye."""
+    """Writes a figure as a PNG with a palette, which has a third of the size, and returns the path."""
     from matplotlib import rc_context
     from PIL import Image
 
@@ -155,6 +210,6 @@ def save_figure(figure: Any, path: Path) -> Path:
     with rc_context({"hatch.linewidth": 0.5}):
         figure.savefig(buffer, dpi=DPI, format="png")
     image = Image.open(buffer).convert("RGB").quantize(256, dither=Image.Dither.NONE)
-    with writing(path):
+    with report_write_errors(path):
         image.save(path, optimize=True)
     return path

@@ -1,6 +1,6 @@
-"""Positions and actions of poker for three, Liar's Dice and Goofspiel in words.
+"""Descriptions of positions and actions of multiplayer poker and Liar's Dice.
 
-Functions take concrete states (not traced ones). What a game's `Words` are made of is in `gems_jax.viz.words`.
+Functions take concrete states (not traced ones). `gems_jax.viz.words` combines them to the `Words` of a game.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ def name_kuhn_action(state: GameState, action: int) -> str:
 
 
 def see_kuhn(state: GameState, seat: int) -> str:
-    """Describes the position as `seat` sees it: its card, and what was done."""
+    """Describes the position as `seat` sees it: its card and the actions so far."""
     cards = state.inner.cards
-    return f"your card: {card_name(int(cards[seat]), len(cards) + 1)}   so far: {_tell_kuhn(state)}"
+    return f"your card: {card_name(int(cards[seat]), len(cards) + 1)}   so far: {_list_kuhn_actions(state)}"
 
 
 def show_kuhn(state: GameState) -> str:
@@ -37,20 +37,20 @@ def show_kuhn(state: GameState) -> str:
     return ", ".join(f"seat {seat} holds {card_name(int(c), len(cards) + 1)}" for seat, c in enumerate(cards))
 
 
-def _tell_kuhn(state: GameState) -> str:
+def _list_kuhn_actions(state: GameState) -> str:
     bets, moves, players = int(state.inner.bets), int(state.inner.moves), len(state.inner.cards)
-    told = []
+    actions = []
     for move in range(moves):
         before, bet = bets & ((1 << move) - 1), bets >> move & 1
-        told.append(f"seat {move % players} {(('folds', 'calls') if before else ('checks', 'bets'))[bet]}")
-    return ", ".join(told) or "nothing"
+        actions.append(f"seat {move % players} {(('folds', 'calls') if before else ('checks', 'bets'))[bet]}")
+    return ", ".join(actions) or "nothing"
 
 
 # --- Leduc poker for n players
 
 
 def name_leduc_action(state: GameState, action: int) -> str:
-    """Names an action; to call nothing is to check."""
+    """Names an action: fold, raise, and call or check."""
     if action == FOLD:
         return "fold"
     paid = betting_tree(len(state.inner.ranks)).paid[int(state.inner.node)]
@@ -59,7 +59,7 @@ def name_leduc_action(state: GameState, action: int) -> str:
 
 
 def see_leduc(state: GameState, seat: int) -> str:
-    """Describes the position as `seat` sees it: its card, the table's and the chips of everybody."""
+    """Describes the position as `seat` sees it: its card, the public card and all chips."""
     ranks, tree = state.inner.ranks, betting_tree(len(state.inner.ranks))
     paid = tree.paid[int(state.inner.node)]
     others = ", ".join(f"{chips:g} of seat {other}" for other, chips in enumerate(paid) if other != seat)
@@ -76,8 +76,8 @@ def show_leduc(state: GameState) -> str:
 
 def _public(state: GameState) -> str:
     count = len(state.inner.ranks)
-    turned = bool(betting_tree(count).second[int(state.inner.node)])
-    return card_name(int(state.inner.public), count + 1) if turned else "not yet"
+    revealed = bool(betting_tree(count).second[int(state.inner.node)])
+    return card_name(int(state.inner.public), count + 1) if revealed else "not yet"
 
 
 # --- Liar's Dice

@@ -8,19 +8,21 @@ from typing import Any
 
 @dataclasses.dataclass(frozen=True)
 class TextTable:
-    """Text cells, for the terminal and for documents alike."""
+    """Table of text cells."""
 
     header: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
-    sections: tuple[int, ...]  # numbers of the rows that end a section
+    sections: tuple[int, ...]  # indices of the rows that end a section
     caption: str
 
     def markdown(self) -> str:
+        """Formats the table as Markdown."""
         rule = ["---"] * 2 + ["---:"] * (len(self.header) - 2)
         lines = [self.header, rule, *self.rows]
         return "\n".join("| " + " | ".join(cells) + " |" for cells in lines) + f"\n\n{self.caption}\n"
 
     def rich(self, title: str) -> Any:
+        """Makes a table of rich."""
         from rich import box
         from rich.table import Table as RichTable
 

@@ -1,1 +1,1 @@
-"""Other libraries behind the `Game` protocol."""
+"""Adapters of other libraries to the `Game` protocol."""

@@ -1,9 +1,9 @@
-"""Games that Python plays: the `Game` protocol over environments in worker processes.
+"""Games that run in Python: the `Game` protocol over environments in worker processes.
 
-`init` and `step` are host calls (`stages.call_host`), so that every function that plays a JAX game plays these too, in
-programs that `stages.staged` runs. A position is a *lane* of a pool, the number of its episode and the step: a game
-under way cannot be copied or gone back to, and the numbers tell when somebody tries. What is chance in it is drawn by a
-seed from the key of `init`; the key of `step` is not used.
+`init` and `step` are host calls (`stages.call_host`), so that every function that plays a JAX game also plays these, in
+programs made by `stages.stage`. A position is a *lane* of a pool (one environment instance), the index of its episode
+and the step. A running game cannot be copied or rewound, and the indices detect attempts to do so. Chance is drawn from
+a seed, which the key of `init` determines; the key of `step` is unused.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import numpy as np
 
 from gems_jax.host.base import EnvironmentFailure, Facts, Recipe
 from gems_jax.host.pool import RESET, STEP, Pool, num_workers
-from gems_jax.host.stages import at_session_end, call_host
+from gems_jax.host.stages import call_at_session_end, call_host
 from gems_jax.types import Array, GameState
 
 _FIELDS = ("observation", "legal", "to_move", "reward", "terminated", "truncated")
@@ -28,14 +28,15 @@ _FIELDS = ("observation", "legal", "to_move", "reward", "terminated", "truncated
 
 @dataclasses.dataclass(frozen=True)
 class PythonGame(ABC):
-    """What all of them have in common. Fields of subclasses say what is played; `recipe` makes the environment.
+    """Base of games that run in Python. Fields of subclasses identify the game; `recipe` makes the environment.
 
-    time_limit: seconds that one step of one environment may take before the run is given up.
+    Args:
+      time_limit: seconds that one step of one environment may take before the run fails.
     """
 
     time_limit: float = dataclasses.field(default=60.0, kw_only=True)
 
-    on_host = True  # played in programs that are `staged` only
+    on_host = True  # playable in staged programs only
 
     @property
     @abstractmethod
@@ -44,7 +45,7 @@ class PythonGame(ABC):
     @property
     @abstractmethod
     def recipe(self) -> Recipe:
-        """What a worker makes the environment by."""
+        """The recipe from which a worker makes the environment."""
 
     @property
     @abstractmethod
@@ -77,7 +78,7 @@ class PythonGame(ABC):
     def _results(self) -> list[jax.ShapeDtypeStruct]:
         seats, actions = self.num_seats, self.num_actions
         return [
-            jax.ShapeDtypeStruct((3,), jnp.int32),  # lane, episode, step
+            jax.ShapeDtypeStruct((3,), jnp.int32),  # instance, episode, step
             jax.ShapeDtypeStruct((seats, *self.observation_shape), jnp.float32),
             jax.ShapeDtypeStruct((seats, actions), jnp.bool_),
             jax.ShapeDtypeStruct((seats,), jnp.bool_),
@@ -87,21 +88,29 @@ class PythonGame(ABC):
         ]
 
     def init(self, key: Array) -> GameState:
-        """key: consumed."""
+        """Starts an episode. key: consumed."""
         return self.begin(key, jnp.bool_(True))
 
     def begin(self, key: Array, wanted: Array) -> GameState:
-        """`init`, or a game that is over and was never played, which costs nothing. key: consumed."""
+        """Starts an episode if it is wanted; otherwise returns a finished game at no cost.
+
+        Args:
+          key: consumed.
+          wanted: [] bool.
+
+        Returns:
+          The initial state.
+        """
         start = GameState(*call_host(Begin(self), self._results(), _seed(key), wanted))
         return dataclasses.replace(start, terminated=~wanted)
 
     def renew(self, state: GameState, key: Array) -> GameState:
-        """The state itself, or the start of a new episode where it is finished. key: consumed."""
+        """Replaces a finished state by the start of a new episode. key: consumed."""
         fresh = GameState(*call_host(Begin(self), self._results(), _seed(key), state.done))
         return jax.tree.map(lambda new, old: jnp.where(state.done, new, old), fresh, state)
 
     def step(self, state: GameState, actions: Array, key: Array) -> GameState:
-        """actions: [S] int32, or [S, A] in (-1, 1). key: not used, see above."""
+        """Steps the environment. actions: [S] int32, or [S, A] in (-1, 1). key: unused, `init` seeds all chance."""
         del key
         after = GameState(*call_host(Advance(self), self._results(), state.inner, actions, ~state.done, owned=0))
         same = jax.tree.map(lambda new, old: jnp.where(state.done, old, new), after, state)
@@ -113,20 +122,22 @@ def _seed(key: Array) -> Array:
 
 
 class EpisodeLanes:
-    """The lanes of one game's pool: which are free, and which episode each is in."""
+    """The environment instances of one game's pool: which are free, and the episode of each."""
 
     def __init__(self, game: PythonGame):
         self.game, self.workers = game, num_workers()
         self.pool = Pool(game.name, game.recipe, game.facts, game.max_steps, game.time_limit, self.workers)
         self.free: list[int] = []
-        self.known = 0  # lanes that there are
+        self.known = 0  # number of instances
         self.episode = np.zeros(0, np.int32)
 
     @property
     def usable(self) -> bool:
+        """Whether the pool is open and has the requested number of workers."""
         return self.pool.memory >= 0 and self.workers == num_workers()
 
     def take(self, count: int) -> np.ndarray:
+        """Returns `count` free instances, new ones if needed."""
         missing = count - len(self.free)
         if missing > 0:
             self.pool.reserve(self.known + missing)
@@ -137,10 +148,12 @@ class EpisodeLanes:
         return np.asarray([heapq.heappop(self.free) for _ in range(count)], np.int64)
 
     def release_all(self) -> None:
+        """Frees all instances and invalidates their episodes."""
         self.free = list(range(self.known))
-        self.episode += 1  # nobody goes on with what was under way
+        self.episode += 1  # invalidates the handles of running episodes
 
     def begin(self, seeds: np.ndarray) -> list[np.ndarray]:
+        """Starts one episode per seed; returns handles and positions."""
         lanes = self.take(len(seeds))
         records = self.pool.records
         records["seed"][lanes], records["order"][lanes] = seeds, RESET
@@ -148,12 +161,24 @@ class EpisodeLanes:
         return self._work(lanes)
 
     def advance(self, handles: np.ndarray, actions: np.ndarray) -> list[np.ndarray]:
+        """Steps the episodes with these handles.
+
+        Args:
+          handles: instance, episode and step of every position, [n, 3] int32.
+          actions: [n, S] or [n, S, A].
+
+        Returns:
+          New handles and positions.
+
+        Raises:
+          EnvironmentFailure: if a handle is stale.
+        """
         lanes = handles[:, 0].astype(np.int64)
         now = np.stack([self.episode[lanes], self.pool.records["step"][lanes]], axis=1)
         if (now != handles[:, 1:]).any() or len(np.unique(lanes)) < len(lanes):
             raise EnvironmentFailure(
-                f"{self.game.name}: a position was to be gone on from that the environment has left behind; Python "
-                "environments go forward only"
+                f"{self.game.name}: stale state: the environment has already advanced past it. Python environments "
+                "cannot be rewound."
             )
         records = self.pool.records
         records["action"][lanes], records["order"][lanes] = actions, STEP
@@ -172,7 +197,7 @@ _LANES: dict[PythonGame, EpisodeLanes] = {}
 
 
 def lanes_of(game: PythonGame) -> EpisodeLanes:
-    """The lanes of a game, whose processes start at the first use and live on."""
+    """Returns the instances of a game; its processes start at the first use and stay alive."""
     found = _LANES.get(game)
     if found is None or not found.usable:
         if found is not None:
@@ -193,17 +218,17 @@ def _release() -> None:
 
 
 atexit.register(close_all)
-at_session_end(_release)
+call_at_session_end(_release)
 
 
 @dataclasses.dataclass(frozen=True)
 class _HostCall:
-    """A call for any number of episodes: leading axes are flattened for the pool, and come back."""
+    """A host call for any number of episodes: leading axes are flattened for the pool and restored."""
 
     game: Any
 
     def rows(self, wanted: np.ndarray, made: list[np.ndarray] | None) -> list[np.ndarray]:
-        """Results with the leading axes of `wanted`, zeros where it is False."""
+        """Returns results with the leading axes of `wanted`, zeros where it is False."""
         results = []
         for number, kind in enumerate(self.game._results()):
             whole = np.zeros((wanted.size, *kind.shape), kind.dtype)
@@ -217,7 +242,7 @@ class _HostCall:
 
 
 class Begin(_HostCall):
-    """Starts of episodes, where they are wanted."""
+    """Starts episodes where they are wanted."""
 
     def __call__(self, seeds: np.ndarray, wanted: np.ndarray) -> list[np.ndarray]:
         chosen = seeds.reshape(-1)[wanted.reshape(-1)]
@@ -225,7 +250,7 @@ class Begin(_HostCall):
 
 
 class Advance(_HostCall):
-    """One step of the episodes that are still running."""
+    """Steps the episodes that are still running."""
 
     def __call__(self, handles: np.ndarray, actions: np.ndarray, wanted: np.ndarray) -> list[np.ndarray]:
         flat = wanted.reshape(-1)

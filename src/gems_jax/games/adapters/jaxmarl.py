@@ -1,20 +1,19 @@
-"""Environments of JaxMARL behind the `Game` protocol: `jaxmarl:<id>`, with JaxMARL's own settings as options.
+"""Environments of JaxMARL as games: `jaxmarl:<id>`, with JaxMARL's own settings as options.
 
     make_game("jaxmarl:MPE_simple_push_v3", action_type="Continuous")
     make_game("jaxmarl:SMAX", num_allies=2, num_enemies=2, teams=True)
 
-`simple_tag`, `simple_spread` and `hanabi` have games of their own in this package, which follow the same rules and are
-several times faster.
+`simple_tag`, `simple_spread` and `hanabi` of this package follow the same rules and are several times faster.
 
-What a seat sees is flattened, zero-padded to the longest and followed by the one-hot of the seat; unequal action sets
-are masks. JaxMARL reports the end of an episode without saying why: here the time limit `max_steps` is counted by the
-adapter, exactly (JaxMARL's MPE runs a step longer), and ends as truncation; an earlier end is termination. A game that
-ends by its rules in the very step of the limit counts as truncated.
+Observations are flattened, zero-padded to the longest and followed by the one-hot of the seat; unequal action sets
+become masks. JaxMARL does not report why an episode ends. Here the adapter counts the time limit `max_steps` exactly
+(JaxMARL's MPE runs one step longer) and reports it as truncation; an earlier end is termination. A game that ends by
+its rules in the step of the limit counts as truncated.
 
-Ids that do not fit (of JaxMARL 0.2): `storm`, `storm_2p`, `storm_np` and `coin_game` lack `step_env`, they restart by
+Ids that do not fit (JaxMARL 0.2): `storm`, `storm_2p`, `storm_np` and `coin_game` have no `step_env` and restart by
 themselves; `LearnedPolicyEnemySMAX` needs a trained opponent; `ant_4x2` and the other robots need brax, and
-`JaxRobotarium_*` a package of that name. `MPE_simple_crypto_v3` fits, but JaxMARL pays its adversary about -65,000 per
-step there, a defect of its reward, so that low and high must be given.
+`JaxRobotarium_*` a package of that name. `MPE_simple_crypto_v3` fits, but a defect of JaxMARL's reward pays its
+adversary about -65,000 per step, so that low and high are required.
 """
 
 from __future__ import annotations
@@ -35,8 +34,8 @@ import numpy as np
 from gems_jax.games.sides import Sided, check_sides
 from gems_jax.types import Array, GameState, PyTree, Struct, did_you_mean, expect
 
-# (steps, low, high) of known ids: JaxMARL's length of an episode, and an interval that holds nearly all returns of
-# random play, with room for better play. That of MPE, which pays in every step, goes with the length.
+# (steps, low, high) of known ids: JaxMARL's episode length, and an interval of nearly all returns of random play, with
+# a margin for better play. For MPE, which pays in every step, it is proportional to the length.
 _USUAL: dict[str, tuple[int, float, float]] = {
     "MPE_simple_v3": (25, -180.0, 0.0),
     "MPE_simple_tag_v3": (25, -100.0, 100.0),
@@ -58,31 +57,31 @@ _USUAL: dict[str, tuple[int, float, float]] = {
     "overcooked_v2": (400, 0.0, 240.0),
     "jaxnav": (500, -10.0, 10.0),
 }
-_RIVALS = ("adversary", "enemy", "eve")  # seats with such names stand on the other side
+_RIVALS = ("adversary", "enemy", "eve")  # seats with such names form the other side
 
 
 class JaxmarlInner(Struct):
-    """The state of JaxMARL, and the steps that were played."""
+    """A state of JaxMARL and the number of steps played."""
 
     state: PyTree
     time: Array  # [] int32
 
 
 @contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """Nothing is printed, and stdout and stderr are afterwards what they were: importing JaxMARL resets them."""
-    kept, shown = (sys.stdout, sys.stderr), sys.__stdout__
+def _silence_output() -> Iterator[None]:
+    """Suppresses output and restores stdout and stderr, which importing JaxMARL resets."""
+    streams, original_stdout = (sys.stdout, sys.stderr), sys.__stdout__
     try:
         sys.stdout = sys.__stdout__ = io.StringIO()  # type: ignore[misc, assignment]
         yield
     finally:
-        (sys.stdout, sys.stderr), sys.__stdout__ = kept, shown  # type: ignore[misc]
+        (sys.stdout, sys.stderr), sys.__stdout__ = streams, original_stdout  # type: ignore[misc]
 
 
 @cache
 def _library() -> Any:
     # JaxMARL makes arrays when it is imported: inside a trace they would become tracers and outlive it.
-    with jax.ensure_compile_time_eval(), _quiet():
+    with jax.ensure_compile_time_eval(), _silence_output():
         try:
             import jaxmarl
         except ImportError as error:
@@ -92,7 +91,7 @@ def _library() -> Any:
 
 @cache
 def _env(env_id: str, settings: tuple[tuple[str, Any], ...], max_steps: int = 0) -> Any:
-    """The environment, whose own time limit (if it has one) is not before `max_steps`."""
+    """Returns the environment with its own time limit, if any, not before `max_steps`."""
     library = _library()
     env = _make_env(env_id, settings)
     parts: tuple[Any, ...] = (env, getattr(env, "_env", None)) if max_steps else ()
@@ -100,27 +99,27 @@ def _env(env_id: str, settings: tuple[tuple[str, Any], ...], max_steps: int = 0)
         if hasattr(part, "max_steps"):
             part.max_steps = max_steps
     if "step_env" not in dir(env) or type(env).step_env is library.environments.MultiAgentEnv.step_env:
-        raise ValueError(f"{env_id!r} does not fit: it has no step_env, a step that does not restart a finished game")
+        raise ValueError(f"{env_id!r} does not fit: expected step_env, a step without automatic restart, got none")
     return env
 
 
 def _make_env(env_id: str, settings: tuple[tuple[str, Any], ...]) -> Any:
     known = _library().registration.registered_envs
     if env_id not in known:
-        hint = did_you_mean(env_id, known, 3)
+        hint = did_you_mean(f"jaxmarl:{env_id}", [f"jaxmarl:{each}" for each in known], 3)
         raise ValueError(f"JaxMARL has no environment {env_id!r}; {hint}known: {', '.join(known)}")
     with jax.ensure_compile_time_eval(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
             return _library().make(env_id, **dict(settings))
-        except Exception as error:  # whatever its constructors raise, the settings are at fault
+        except Exception as error:  # constructors raise anything; the settings are the cause
             given = ", ".join(f"{name}={value!r}" for name, value in settings) or "no settings"
             raise ValueError(f"JaxMARL cannot make {env_id!r} with {given}: {error}") from error
 
 
 @cache
 def _masks_actions(game: JaxmarlGame) -> bool:
-    """Whether the environment says which actions are possible."""
+    """Returns whether the environment provides masks of legal actions."""
     env = game.env
     if hasattr(env, "get_legal_moves"):
         return True
@@ -142,10 +141,23 @@ def jaxmarl_game(
     high: float = 0.0,
     **settings: Any,
 ) -> JaxmarlGame:
-    """The game of one JaxMARL id; `settings` are handed to JaxMARL.
+    """Makes `jaxmarl:<id>`.
 
-    teams, shared: see `Sided`; seats called adversary, enemy or eve stand against the others. max_steps: length of an
-    episode, 0 for the usual one. low, high: typical returns of a player, by which estimates are scaled.
+    Args:
+      id: id of the environment in JaxMARL.
+      teams: see `Sided`; seats named adversary, enemy or eve form the other side.
+      shared: see `Sided`.
+      max_steps: length of an episode; 0 for the usual one.
+      low: lowest typical return of a player, by which estimates are scaled; 0 with high=0 for the usual one.
+      high: highest typical return of a player.
+      settings: keyword arguments of the environment; must be hashable.
+
+    Returns:
+      The game.
+
+    Raises:
+      ImportError: if JaxMARL is not installed.
+      ValueError: if there is no such environment, it does not fit, or a setting is wrong.
     """
     for name, value in settings.items():
         try:
@@ -158,7 +170,7 @@ def jaxmarl_game(
 @jax.tree_util.register_static
 @dataclass(frozen=True)
 class JaxmarlGame(Sided):
-    """See `jaxmarl_game`."""
+    """A game of JaxMARL, made by `jaxmarl_game`."""
 
     id: str
     teams: bool = False
@@ -178,18 +190,18 @@ class JaxmarlGame(Sided):
         kinds = {type(space).__name__ for space in spaces}
         fits = kinds in ({"Discrete"}, {"Box"})
         expect(fits, f"{self.name} does not fit: actions must be all Discrete or all Box, got {sorted(kinds)}")
-        self._settle_sizes()
+        self._fill_defaults()
         expect(
             self.low < self.high,
-            f"{self.name} needs low < high, got {self.low} and {self.high}: between which numbers do the returns "
-            "of a player usually lie?",
+            f"{self.name} has no known returns: expected low < high, got {self.low} and {self.high}. Pass the typical "
+            "lowest and highest return of a player.",
         )
 
-    def _settle_sizes(self) -> None:
-        """The usual length of an episode and the usual returns, where none were given."""
+    def _fill_defaults(self) -> None:
+        """Fills in the usual episode length and returns."""
         steps, low, high = _USUAL.get(self.id, (0, 0.0, 0.0))
         object.__setattr__(self, "max_steps", self.max_steps or steps)
-        expect(self.max_steps > 0, f"{self.name} needs max_steps > 0, got {self.max_steps}: how long is an episode?")
+        expect(self.max_steps > 0, f"{self.name} has no known length: expected max_steps > 0, got {self.max_steps}.")
         if self.low == self.high == 0.0 and steps:
             longer = self.max_steps / steps if self.id.startswith("MPE") else 1.0
             object.__setattr__(self, "low", low * longer)
@@ -226,13 +238,13 @@ class JaxmarlGame(Sided):
         return (self.low, self.high)
 
     def init(self, key: Array) -> GameState:
-        """key: consumed."""
+        """Starts an episode. key: consumed."""
         seen, state = self.env.reset(key)
         inner = JaxmarlInner(jax.tree.map(jnp.asarray, state), jnp.int32(0))
-        return self._game_state(inner, self._stacked(seen), jnp.zeros(self.num_seats), jnp.bool_(False))
+        return self._game_state(inner, self._stack_observations(seen), jnp.zeros(self.num_seats), jnp.bool_(False))
 
     def step(self, state: GameState, actions: Array, key: Array) -> GameState:
-        """actions: [S] int32, or [S, A] in (-1, 1) when continuous. key: consumed."""
+        """Steps the environment. actions: [S] int32, or [S, A] in (-1, 1) if continuous. key: consumed."""
         env, old = self.env, state.inner
         chosen = {agent: self._action(agent, actions[seat]) for seat, agent in enumerate(env.agents)}
         seen, after, rewards, dones, _ = env.step_env(key, old.state, chosen)
@@ -240,7 +252,7 @@ class JaxmarlGame(Sided):
         inner = JaxmarlInner(after, old.time + 1)
         inner, observation = jax.tree.map(
             lambda new, was: jnp.where(state.done, was, jnp.asarray(new).astype(was.dtype)),
-            (inner, self._stacked(seen)),
+            (inner, self._stack_observations(seen)),
             (old, state.observation),
         )
         ended = jnp.asarray(dones["__all__"], bool).reshape(()) & (inner.time < self.max_steps)
@@ -248,7 +260,7 @@ class JaxmarlGame(Sided):
         return self._game_state(inner, observation, jnp.where(state.done, 0.0, reward), ended)
 
     def _action(self, agent: Any, action: Array) -> Array:
-        """An action as JaxMARL takes it: of its own size, and inside its own box."""
+        """Maps an action to the size and box of JaxMARL's space."""
         space = self.env.action_space(agent)
         if not self.continuous:
             return action
@@ -256,8 +268,8 @@ class JaxmarlGame(Sided):
         low, high = (jnp.broadcast_to(jnp.asarray(edge, jnp.float32), space.shape) for edge in (space.low, space.high))
         return low + (jnp.clip(own, -1.0, 1.0) + 1.0) / 2.0 * (high - low)
 
-    def _stacked(self, seen: PyTree) -> Array:
-        """[S, obs] what the seats see, flattened, padded, with the one-hot of the seat."""
+    def _stack_observations(self, seen: PyTree) -> Array:
+        """Stacks observations [S, obs]: flattened, padded, with the one-hot of the seat."""
         flat = [
             jnp.concatenate([jnp.asarray(leaf, jnp.float32).reshape(-1) for leaf in jax.tree.leaves(seen[agent])])
             for agent in self.env.agents
@@ -268,8 +280,8 @@ class JaxmarlGame(Sided):
              for seat, row in enumerate(flat)]
         )  # fmt: skip
 
-    def _possible(self, state: PyTree) -> Array:
-        """[S, A] bool, the actions that exist and that the environment allows."""
+    def _legal_actions(self, state: PyTree) -> Array:
+        """Returns the actions [S, A] bool that exist and that the environment allows."""
         env, sizes = self.env, np.asarray(self._action_sizes)
         exist = jnp.asarray(np.arange(self.num_actions)[None, :] < sizes[:, None])
         if self.continuous or not _masks_actions(self):
@@ -284,7 +296,7 @@ class JaxmarlGame(Sided):
         return GameState(
             inner=inner,
             observation=observation,
-            legal=self._possible(inner.state) & running,
+            legal=self._legal_actions(inner.state) & running,
             to_move=jnp.broadcast_to(running, (self.num_seats,)),
             reward=reward,
             terminated=terminated,

@@ -1,7 +1,7 @@
-"""Games of nashbench behind the `Game` protocol: `nashbench:<id>`, two players, zero-sum, exact exploitability.
+"""Games of nashbench: `nashbench:<id>`, two players, zero-sum, exact exploitability.
 
-nashbench draws at random which player sits where; here a seat is a seat of its rules. All chance acts at the start.
-Small games are walked like any other. For large ones, up to billions of histories, `best_response_gains` asks
+nashbench draws at random which player takes which seat; here a seat is a seat of its rules. Chance acts at the start
+only. Small games are enumerated like any other. For large ones, up to billions of histories, `best_response_gains` uses
 nashbench's own exact evaluation.
 """
 
@@ -24,19 +24,19 @@ NEEDS = 'needs the extra "nashbench" and Python 3.12 or newer: pip install "gems
 
 
 class Extent(NamedTuple):
-    """What nashbench does not declare of a game."""
+    """Sizes that nashbench does not declare."""
 
-    max_steps: int  # moves of the longest episode
-    most: float = 1.0  # the most that a seat can win or lose
+    max_steps: int  # length of the longest episode
+    most: float = 1.0  # largest win or loss of a seat
 
 
-# By id; the game says what its parameters are.
+# By id, as a function of the game's parameters.
 EXTENTS: dict[str, Callable[[Any], Extent]] = {
     "kuhn_poker": lambda game: Extent(3, 2.0),
     "leduc_poker": lambda game: Extent(8, 13.0),
     **dict.fromkeys(
         ("phantom_ttt", "phantom_ttt_abrupt", "dark_hex3", "dark_hex3_abrupt"),
-        lambda game: Extent(2 * game.num_actions),  # nobody tries a cell twice
+        lambda game: Extent(2 * game.num_actions),  # a seat tries a cell at most once
     ),
     "goofspiel": lambda game: Extent(2 * (game.num_cards - 1)),
     "liars_dice": lambda game: Extent(game.num_actions),
@@ -59,10 +59,10 @@ def load_nashbench(id: str) -> Any:
       The module.
 
     Raises:
-      ImportError: if it is not installed; says what to do, and what serves where Python is older than 3.12.
+      ImportError: if it is not installed; the message names alternatives for Python older than 3.12.
     """
     try:
-        # It makes arrays when it is imported; inside a trace they would become tracers and outlive it.
+        # Importing it makes arrays, which would become leaked tracers inside a trace.
         with jax.ensure_compile_time_eval():
             import nashbench
     except (ImportError, SyntaxError) as error:
@@ -76,7 +76,7 @@ def load_nashbench(id: str) -> Any:
 
 @functools.lru_cache(maxsize=32)
 def _rules(id: str, options: tuple[tuple[str, Any], ...]) -> Any:
-    """The game of nashbench."""
+    """Returns the game of nashbench."""
     library = load_nashbench(id)
     if id not in EXTENTS or id not in library.REGISTRY:
         known = [name for name in library.REGISTRY if name in EXTENTS]
@@ -89,7 +89,7 @@ def _rules(id: str, options: tuple[tuple[str, Any], ...]) -> Any:
 
 @functools.lru_cache(maxsize=32)
 def _starts(id: str, options: tuple[tuple[str, Any], ...]) -> tuple[PyTree, np.ndarray]:
-    """All initial states [N] and their probabilities [N] float64, on the host."""
+    """Returns all initial states [N] and their probabilities [N] float64, on the host."""
     with jax.ensure_compile_time_eval(), allow_rank_promotion():
         states, chance = _rules(id, options).initial_states()
         return jax.tree.map(np.asarray, states), np.asarray(chance, np.float64)
@@ -98,7 +98,7 @@ def _starts(id: str, options: tuple[tuple[str, Any], ...]) -> tuple[PyTree, np.n
 @jax.tree_util.register_static
 @dataclasses.dataclass(frozen=True)
 class NashbenchGame:
-    """A game of nashbench: made by `nashbench_game`. Positions are states of its rules."""
+    """A game of nashbench, made by `nashbench_game`. Positions are states of its rules."""
 
     id: str
     options: tuple[tuple[str, Any], ...] = ()
@@ -149,13 +149,13 @@ class NashbenchGame:
         return self._game_state(jax.tree.map(lambda leaf: jnp.asarray(leaf)[drawn], states), jnp.zeros(2))
 
     def deals(self) -> tuple[GameState, Array]:
-        """All initial states, [N], and their probabilities, [N]."""
+        """Returns all initial states, [N], and their probabilities, [N]."""
         states, chance = _starts(self.id, self.options)
         start = jax.vmap(lambda one: self._game_state(one, jnp.zeros(2)))
         return start(jax.tree.map(jnp.asarray, states)), jnp.asarray(chance, jnp.float32)
 
     def step(self, state: GameState, actions: Array, key: Array) -> GameState:
-        """actions: [2] int32, of which only the moving seat's counts. key: unused, chance acts in `init` alone."""
+        """Plays the move of the seat to move, one of actions [2] int32. key: unused, chance acts in `init`."""
         del key
         before = state.inner
         action = jnp.where(before.current_seat == 0, actions[0], actions[1])
@@ -183,9 +183,9 @@ class NashbenchGame:
         )
 
     def best_response_gains(self, profile: Profile) -> np.ndarray:
-        """Computes what each player wins by a best response to the profile, exactly, by nashbench's sequence form.
+        """Computes what each player gains by a best response to the profile, exactly, with nashbench's sequence form.
 
-        Runs on the host, and not inside a trace.
+        Runs on the host, not inside a trace.
 
         Args:
           profile: mixtures sigma [P, K] over populations with a leading axis P.
@@ -201,7 +201,7 @@ class NashbenchGame:
 
 
 def _mixture(library: Any, profile: Profile, population: int) -> Any:
-    """A mixture of nashbench that plays one population of a profile."""
+    """Makes the nashbench mixture of one population of a profile."""
     own: Any = jax.tree.map(lambda leaf: leaf[population], profile.population)
     weights = np.asarray(profile.sigma[population], np.float64)
     played = np.flatnonzero(weights > 0)
@@ -209,7 +209,7 @@ def _mixture(library: Any, profile: Profile, population: int) -> Any:
 
 
 def _policy(population: Any, slot: int) -> Callable[[Array, Array], Array]:
-    """One policy as nashbench takes it: from an observation and the legal actions to probabilities [A]."""
+    """Makes the nashbench policy of a slot: from an observation and the legal actions to probabilities [A]."""
     params = population.select(jnp.int32(slot))
 
     def act(observation: Array, legal: Array) -> Array:
@@ -231,10 +231,10 @@ def nashbench_game(id: str, *, shared: bool = False, **options: Any) -> Nashbenc
       The game.
 
     Raises:
-      ImportError: if nashbench is not installed, with what to do.
+      ImportError: if nashbench is not installed.
       ValueError: if there is no such game, or if it has no such parameter.
     """
-    settled = ((name, tuple(value) if isinstance(value, list) else value) for name, value in sorted(options.items()))
-    game = NashbenchGame(id, tuple(settled), shared)
+    hashable = ((name, tuple(value) if isinstance(value, list) else value) for name, value in sorted(options.items()))
+    game = NashbenchGame(id, tuple(hashable), shared)
     _ = game.rules
     return game

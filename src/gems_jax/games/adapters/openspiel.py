@@ -1,7 +1,7 @@
-"""OpenSpiel behind the `Game` protocol: `openspiel:<id>`, parameters as OpenSpiel writes them, "go(board_size=9)".
+"""Games of OpenSpiel: `openspiel:<id>`, with parameters as OpenSpiel writes them, "go(board_size=9)".
 
-Small games can be evaluated exactly: pyspiel's states are copied, so that the tree is walked on the host (`starts`,
-`branches`).
+Small games can be evaluated exactly: pyspiel's states can be copied, so that the tree is enumerated on the host
+(`starts`, `branches`).
 """
 
 from __future__ import annotations
@@ -15,14 +15,21 @@ import numpy as np
 
 from gems_jax.games.adapters.hosted import PythonGame
 from gems_jax.games.sides import Sided, check_sides
-from gems_jax.host.base import Facts, Recipe, Seen
-from gems_jax.host.openspiel import OpenSpiel, see
+from gems_jax.host.base import EnvironmentState, Facts, Recipe
+from gems_jax.host.openspiel import OpenSpiel, observe_state
 
 
 @jax.tree_util.register_static
 @dataclasses.dataclass(frozen=True)
 class OpenSpielGame(PythonGame, Sided):
-    """A game of OpenSpiel. teams, shared: see `Sided`; players with one and the same utility are one side."""
+    """A game of OpenSpiel, made by `openspiel_game`.
+
+    Args:
+      id: name of the game, with parameters.
+      teams: see `Sided`; players with identical utilities form one side.
+      shared: all players are drawn from one population.
+      cut: length at which episodes are truncated; 0 for the game's own.
+    """
 
     id: str
     teams: bool = True
@@ -73,12 +80,12 @@ class OpenSpielGame(PythonGame, Sided):
         return self.cooperative
 
     def starts(self) -> list[Branch]:
-        """Every position before the first move."""
+        """Returns all positions before the first move."""
         environment = _environment(self.id)
         return _decisions(environment, environment.game.new_initial_state(), 1.0, np.zeros(self.num_seats))
 
     def branches(self, state: Any, actions: np.ndarray) -> list[Branch]:
-        """Every position that actions [S] may lead to from a state of pyspiel's."""
+        """Returns all positions that actions [S] may lead to from a pyspiel state."""
         after = state.clone()
         if after.is_simultaneous_node():
             after.apply_actions([int(a) if after.legal_actions(seat) else 0 for seat, a in enumerate(actions)])
@@ -91,8 +98,8 @@ class Branch(NamedTuple):
     """A position that chance may lead to."""
 
     chance: float
-    state: Any  # pyspiel's own
-    seen: Seen
+    state: Any  # pyspiel's state
+    seen: EnvironmentState
 
 
 @functools.lru_cache(maxsize=64)
@@ -101,10 +108,10 @@ def _environment(name: str) -> OpenSpiel:
 
 
 def _decisions(environment: OpenSpiel, state: Any, chance: float, earned: np.ndarray) -> list[Branch]:
-    """The positions behind all chance that comes next, each with what was earned on the way."""
+    """Returns the positions after all immediate chance nodes, with the rewards of the move."""
     if not state.is_chance_node():
         reward = (np.asarray(state.returns()) - earned).astype(np.float32)
-        return [Branch(chance, state, see(environment, state, reward))]
+        return [Branch(chance, state, observe_state(environment, state, reward))]
     found = []
     for outcome, mass in state.chance_outcomes():
         found += _decisions(environment, state.child(outcome), chance * mass, earned)
@@ -114,6 +121,21 @@ def _decisions(environment: OpenSpiel, state: Any, chance: float, earned: np.nda
 def openspiel_game(
     id: str, *, teams: bool = True, shared: bool = False, max_steps: int = 0, time_limit: float = 60.0
 ) -> OpenSpielGame:
-    """`openspiel:<id>`."""
+    """Makes `openspiel:<id>`.
+
+    Args:
+      id: name of the game in OpenSpiel, with parameters.
+      teams: see `Sided`; players with identical utilities form one side.
+      shared: all players are drawn from one population.
+      max_steps: length at which episodes are truncated; 0 for the game's own.
+      time_limit: seconds that one step may take.
+
+    Returns:
+      The game.
+
+    Raises:
+      ImportError: if OpenSpiel is not installed.
+      ValueError: if there is no such game.
+    """
     _environment(id)
     return OpenSpielGame(id, teams, shared, max_steps, time_limit=time_limit)

@@ -1,7 +1,7 @@
-"""A user's own game: `package.module:MyGame` is imported and checked before anything of it is called.
+"""A user's own game: `package.module:MyGame` is imported and checked before any of it is called.
 
-Accepted are classes and instances that have the attributes of `Game`, and environment classes of PettingZoo (AEC or
-parallel). Functions, builtins and all other classes are refused: a name of a game never calls what is not a game.
+Accepts classes and instances with the attributes of `Game`, and environment classes of PettingZoo (AEC or parallel).
+Refuses functions, builtins and all other classes, so that a name never calls anything but a game.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _EXPECTED = (
 
 
 def find_own(name: str) -> Any:
-    """Imports a user's own game and checks what it is, without calling it.
+    """Imports a user's own game and checks its type, without calling it.
 
     Args:
       name: `package.module:MyGame`.
@@ -28,8 +28,8 @@ def find_own(name: str) -> Any:
       A class of games, an instance of one, or an environment class of PettingZoo.
 
     Raises:
-      NotAGameError: if there is no such object, or if it is something else.
-      ImportError: if the module exists and cannot import something itself.
+      NotAGameError: if there is no such object, or if it is not a game.
+      ImportError: if the module exists but one of its own imports fails.
     """
     found = import_own(name)
     if not isinstance(found, type):
@@ -46,12 +46,12 @@ def find_own(name: str) -> Any:
 
 
 def missing_members(kind: type) -> list[str]:
-    """Lists the members of `Game` that a class lacks: `init` and `step` as methods, the others declared anywhere.
+    """Lists the members of `Game` that a class lacks: `init` and `step` as methods, the others in any form.
 
-    Declared are class attributes, properties, annotated fields, and what the constructor assigns or names.
+    Class attributes, properties, annotated fields, and names that the constructor assigns or uses count as declared.
     """
     methods = [name for name in ("init", "step") if not callable(getattr(kind, name, None))]
-    if hasattr(kind, "__getattr__"):  # looks the sizes up elsewhere
+    if hasattr(kind, "__getattr__"):  # looks up attributes elsewhere
         return methods
     declared = {"init", "step"}.union(*map(_declared, kind.__mro__))
     return methods + sorted(set(MEMBERS) - declared, key=MEMBERS.index)

@@ -1,7 +1,8 @@
-"""PettingZoo behind the `Game` protocol: `pz:<id>` as upstream spells it, and a user's own AEC or parallel class.
+"""PettingZoo environments as games: `pz:<id>` as upstream spells it, and a user's own AEC or parallel class.
 
-What PettingZoo does not declare (how long, how much, who is with whom) is a row of `_RULES`, an attribute of a user's
-class with the same name, or an option. The other options go to the environment: make_game("pz:go_v5", board_size=9).
+Properties that PettingZoo does not declare (episode length, returns, sides) come from a row of `_RULES`, from an
+attribute of a user's class with the name that `Game` uses, or from an option. The other options go to the environment:
+make_game("pz:go_v5", board_size=9).
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from gems_jax.games.sides import Sided, check_sides
 from gems_jax.host import pettingzoo
 from gems_jax.host.base import Facts, Recipe, make_environment
 
-USUAL_STEPS = 25  # of a particle world, for which typical returns are declared
+USUAL_STEPS = 25  # episode length of particle worlds for which typical returns are declared
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,10 +49,16 @@ LISTED = tuple(_RULES)
 @jax.tree_util.register_static
 @dataclasses.dataclass(frozen=True)
 class PettingZooGame(PythonGame, Sided):
-    """An environment of PettingZoo or mpe2, or package.module:MyClass.
+    """An environment of PettingZoo or mpe2, or package.module:MyClass; made by `environment_game`.
 
-    options: what the environment is made with. teams, shared: see `Sided`; without sides every seat is on its own.
-    cut: where episodes are cut off, 0 for the environment's own limit. bounds, sums_to_zero: what is not in the table.
+    Args:
+      id: name of the environment.
+      options: keyword arguments of the environment.
+      teams: see `Sided`; without sides every seat is on its own.
+      shared: see `Sided`.
+      cut: length at which episodes are truncated; 0 for the environment's own limit.
+      bounds: lowest and highest return of a player; None for the table's.
+      sums_to_zero: whether the game is zero-sum; None for the table's.
     """
 
     id: str
@@ -66,12 +73,12 @@ class PettingZooGame(PythonGame, Sided):
         check_sides(self.name, self.teams and len(set(self.sides)) < len(self.sides), self.shared)
         if self.max_steps < 1:
             raise ValueError(
-                f"{self.name} does not say how long an episode can be: give max_steps, for example "
-                f"make_game({self.name!r}, max_steps=500)"
+                f"{self.name} has no known length: expected max_steps > 0, got {self.max_steps}. Pass it, for example "
+                f"make_game({self.name!r}, max_steps=500)."
             )
         if self._declared_bounds is None:
             raise ValueError(
-                f"{self.name} does not say what an episode can pay: give return_bounds=(low, high), of one player"
+                f"{self.name} has no known returns. Pass return_bounds=(low, high), the extreme returns of a player."
             )
 
     @property
@@ -92,7 +99,7 @@ class PettingZooGame(PythonGame, Sided):
 
     @property
     def note(self) -> str:
-        """What a user should know of the environment itself."""
+        """A remark for users about the environment."""
         return self._rules.note
 
     @property
@@ -142,7 +149,7 @@ class PettingZooGame(PythonGame, Sided):
 
     @property
     def names_players(self) -> bool:
-        """False for games that are won, drawn or lost."""
+        """Whether players have names; False for games that are won, drawn or lost."""
         return bool(self._rules.side_names)
 
 
@@ -152,7 +159,19 @@ def _facts(name: str, options: tuple[tuple[str, Any], ...]) -> Facts:
 
 
 def pettingzoo_game(id: str, **options: Any) -> PettingZooGame:
-    """Makes `pz:<id>`, one of PettingZoo's own or of mpe2; `options` are those of `environment_game`."""
+    """Makes `pz:<id>`, an environment of PettingZoo or mpe2.
+
+    Args:
+      id: name of the environment, as upstream spells it.
+      options: see `environment_game`.
+
+    Returns:
+      The game.
+
+    Raises:
+      ImportError: if a library is not installed.
+      ValueError: if there is no such environment, or if a required option is missing.
+    """
     pettingzoo.find_module(id)
     return environment_game(id, **options)
 
@@ -168,12 +187,29 @@ def environment_game(
     time_limit: float = 60.0,
     **options: Any,
 ) -> PettingZooGame:
-    """The game of an environment, by its id or as `package.module:MyClass`; other options are the environment's."""
+    """Makes the game of a PettingZoo environment.
+
+    Args:
+      id: name of the environment, or `package.module:MyClass`.
+      teams: see `Sided`; without sides every seat is on its own.
+      shared: see `Sided`.
+      max_steps: length at which episodes are truncated; 0 for the environment's own limit.
+      return_bounds: lowest and highest return of a player; None if known.
+      zero_sum: whether returns sum to zero; None if known.
+      time_limit: seconds that one step may take.
+      options: keyword arguments of the environment.
+
+    Returns:
+      The game.
+
+    Raises:
+      ValueError: if the length or the returns are unknown and not given.
+    """
     bounds = None if return_bounds is None else (float(return_bounds[0]), float(return_bounds[1]))
     return PettingZooGame(
-        id, _frozen(options), teams, shared, max_steps, bounds, zero_sum, time_limit=time_limit
+        id, _freeze(options), teams, shared, max_steps, bounds, zero_sum, time_limit=time_limit
     )  # fmt: skip
 
 
-def _frozen(options: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
+def _freeze(options: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
     return tuple(sorted((name, tuple(v) if isinstance(v, list) else v) for name, v in options.items()))

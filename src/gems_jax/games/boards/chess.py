@@ -1,11 +1,11 @@
-"""Legal moves of chess for all squares at once: those of pgx, which tries up to 200 moves and looks for check in each.
+"""Legal moves of chess for all squares at once, equal to those of pgx, which tests up to 200 moves for check.
 
-From every square eight rays of seven squares and eight knight's leaps are looked up, and nothing else. A ray says what
-a piece can reach and, read the other way, what the opponent attacks. What a move may not do to its own king follows
-from the king's own rays: where there is a check it must be met, and a pinned piece stays on its line.
+From every square eight rays of seven squares and eight knight's leaps are looked up. A ray determines where a piece can
+move and, read backwards, what the opponent attacks. Moves that would leave the own king in check follow from the king's
+rays: a check must be met, and a pinned piece stays on its line.
 
-As in pgx a square is 8 file + rank, and the board is seen by the player to move: own pieces count up from 1, the
-opponent's down from -1, and own pawns move to higher ranks.
+As in pgx a square is 8 file + rank, and the board is from the view of the player to move: own pieces are 1 and up, the
+opponent's -1 and down, and own pawns move to higher ranks.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from pgx._src.games.chess import BISHOP, EMPTY, KING, KNIGHT, PAWN, QUEEN, ROOK
 from gems_jax.accelerator.cpu import compute_once
 from gems_jax.types import Array
 
-_EDGE = 7  # what stands beyond the edge: an own piece that is none
-# Planes 9 to 64 of pgx: rays in this order, each from the far end or from the near one; then the knight's leaps.
+_EDGE = 7  # marks squares beyond the edge like an own piece
+# Planes 9 to 64 of pgx: rays in this order, each starting at its far or near end, then the knight's leaps.
 _RAYS = ((0, -1), (0, 1), (-1, 0), (1, 0), (-1, -1), (1, 1), (-1, 1), (1, -1))  # (file, rank)
 _NEAR_FIRST = (False, True, False, True, False, True, False, True)
 _LEAPS = ((-2, -1), (-2, 1), (-1, -2), (-1, 2), (2, -1), (2, 1), (1, -2), (1, 2))
-_AXIS = np.asarray([0, 0, 1, 1, 2, 2, 3, 3])  # of a ray: opposite ones share it
+_AXIS = np.asarray([0, 0, 1, 1, 2, 2, 3, 3])  # of a ray; opposite rays share it
 _STRAIGHT = _AXIS < 2
 _UP, _UP_RIGHT, _UP_LEFT, _LEFT, _RIGHT = 1, 5, 6, 2, 3
-_FAR = np.asarray([range(1, 8) if near else range(7, 0, -1) for near in _NEAR_FIRST])  # [8, 7], how many squares away
+_FAR = np.asarray([range(1, 8) if near else range(7, 0, -1) for near in _NEAR_FIRST])  # [8, 7], distance in squares
 _RANK = np.arange(64) % 8
-_TURN = np.eye(64, dtype=np.float32)[np.rot90(np.arange(64).reshape(8, 8)).reshape(-1)].T  # a quarter turn of a board
+_TURN = np.eye(64, dtype=np.float32)[np.rot90(np.arange(64).reshape(8, 8)).reshape(-1)].T  # quarter turn of a board
 
 
 def _square(square: int, move: tuple[int, int], times: int) -> int:
@@ -46,7 +46,7 @@ _SEEN = np.asarray(
         for s in range(64)
     ]
 )  # [64, 64], 64 beyond the edge
-_RAY_TO, _FAR_TO = np.full((64, 64), -1), np.full((64, 64), -1)  # which ray leads from a square to another, how far
+_RAY_TO, _FAR_TO = np.full((64, 64), -1), np.full((64, 64), -1)  # ray from one square to another, and the distance
 for _s in range(64):
     for _number, _to in enumerate(_SEEN[_s, :56]):
         if _to < 64:
@@ -54,7 +54,7 @@ for _s in range(64):
 
 
 class _Rays(NamedTuple):
-    """Along eight rays: pieces, and whether the way to them is free; [..., 8, 7]."""
+    """Pieces along eight rays, and whether the squares before them are empty; [..., 8, 7]."""
 
     piece: Array
     free: Array
@@ -66,13 +66,13 @@ def _rays(piece: Array) -> _Rays:
 
 
 def _slides(piece: Array) -> Array:
-    """[..., 8, 7], whether the opponent's piece moves along a ray as far as it likes."""
+    """Returns whether the opponent's piece slides along the ray, [..., 8, 7]."""
     across = jnp.asarray(_STRAIGHT)[:, None]
     return (piece == -QUEEN) | ((piece == -ROOK) & across) | ((piece == -BISHOP) & ~across)
 
 
 def _attacks(rays: _Rays) -> Array:
-    """[..., 8, 7], where the opponent's pieces attack the square that the rays begin at."""
+    """Returns where the opponent's pieces attack the origin of the rays, [..., 8, 7]."""
     one = np.zeros((8, 7), bool) | (_FAR == 1)
     pawn = one & np.isin(np.arange(8), (_UP_LEFT, _UP_RIGHT))[:, None]
     piece = rays.piece
@@ -80,7 +80,7 @@ def _attacks(rays: _Rays) -> Array:
 
 
 def _moves(own: Array, rays: _Rays) -> Array:
-    """[64, 8, 7], where an own piece [64] may go along its rays, its king apart."""
+    """Returns where own pieces [64] may move along their rays, [64, 8, 7], regardless of checks."""
     own, across = own[:, None, None], jnp.asarray(_STRAIGHT)[:, None]
     far, ray = jnp.asarray(_FAR), jnp.arange(8)[:, None]
     slider = (own == QUEEN) | ((own == ROOK) & across) | ((own == BISHOP) & ~across)
@@ -92,12 +92,12 @@ def _moves(own: Array, rays: _Rays) -> Array:
 
 
 def legal_action_mask(state: Any) -> Array:
-    """[4672], as `pgx._src.games.chess._legal_action_mask` has it."""
+    """Computes the mask [4672] of `pgx._src.games.chess._legal_action_mask`."""
     board = state.board
     king = jnp.argmax(board == KING)
     ray_to, far_to = jnp.asarray(_RAY_TO)[king], jnp.asarray(_FAR_TO)[king]  # [64], from the king
 
-    # What the king sees: checks, and own pieces that stand before an attacker.
+    # From the king: checks, and own pieces between the king and an attacker.
     around = jnp.append(board, _EDGE)[jnp.asarray(_SEEN)[king]]
     rays = _rays(around[:56].reshape(8, 7))
     checks, leaps = _attacks(rays), around[56:] == -KNIGHT
@@ -110,11 +110,11 @@ def legal_action_mask(state: Any) -> Array:
     own_ray = ray_to[:, None] == jnp.arange(8)
     blocks = (own_ray & (far_to[:, None] <= check_far)).any(axis=1)
     leaper = ((jnp.asarray(_SEEN)[king, 56:] == jnp.arange(64)[:, None]) & leaps).any(axis=1)
-    meets = (count == 0) | ((count == 1) & (blocks | leaper))  # [64], targets that leave no check
+    meets = (count == 0) | ((count == 1) & (blocks | leaper))  # [64], targets that meet all checks
     pinned = (own_ray & pins & (far_to[:, None] == first_far)).any(axis=1)  # [64]
 
-    # What every square sees.
-    # The product appends what is beyond the edge; XLA would compute its operand anew for each of the 4096 looks.
+    # From every square.
+    # The product appends the edge; XLA would recompute its operand for each of the 4096 lookups.
     packed = ((board + 8) | (meets << 4)).astype(jnp.float32) @ jnp.eye(64, 65)
     packed = (packed.astype(jnp.int32) + (jnp.arange(65) == 64) * (_EDGE + 8))[jnp.asarray(_SEEN)]
     seen, meets = (packed & 15) - 8, packed >> 4 == 1
@@ -136,12 +136,13 @@ def _nearest(ray: int) -> int:
     return 0 if _NEAR_FIRST[ray] else 6
 
 
-def _at(ray: int, far: int) -> np.ndarray:
+def _ray_mask(ray: int, far: int) -> np.ndarray:
+    """Returns the mask [8, 7] of one square of a ray."""
     return (np.arange(8) == ray)[:, None] & (far == _FAR)
 
 
 def _en_passant(state: Any) -> Array:
-    """[64, 8, 7]; two pawns leave a line at once, so the move is made and looked at."""
+    """Returns legal en passant captures, [64, 8, 7]; tests the move, because two pawns leave a line at once."""
     to = state.en_passant
     origin = jnp.stack([to - 9, to + 7])  # to the right, to the left
     inside = (to >= 0) & (origin >= 0) & (origin < 64)
@@ -152,12 +153,12 @@ def _en_passant(state: Any) -> Array:
 
     legal = legal & ~vmap(checked)(origin)
     here = (jnp.arange(64)[:, None] == origin) & legal  # [64, 2]
-    right, left = (_at(ray, 1) for ray in (_UP_RIGHT, _UP_LEFT))
+    right, left = (_ray_mask(ray, 1) for ray in (_UP_RIGHT, _UP_LEFT))
     return (here[:, 0, None, None] & right) | (here[:, 1, None, None] & left)
 
 
 def _castling(state: Any, attacked: Array) -> Array:
-    """[64, 8, 7], the king's two steps to the left or to the right."""
+    """Returns legal castling moves, [64, 8, 7], as two steps of the king."""
     board, rights = state.board, state.castling_rights[0]
     home = board[32] == KING
     left = home & (board[0] == ROOK) & (board[jnp.asarray([8, 16, 24])] == EMPTY).all()
@@ -165,16 +166,18 @@ def _castling(state: Any, attacked: Array) -> Array:
     left = left & rights[0] & ~attacked[jnp.asarray([16, 24, 32])].any()
     right = right & rights[1] & ~attacked[jnp.asarray([32, 40, 48])].any()
     king = (np.arange(64) == 32)[:, None, None]
-    return (left & (king & _at(_LEFT, 2))) | (right & (king & _at(_RIGHT, 2)))
+    return (left & (king & _ray_mask(_LEFT, 2))) | (right & (king & _ray_mask(_RIGHT, 2)))
 
 
 class ChessRules(chess.Game):
-    """Chess as `pgx._src.games.chess.Game` has it."""
+    """The rules of chess, equal to `pgx._src.games.chess.Game`."""
 
     def observe(self, state: Any, color: Array | None = None) -> Array:
-        """[8, 8, 119]: of eight positions the pieces and whether it came up before, then facts.
+        """Computes the observation [8, 8, 119]: pieces and repetitions of eight positions, then scalar facts.
 
-        color: who looks at the board, by default the color to move.
+        Args:
+          state: state of the game.
+          color: whose view of the board; None for the color to move.
         """
         color = state.color if color is None else color
         state = lax.cond(color == state.color, lambda: state, lambda: chess._flip(state))
@@ -182,7 +185,7 @@ class ChessRules(chess.Game):
         recent = hashes[:8]
         repeated = jnp.sum((hashes[None] == recent[:, None]).all(axis=2), axis=1) > 1
         repeated = repeated & (recent != 0).any(axis=1)
-        # As products, which XLA works out once; anything else it would compute anew for each of the 119 planes.
+        # XLA computes products once; it would recompute other operations for each of the 119 planes.
         boards = (state.board_history.astype(jnp.float32) @ _TURN).reshape(8, 8, 8).transpose(1, 2, 0)
         plane = jnp.arange(14)
         code = jnp.where(plane < 6, plane + 1, 5 - plane)

@@ -1,4 +1,4 @@
-"""An environment of pgx whose rules are this package's: the states of pgx, computed in forms that XLA fuses."""
+"""An environment of pgx with this package's rules, which XLA fuses; the states are those of pgx."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from gems_jax.types import Array
 class BoardEnv(core.Env):
     """A board game of two colors that take turns.
 
-    rules: an object with `step(x, action)`, `observe(x, color)`, `legal_action_mask(x)`, `is_terminal(x)` and
-        `rewards(x)` by color, `x` being the part of pgx's state that describes the board.
-    original: the environment of pgx, which makes the initial states.
+    Args:
+      rules: an object with `step(x, action)`, `observe(x, color)`, `legal_action_mask(x)`, `is_terminal(x)` and
+        `rewards(x)` by color, where `x` is the part of pgx's state that describes the board.
+      original: the environment of pgx, which makes the initial states.
     """
 
     def __init__(self, rules: Any, original: core.Env):

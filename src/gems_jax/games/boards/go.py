@@ -1,8 +1,8 @@
-"""The rules of Go as pgx has them, in forms that XLA fuses: the same states, in a fraction of the time on a CPU.
+"""The rules of Go in a form that XLA fuses: equal states to pgx, in a fraction of the time on a CPU.
 
-pgx looks neighbours up by gathers, counts the liberties of every chain twice in a move, and after every move fills the
-whole board to score it. Here neighbours are shifted boards, liberties are counted for the chains next to a move and for
-the legal moves only, and a game is scored when it is over.
+pgx gathers neighbors, counts the liberties of every chain twice per move, and scores the whole board after every move.
+Here neighbors are shifted boards, liberties are counted only for chains next to a move and for legal moves, and only
+finished games are scored.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from pgx._src.games import go
 from gems_jax.types import Array
 
 
-def _around(board: Array) -> Array:
-    """What the four neighbours of every point hold, [X, X] -> [4, X, X]; nothing beyond the edge."""
+def _neighbors(board: Array) -> Array:
+    """Returns the four neighbors of every point, [X, X] -> [4, X, X]; zero beyond the edge."""
     wide = jnp.pad(board, 1)
     return jnp.stack([wide[:-2, 1:-1], wide[2:, 1:-1], wide[1:-1, :-2], wide[1:-1, 2:]])
 
 
 class GoRules(go.Game):
-    """Go as `pgx._src.games.go.Game` has it; legal moves only."""
+    """The rules of Go, equal to `pgx._src.games.go.Game`; legal moves only."""
 
     def _grid(self, points: Array) -> Array:
         return points.reshape(self.size, self.size)
@@ -50,17 +50,17 @@ class GoRules(go.Game):
         )
 
     def _put(self, state: Any, action: Array) -> Any:
-        """A stone on an empty point: chains that lose their last liberty go, own neighbours become one chain."""
+        """Places a stone on an empty point: removes captured chains and merges own neighbors into one chain."""
         board, own = state.board, 1 - 2 * state.color
         here = jnp.arange(self.size**2) == action
         near = go._adj_ixs(action, self.size)  # [4], -1 beyond the edge
         ids, inside = board[near], near != -1
         theirs, ours = inside & (ids * own < 0), inside & (ids * own > 0)
         chains = board[None, :] == ids[:, None]  # [4, X X]
-        alive = _around(self._grid((board == 0) & ~here)).any(axis=0).reshape(-1)  # next to a liberty that is left
+        alive = _neighbors(self._grid((board == 0) & ~here)).any(axis=0).reshape(-1)  # next to a remaining liberty
         taken = theirs & ~(chains & alive[None, :]).any(axis=1)
         gone = chains & taken[:, None]
-        captured = jnp.sum(gone, dtype=jnp.int32)  # a chain that is met twice counts twice, as in pgx
+        captured = jnp.sum(gone, dtype=jnp.int32)  # a chain with two adjacent points counts twice, as in pgx
         ko = (~inside | theirs).all() & (captured == 1)
         joined = here | (chains & ours[:, None]).any(axis=0)
         lowest = jnp.minimum(jnp.min(jnp.where(ours, jnp.abs(ids), 9999)), action + 1) * own
@@ -73,20 +73,20 @@ class GoRules(go.Game):
     def legal_action_mask(self, state: Any) -> Array:
         board, own = state.board, 1 - 2 * state.color
         points = jnp.arange(self.size**2)
-        # A liberty's number and its complement, side by side: where a chain's liberties are or-ed together, a bit
-        # stands in both halves unless all of them are one point.
+        # The code of a liberty is its index and the complement. The bitwise or over a chain's liberties has a bit in
+        # both halves unless they are a single point.
         bits = (self.size**2).bit_length()
         code = points | ((points ^ (2**bits - 1)) << bits)
         code = jnp.where(board == 0, code, 0)
-        seen = jax.lax.reduce(_around(self._grid(code)), jnp.int32(0), jax.lax.bitwise_or, (0,)).reshape(-1)
-        liberties = self._of_chain(board, seen)
+        seen = jax.lax.reduce(_neighbors(self._grid(code)), jnp.int32(0), jax.lax.bitwise_or, (0,)).reshape(-1)
+        liberties = self._combine_over_chains(board, seen)
         atari = (liberties & (liberties >> bits)) == 0
         helps = (board == 0) | ((board * own < 0) & atari) | ((board * own > 0) & ~atari)
-        legal = (board == 0) & _around(self._grid(helps)).any(axis=0).reshape(-1) & (points != state.ko)
+        legal = (board == 0) & _neighbors(self._grid(helps)).any(axis=0).reshape(-1) & (points != state.ko)
         return jnp.append(legal, True)
 
-    def _of_chain(self, board: Array, seen: Array) -> Array:
-        """`seen` [X X] or-ed together over every stone's chain; a loop, into which XLA cannot fuse what makes them."""
+    def _combine_over_chains(self, board: Array, seen: Array) -> Array:
+        """Computes the bitwise or of `seen` [X X] over every stone's chain, in a loop, which XLA does not fuse."""
 
         def add(found: Array, row: tuple[Array, Array]) -> tuple[Array, None]:
             for chain, liberties in zip(*row, strict=True):
@@ -97,19 +97,19 @@ class GoRules(go.Game):
 
     def rewards(self, state: Any) -> Array:
         over = self.is_terminal(state)
-        colours = jnp.asarray([1, -1])
-        stones = self._grid(state.board)[None] * colours[:, None, None] > 0  # [2, X, X]
+        colors = jnp.asarray([1, -1])
+        stones = self._grid(state.board)[None] * colors[:, None, None] > 0  # [2, X, X]
         empty = self._grid(state.board) == 0
 
         def fill(carry: tuple[Array, Array]) -> tuple[Array, Array]:
             reached, _ = carry
-            further = reached | (jax.vmap(_around)(reached).any(axis=1) & empty[None])
+            further = reached | (jax.vmap(_neighbors)(reached).any(axis=1) & empty[None])
             return further, jnp.any(further != reached)
 
-        # Nobody looks at the score of a game that goes on.
+        # Only finished games need a score.
         reached, _ = jax.lax.while_loop(lambda carry: carry[1], fill, (stones, over))
         area = jnp.sum(stones | (empty[None] & ~reached[::-1]), axis=(1, 2))
         black_wins = area[0] - self.komi > area[1]
-        ends = jnp.where(black_wins, jnp.float32(1), jnp.float32(-1)) * colours
+        ends = jnp.where(black_wins, jnp.float32(1), jnp.float32(-1)) * colors
         repeated = jnp.where(jnp.arange(2) == state.color, jnp.float32(1), jnp.float32(-1))
         return jnp.where(over, jnp.where(state.is_psk, repeated, ends), 0.0)

@@ -1,13 +1,13 @@
 """Hanabi for two to five players.
 
-Rules, action codes and observations are JaxMARL's (which follow the Hanabi Learning Environment), and the tests hold
-them against JaxMARL bit by bit and against OpenSpiel deal by deal. The state is small here, cards are numbers instead
-of one-hot planes, so that a step with its observations costs a small part of JaxMARL's, and JaxMARL is not needed to
-play. Its own environment is `jaxmarl:hanabi`.
+Rules, action codes and observations are JaxMARL's (which follow the Hanabi Learning Environment). Tests compare them
+with JaxMARL bit by bit and with OpenSpiel deal by deal. Cards are integers instead of one-hot planes, so that a step
+with its observations takes a fraction of JaxMARL's time, and JaxMARL is not needed to play. Its own environment is
+`jaxmarl:hanabi`.
 
-Actions, with H cards in a hand: discard card 0..H-1, play card 0..H-1, then for the next player, the one after next
-and so on a hint of color 0..C-1, then likewise a hint of rank 0..R-1. JaxMARL's last action, which does nothing and is
-for seats that are not to move, is left out.
+Actions, with H cards in a hand: discard card 0..H-1, play card 0..H-1, then for every other player in turn order a hint
+of color 0..C-1, then likewise a hint of rank 0..R-1. JaxMARL's last action, a no-op for seats that are not to move, is
+left out.
 
 Observations are JaxMARL's (of its belief encoding) with the one-hot of the seat at the end.
 """
@@ -25,13 +25,13 @@ from gems_jax.games.hanabi.table import (
     HanabiSizes,
     HanabiTable,
     LastMove,
-    hint_of,
-    matches,
+    decode_hint,
+    match_cards,
     observe,
     replace_card,
-    row_of,
-    shuffled,
-    with_row,
+    replace_row,
+    select_row,
+    shuffle,
 )
 from gems_jax.games.sides import Sided, check_sides
 from gems_jax.types import Array, GameState, expect
@@ -49,13 +49,21 @@ _RANGES = {
 @jax.tree_util.register_static
 @dataclass(frozen=True)
 class Hanabi(Sided):
-    """Everybody earns what the table earns: one point per card of the fireworks, at most colors x ranks.
+    """Hanabi: every player earns one point per card of the fireworks, at most colors x ranks.
 
-    players: 2 to 5. hand_size: 0 for 5 cards with up to three players and 4 with more.
-    credit: what was built counts although the lives ran out. Without credit (the original rules, OpenSpiel's and
-        JaxMARL's) losing the last life takes all points back.
-    teams, shared: by default every seat is a player with a population of its own, the reading of the paper's count
-        (402 = 2 + 2 x 200); shared=True draws all seats from one population; teams=True lets one policy play them all.
+    Args:
+      teams: see `Sided`. By default every seat is a player with its own population, as the paper's count implies
+        (402 = 2 + 2 x 200); with teams=True one policy plays all seats.
+      shared: all seats are drawn from one population.
+      players: 2 to 5.
+      credit: points count even if all lives are lost. Without credit (the original rules, OpenSpiel's and JaxMARL's)
+        losing
+        the last life cancels all points.
+      colors: number of colors.
+      ranks: number of ranks.
+      hand_size: cards in a hand; 0 for 5 with up to three players and 4 with more.
+      information_tokens: number of information tokens.
+      life_tokens: number of lives.
     """
 
     teams: bool = False
@@ -79,13 +87,13 @@ class Hanabi(Sided):
         for name, (low, high) in _RANGES.items():
             value = getattr(self, name)
             fits = isinstance(value, int) and low <= value <= high
-            expect(fits, f"hanabi: {name} must be a whole number from {low} to {high}, got {value!r}")
+            expect(fits, f"hanabi: {name} must be an integer from {low} to {high}, got {value!r}")
         if self.hand_size == 0:
             object.__setattr__(self, "hand_size", 5 if self.players < 4 else 4)
         expect(
             self.deck_size > self.players * self.hand_size,
-            f"hanabi: {self.players} hands of {self.hand_size} cards leave nothing to draw of a deck of "
-            f"{self.deck_size}; use fewer players, smaller hands, more colors or more ranks",
+            f"hanabi: {self.players} hands of {self.hand_size} cards leave nothing to draw from a deck of "
+            f"{self.deck_size}. Use fewer players, smaller hands, more colors or more ranks.",
         )
 
     @property
@@ -107,7 +115,7 @@ class Hanabi(Sided):
 
     @property
     def max_steps(self) -> int:
-        """Every card drawn by a discard, every token spent on a hint before the deck is empty, and the last round."""
+        """Longest episode: all cards drawn by discards, all tokens spent on hints before that, and the last round."""
         draws = self.deck_size - self.players * self.hand_size
         return 2 * draws + self.information_tokens - 1 + self.players
 
@@ -116,12 +124,12 @@ class Hanabi(Sided):
         return (0.0, float(self.colors * self.ranks))
 
     def init(self, key: Array) -> GameState:
-        """key: consumed."""
+        """Shuffles and deals. key: consumed."""
         cards = np.repeat(np.arange(self.colors * self.ranks), np.tile(self.sizes.copies, self.colors)).astype(np.int32)
-        return self.dealt(shuffled(key, cards))
+        return self.start_from_deck(shuffle(key, cards))
 
-    def dealt(self, deck: Array) -> GameState:
-        """The start with a given deck [D] of cards color * R + rank: the first H go to seat 0, the next to seat 1."""
+    def start_from_deck(self, deck: Array) -> GameState:
+        """Deals a deck [D] of cards color * R + rank: the first H to seat 0, the next H to seat 1, and so on."""
         seats, hand, colors, ranks = self.players, self.hand_size, self.colors, self.ranks
         zero = jnp.int32(0)
         return self._game_state(
@@ -145,10 +153,10 @@ class Hanabi(Sided):
         )
 
     def step(self, state: GameState, actions: Array, key: Array) -> GameState:
-        """actions: [S] int32, of which only the moving seat's counts. key: not used, the deck lies ready."""
+        """Plays the move of the seat to move, one of actions [S] int32. key: unused, `init` shuffles the deck."""
         del key
         old: HanabiTable = state.inner
-        action = row_of(actions, old.turn % self.players)
+        action = select_row(actions, old.turn % self.players)
         is_hint = action >= 2 * self.hand_size
         hinted, used = self._hint(old, action), self._use(old, action)
         new = jax.tree.map(lambda a, b: jnp.where(is_hint, a, b), hinted, used)
@@ -160,19 +168,19 @@ class Hanabi(Sided):
         return self._game_state(new, reward.astype(jnp.float32))
 
     def _use(self, table: HanabiTable, action: Array) -> HanabiTable:
-        """The table after a card was played or discarded and another drawn."""
+        """Plays or discards a card and draws another."""
         mover, slot, is_play = table.turn % self.players, action % self.hand_size, action >= self.hand_size
-        hand = row_of(table.hands, mover)
-        card = row_of(hand, slot)
+        hand = select_row(table.hands, mover)
+        card = select_row(hand, slot)
         color, rank = jnp.arange(self.colors) == card // self.ranks, card % self.ranks
         fits = jnp.any(color & (table.fireworks == rank))
         scored, lost = is_play & fits, is_play & ~fits
         gained = scored & (rank == self.ranks - 1) & (table.information < self.information_tokens)
         thrown = color[:, None] & (jnp.arange(self.ranks) == rank)[None, :] & ~scored
-        new_card = jnp.where(table.drawn < self.deck_size, row_of(table.deck, table.drawn), -1)
+        new_card = jnp.where(table.drawn < self.deck_size, select_row(table.deck, table.drawn), -1)
 
         def draw(rows: Array, new: Array) -> Array:
-            return with_row(rows, mover, replace_card(row_of(rows, mover), slot, new))
+            return replace_row(rows, mover, replace_card(select_row(rows, mover), slot, new))
 
         return dataclasses.replace(
             table,
@@ -190,30 +198,30 @@ class Hanabi(Sided):
         )
 
     def _hint(self, table: HanabiTable, action: Array) -> HanabiTable:
-        """The table after a hint: cards that match are known to, the others are known not to."""
-        target, color, rank = hint_of(self.sizes, table.turn % self.players, action)
-        match_color, match_rank = matches(self.sizes, table, target, color, rank)
-        may_color, may_rank = row_of(table.may_color, target), row_of(table.may_rank, target)
+        """Gives a hint: matching cards must have the color or rank, the others cannot."""
+        target, color, rank = decode_hint(self.sizes, table.turn % self.players, action)
+        match_color, match_rank = match_cards(self.sizes, table, target, color, rank)
+        may_color, may_rank = select_row(table.may_color, target), select_row(table.may_rank, target)
         named_color = (jnp.arange(self.colors) == color)[None, :] == match_color[:, None]  # [H, C], stays possible
         named_rank = (jnp.arange(self.ranks) == rank)[None, :] == match_rank[:, None]
         return dataclasses.replace(
             table,
-            may_color=with_row(table.may_color, target, may_color & (named_color | (color < 0))),
-            may_rank=with_row(table.may_rank, target, may_rank & (named_rank | (rank < 0))),
-            told_color=with_row(table.told_color, target, row_of(table.told_color, target) | match_color),
-            told_rank=with_row(table.told_rank, target, row_of(table.told_rank, target) | match_rank),
+            may_color=replace_row(table.may_color, target, may_color & (named_color | (color < 0))),
+            may_rank=replace_row(table.may_rank, target, may_rank & (named_rank | (rank < 0))),
+            told_color=replace_row(table.told_color, target, select_row(table.told_color, target) | match_color),
+            told_rank=replace_row(table.told_rank, target, select_row(table.told_rank, target) | match_rank),
             information=table.information - 1,
             last=LastMove(action, jnp.int32(-1), jnp.bool_(False), jnp.bool_(False)),
         )
 
     def _legal(self, table: HanabiTable) -> Array:
-        """[A], of the seat that is to move."""
+        """Returns the legal actions [A] of the seat to move."""
         mover = table.turn % self.players
-        held = row_of(table.hands, mover) >= 0
+        held = select_row(table.hands, mover) >= 0
         spare = table.information > 0
         by_color, by_rank = [], []
         for distance in range(1, self.players):
-            hand = row_of(table.hands, (mover + distance) % self.players)
+            hand = select_row(table.hands, (mover + distance) % self.players)
             there = hand >= 0
             by_color.append(jnp.any(hand[:, None] // self.ranks == jnp.arange(self.colors)[None, :], axis=0))
             ranks = (hand[:, None] % self.ranks == jnp.arange(self.ranks)[None, :]) & there[:, None]

@@ -1,6 +1,6 @@
-"""The table of Hanabi: what lies on it, how hints read, and what each seat sees.
+"""The table of Hanabi: its state, the decoding of hints, and observations.
 
-Everything is masks and sums over small arrays, no gathers, which XLA would not fuse.
+Everything is masks and sums over small arrays, without gathers, which XLA would not fuse.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from gems_jax.types import Array, Struct
 
 
 class HanabiSizes(NamedTuple):
-    """The numbers that shape the arrays: S players, H cards in a hand, C colors, R ranks, and the tokens."""
+    """Sizes of the arrays: S players, H cards in a hand, C colors, R ranks, and the tokens."""
 
     players: int
     hand_size: int
@@ -26,7 +26,7 @@ class HanabiSizes(NamedTuple):
 
     @property
     def copies(self) -> tuple[int, ...]:
-        """[R], how often a card of each rank is there in every color."""
+        """Copies of a card of each rank in every color, [R]."""
         return (3,) if self.ranks == 1 else (3, *(2,) * (self.ranks - 2), 1)
 
     @property
@@ -35,67 +35,77 @@ class HanabiSizes(NamedTuple):
 
 
 class LastMove(Struct):
-    """What everybody saw happen."""
+    """The last move, visible to all."""
 
     action: Array  # [] int32, -1 before the first move
-    card: Array  # [] int32, played or discarded; -1 for none
+    card: Array  # [] int32, the card that was played or discarded; -1 for none
     scored: Array  # [] bool
     gained: Array  # [] bool, an information token for a completed color
 
 
 class HanabiTable(Struct):
-    """A card is color * R + rank; -1 is no card. Who moves is turn modulo S."""
+    """State of the table. A card is color * R + rank, -1 for none. The seat to move is turn modulo S."""
 
     deck: Array  # [D] int32, in the order of drawing; the first cards are in the first hands
     drawn: Array  # [] int32, cards that have left the deck
     hands: Array  # [S, H] int32, newest card last
-    may_color: Array  # [S, H, C] bool, what hints have left possible
+    may_color: Array  # [S, H, C] bool, colors that hints leave possible
     may_rank: Array  # [S, H, R] bool
     told_color: Array  # [S, H] bool, a hint named this card's color
     told_rank: Array  # [S, H] bool
     fireworks: Array  # [C] int32, height
-    discards: Array  # [C, R] int32, how many
+    discards: Array  # [C, R] int32, counts
     information: Array  # [] int32, tokens
     lives: Array  # [] int32, tokens
     turn: Array  # [] int32
-    last_turns: Array  # [] int32, moves since the deck was empty, the one that emptied it included
+    last_turns: Array  # [] int32, moves since the deck became empty, including the one that emptied it
     last: LastMove
 
 
-def row_of(rows: Array, index: Array) -> Array:
-    """rows[index] as a masked sum or any, which fuses where a gather would not."""
+def select_row(rows: Array, index: Array) -> Array:
+    """Returns rows[index] as a masked sum or any, which fuses, unlike a gather."""
     mask = (jnp.arange(rows.shape[0]) == index).reshape(-1, *(1,) * (rows.ndim - 1))
     if rows.dtype == jnp.bool_:
         return jnp.any(rows & mask, axis=0)
     return jnp.sum(jnp.where(mask, rows, 0), axis=0)
 
 
-def with_row(rows: Array, index: Array, row: Array) -> Array:
+def replace_row(rows: Array, index: Array, row: Array) -> Array:
+    """Returns rows with `row` at `index`."""
     mask = (jnp.arange(rows.shape[0]) == index).reshape(-1, *(1,) * (rows.ndim - 1))
     return jnp.where(mask, row[None], rows)
 
 
-def shuffled(key: Array, cards: np.ndarray) -> Array:
-    """The cards [D] in random order. key: consumed.
+def shuffle(key: Array, cards: np.ndarray) -> Array:
+    """Shuffles the cards [D]. key: consumed.
 
-    Each gets a random number and goes to the place that counting the smaller ones gives. For a deck this is a small
-    part of what a sort costs, and a game that restarts inside a loop deals in every step.
+    Each card gets a random sort key, and its position is the number of smaller keys. For a deck this takes a fraction
+    of the time of a sort, and a game that restarts inside a loop deals in every step.
     """
     numbers, index = jax.random.bits(key, cards.shape), np.arange(len(cards))
     lower, equal = numbers[None, :] < numbers[:, None], numbers[None, :] == numbers[:, None]
-    place = jnp.sum(lower | (equal & (index[None, :] < index[:, None])), axis=1)
-    return jnp.sum(jnp.where(place[None, :] == index[:, None], cards[None, :], 0), axis=1)
+    rank = jnp.sum(lower | (equal & (index[None, :] < index[:, None])), axis=1)
+    return jnp.sum(jnp.where(rank[None, :] == index[:, None], cards[None, :], 0), axis=1)
 
 
 def replace_card(cards: Array, slot: Array, new: Array) -> Array:
-    """A hand [H, ...] without the card in `slot`: later ones move up and `new` comes last."""
+    """Removes the card in `slot` from a hand [H, ...]: later cards move up, and `new` becomes the last."""
     moved = jnp.concatenate([cards[1:], new[None]])
     stays = (jnp.arange(cards.shape[0]) < slot).reshape(-1, *(1,) * (cards.ndim - 1))
     return jnp.where(stays, cards, moved)
 
 
-def hint_of(sizes: HanabiSizes, actor: Array, action: Array) -> tuple[Array, Array, Array]:
-    """(seat that is told, color or -1, rank or -1) of an action; means nothing when it is no hint."""
+def decode_hint(sizes: HanabiSizes, actor: Array, action: Array) -> tuple[Array, Array, Array]:
+    """Decodes a hint.
+
+    Args:
+      sizes: sizes of the game.
+      actor: the seat that acts, [] int32.
+      action: [] int32; the result is meaningless if it is not a hint.
+
+    Returns:
+      The seat that receives the hint, the color or -1, and the rank or -1, [] int32 each.
+    """
     code, others = action - 2 * sizes.hand_size, sizes.players - 1
     is_color = code < others * sizes.colors
     code = jnp.where(is_color, code, code - others * sizes.colors)
@@ -105,23 +115,36 @@ def hint_of(sizes: HanabiSizes, actor: Array, action: Array) -> tuple[Array, Arr
     return target, jnp.where(is_color, value, -1), jnp.where(is_color, -1, value)
 
 
-def matches(sizes: HanabiSizes, table: HanabiTable, target: Array, color: Array, rank: Array) -> tuple[Array, Array]:
-    """[H] each: cards of the target's hand that have the color, or the rank, that was named."""
-    hand = row_of(table.hands, target)
+def match_cards(
+    sizes: HanabiSizes, table: HanabiTable, target: Array, color: Array, rank: Array
+) -> tuple[Array, Array]:
+    """Finds the cards of the target's hand that a hint names.
+
+    Args:
+      sizes: sizes of the game.
+      table: the table.
+      target: the seat that receives the hint, [] int32.
+      color: [] int32, -1 for none.
+      rank: [] int32, -1 for none.
+
+    Returns:
+      Masks of the cards with that color and of those with that rank, [H] bool each.
+    """
+    hand = select_row(table.hands, target)
     held = hand >= 0
     return held & (hand // sizes.ranks == color), held & (hand % sizes.ranks == rank)
 
 
 def observe(sizes: HanabiSizes, table: HanabiTable) -> Array:
-    """[S, obs]"""
+    """Computes the observations [S, obs] of all seats."""
     seats = sizes.players
     order = (np.arange(seats)[:, None] + np.arange(seats)[None, :]) % seats  # [S, S] seats by distance
     held = table.hands >= 0
     cards = table.hands[:, :, None] == jnp.arange(sizes.colors * sizes.ranks)[None, None, :]
     actor, acted = (table.turn - 1) % seats, table.turn > 0
     is_hint = table.last.action >= 2 * sizes.hand_size
-    target, color, rank = hint_of(sizes, actor, table.last.action)
-    # Parts that several seats see are computed once: without the barrier XLA does it again for every reader.
+    target, color, rank = decode_hint(sizes, actor, table.last.action)
+    # Compute shared parts once: without the barrier XLA recomputes them for every seat.
     hands, board, move, knowledge = jax.lax.optimization_barrier(
         (
             cards.reshape(seats, -1).astype(jnp.float32),
@@ -130,7 +153,7 @@ def observe(sizes: HanabiSizes, table: HanabiTable) -> Array:
             _knowledge(sizes, table, held).reshape(seats, -1),
         )
     )
-    by_seat = [  # [S, S] each, by who sees and by distance from there
+    by_seat = [  # [S, S] each, by observer and distance from it
         jnp.stack([jnp.roll(~jnp.all(held, axis=1), -seat) for seat in range(seats)]),
         (order == actor) & acted,
         (order == target) & is_hint & acted,
@@ -148,7 +171,7 @@ def observe(sizes: HanabiSizes, table: HanabiTable) -> Array:
 
 
 def _board(sizes: HanabiSizes, table: HanabiTable) -> list[Array]:
-    """Cards left, fireworks, tokens and discards: the same for everybody."""
+    """Returns cards left, fireworks, tokens and discards, equal for all seats."""
     left = jnp.arange(sizes.deck_size - sizes.players * sizes.hand_size) < sizes.deck_size - table.drawn
     tops = table.fireworks[:, None] == jnp.arange(1, sizes.ranks + 1)[None, :]
     piles = jnp.repeat(table.discards, np.asarray(sizes.copies), axis=1, total_repeat_length=sum(sizes.copies))
@@ -165,12 +188,12 @@ def _board(sizes: HanabiSizes, table: HanabiTable) -> list[Array]:
 def _last_move(
     sizes: HanabiSizes, table: HanabiTable, target: Array, color: Array, rank: Array, is_hint: Array
 ) -> list[Array]:
-    """Kind of move [4]; color and rank named, cards meant, place and card used, point scored, token gained."""
+    """Returns kind of move [4], color and rank of a hint, hinted cards, slot and card used, point, token."""
     last, hand = table.last, sizes.hand_size
     is_use = ~is_hint
     is_play = is_use & (last.action >= hand)
     color, rank = jnp.where(is_hint, color, -1), jnp.where(is_hint, rank, -1)
-    meant_color, meant_rank = matches(sizes, table, target, color, rank)
+    meant_color, meant_rank = match_cards(sizes, table, target, color, rank)
     kind = jnp.stack([is_play, is_use & ~is_play, color >= 0, rank >= 0])
     return [
         kind,
@@ -185,8 +208,7 @@ def _last_move(
 
 
 def _knowledge(sizes: HanabiSizes, table: HanabiTable, held: Array) -> Array:
-    """[S, H, C R + C + R]: how likely a card is each kind, by hints and the cards in sight of all; colors and ranks
-    that it was told."""
+    """Returns [S, H, C R + C + R]: card probabilities given hints and visible cards, then hinted colors and ranks."""
     seats, hand = sizes.players, sizes.hand_size
     played = jnp.arange(sizes.ranks)[None, :] < table.fireworks[:, None]
     left = np.asarray(sizes.copies)[None, :] - table.discards - played  # [C, R]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from gems_jax import make_game
-from gems_jax.evaluate import behaviour
+from gems_jax.evaluate import behavior
 from gems_jax.evaluate.sampled import random_profile, sampled_row
 from gems_jax.rollout.episode import watch_episode
 from gems_jax.types import Policy
@@ -36,25 +36,25 @@ def around(*degrees, distance=0.5):
 def test_the_largest_gap_between_pursuers(degrees, gap):
     evader = np.asarray([0.3, -0.7])
     places = jnp.asarray(evader + around(*degrees, distance=0.4))
-    np.testing.assert_allclose(behaviour.largest_gap(places, jnp.asarray(evader)), gap, rtol=1e-4)
+    np.testing.assert_allclose(behavior.largest_gap(places, jnp.asarray(evader)), gap, rtol=1e-4)
 
 
 def test_distances_coverage_and_assignment():
     marks = jnp.asarray([[0.0, 0.0], [3.0, 0.0], [3.0, 4.0]])
-    np.testing.assert_allclose(behaviour.mean_distance(marks), 4.0)  # 3, 4 and 5
+    np.testing.assert_allclose(behavior.mean_distance(marks), 4.0)  # 3, 4 and 5
     agents = jnp.asarray([[0.0, 0.09], [3.0, 0.11], [0.05, 0.0]])
-    np.testing.assert_allclose(behaviour.covered_share(agents, marks), 1 / 3)
-    assert not behaviour.all_distinct(agents, marks)  # the first and the last stand at the same one
-    assert behaviour.all_distinct(marks[::-1] + 0.3, marks)
+    np.testing.assert_allclose(behavior.covered_fraction(agents, marks), 1 / 3)
+    assert not behavior.all_distinct(agents, marks)  # the first and the last stand at the same one
+    assert behavior.all_distinct(marks[::-1] + 0.3, marks)
 
 
 def test_the_centre_of_a_chess_board():
     from pgx._src.games.chess import INIT_BOARD
 
-    assert behaviour.centre_share(INIT_BOARD) == 0.0
+    assert behavior.center_fraction(INIT_BOARD) == 0.0
     pawn = INIT_BOARD.at[4 * 8 + 1].set(0).at[4 * 8 + 3].set(1)  # e2 to e4
-    assert behaviour.centre_share(pawn) == 0.25
-    assert behaviour.centre_share(pawn.at[3 * 8 + 4].set(-1)) == 0.5  # and d7 to d5
+    assert behavior.center_fraction(pawn) == 0.25
+    assert behavior.center_fraction(pawn.at[3 * 8 + 4].set(-1)) == 0.5  # and d7 to d5
 
 
 def watched(watch, states):
@@ -79,10 +79,10 @@ def test_captures_are_touches_that_begin():
         return at(np.concatenate([pursuers, np.zeros((1, 2)), obstacles]))
 
     states = [moment(0), moment(0), moment(), moment(1), moment(1, 2), moment(), moment(2)]
-    found = watched(behaviour.watch_of(TAG), states)
+    found = watched(behavior.make_watch(TAG), states)
     assert found["captures"] == 2.0
     np.testing.assert_allclose(found["encirclement"], 120.0, rtol=1e-4)
-    alone = watched(behaviour.watch_of(TAG), [moment(0), moment(), moment()])
+    alone = watched(behavior.make_watch(TAG), [moment(0), moment(), moment()])
     assert alone["captures"] == 0.0
     np.testing.assert_allclose(alone["pursuer_spread"], np.sqrt(0.75), rtol=1e-5)
 
@@ -94,30 +94,30 @@ def test_collisions_begin_and_the_end_is_what_counts():
         return at(np.concatenate([np.stack([x, np.zeros(3)], axis=1), marks]))
 
     states = [moment(0.0, 0.2, 1.0), moment(0.0, 0.2, 1.0), moment(0.0, 0.5, 0.7), moment(0.0, 0.2, 0.4)]
-    found = watched(behaviour.watch_of(SPREAD), states)
+    found = watched(behavior.make_watch(SPREAD), states)
     # touching within 0.3: 0-1 at the start (not counted); 1-2 begins; 0-1 begins again while 1-2 goes on
     assert found["collisions"] == 2.0 and found["distinct"] == 0.0
     np.testing.assert_allclose(found["covered"], 1 / 3)
-    assert watched(behaviour.watch_of(SPREAD), [*states, moment(1.0, -1.0, 0.05)])["distinct"] == 1.0
+    assert watched(behavior.make_watch(SPREAD), [*states, moment(1.0, -1.0, 0.05)])["distinct"] == 1.0
 
 
 def test_positions_of_the_opening_count_for_the_centre():
     def after(moves, pieces):
-        board = jnp.zeros(64, jnp.int32).at[jnp.asarray(behaviour.CENTRE[:pieces], int)].set(1)
+        board = jnp.zeros(64, jnp.int32).at[jnp.asarray(behavior.CENTER[:pieces], int)].set(1)
         return SimpleNamespace(
             inner=SimpleNamespace(state=SimpleNamespace(_step_count=jnp.int32(moves), _x=SimpleNamespace(board=board)))
         )
 
-    watch = behaviour.watch_of(SimpleNamespace(name="chess", max_steps=512))
+    watch = behavior.make_watch(SimpleNamespace(name="chess", max_steps=512))
     assert watched(watch, [after(0, 0), after(15, 4), after(16, 1), after(40, 2), after(41, 4)]) == {"centre": 0.375}
-    assert behaviour.watch_of(SimpleNamespace(name="chess", max_steps=16)) is behaviour.NOTHING
+    assert behavior.make_watch(SimpleNamespace(name="chess", max_steps=16)) is behavior.NOTHING
 
 
 def test_ratios_with_their_intervals():
     values = jnp.asarray([1.0, 2.0, 3.0, 6.0])
-    mean, half = behaviour.mean_and_interval((values, jnp.ones(4)))
+    mean, half = behavior.mean_and_interval((values, jnp.ones(4)))
     np.testing.assert_allclose((mean, half), (3.0, 1.96 * np.std(values) / 2), rtol=1e-6)
-    mean, half = behaviour.mean_and_interval((jnp.asarray([1.0, 3.0, 0.0]), jnp.asarray([2.0, 6.0, 0.0])))
+    mean, half = behavior.mean_and_interval((jnp.asarray([1.0, 3.0, 0.0]), jnp.asarray([2.0, 6.0, 0.0])))
     np.testing.assert_allclose((mean, half), (0.5, 0.0))  # an episode that has nothing to say says nothing
 
 

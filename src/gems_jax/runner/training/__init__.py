@@ -1,0 +1,1 @@
+"""Training in one call: `train` and its result, a `Run`."""
