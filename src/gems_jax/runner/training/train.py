@@ -20,6 +20,7 @@ import jax
 import numpy as np
 from jax.experimental import checkify
 
+from gems_jax import solvers
 from gems_jax.games import describe_game, make_game
 from gems_jax.gems.paper_presets import paper_game_options
 from gems_jax.host.stages import on_host
@@ -31,7 +32,6 @@ from gems_jax.runner.measuring import make_monitor
 from gems_jax.runner.options import RunOptions
 from gems_jax.runner.rebuild import Problem, starting_settings
 from gems_jax.runner.training.run import Run, RunPlan, create_run_folder
-from gems_jax.solvers import apply_budget, make_solver
 from gems_jax.types import Array, Game, PyTree, Solver, did_you_mean
 
 Callback = Callable[[dict[str, np.ndarray]], object]  # callback(row of all seeds) -> True to stop
@@ -140,8 +140,8 @@ def build_problem(game: Game, method: str, config: Any, budget: int = 0) -> Prob
       ValueError: if the method is unknown, or the settings do not fit it, the game or the budget.
     """
     if budget:
-        config = apply_budget(method, game, config, budget)
-    return Problem(game, method, config, make_solver(method, game, config))
+        config = solvers.apply_budget(method, game, config, budget)
+    return Problem(game, method, config, solvers.make_solver(method, game, config))
 
 
 def fit_options(options: RunOptions, game: Game) -> RunOptions:
