@@ -79,7 +79,7 @@ def resolves(name: str) -> bool:
 @functools.cache
 def command_flags(command: str) -> frozenset[str]:
     """The flags of `gems command`; of train those of every method."""
-    module = importlib.import_module(f"gems_jax.cli.{COMMANDS[command].module}")
+    module = importlib.import_module(f"gems_jax.cli.commands.{COMMANDS[command].module}")
     own = [kind for kind in vars(module).values() if isinstance(kind, type) and kind.__module__ == module.__name__]
     kind = own[0]
     settings = [type(default) for default in DEFAULTS.values() if default is not None] if command == "train" else []

@@ -10,7 +10,7 @@ import pytest
 
 import walk_solver
 from cli import SCRIPT, TINY, Outcome, assert_one_line, call
-from gems_jax.cli import train
+from gems_jax.cli.commands import train
 from gems_jax.runner.directory import RunDirectory, read_status
 from gems_jax.runner.load import load
 from gems_jax.runner.writers import read_metrics

@@ -3,7 +3,7 @@
 import pytest
 
 from cli import call
-from gems_jax.cli import games
+from gems_jax.cli.commands import games
 from gems_jax.games import GAMES, KINDS
 
 

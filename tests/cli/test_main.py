@@ -14,8 +14,9 @@ import pytest
 from cli import TINY, Outcome, assert_one_line, bits, call, gems
 from experiments.samples import PAGE, find_sample, mask
 from gems_jax import __version__
-from gems_jax.cli import COMMANDS, train
+from gems_jax.cli import COMMANDS
 from gems_jax.cli import main as cli
+from gems_jax.cli.commands import train
 from gems_jax.cli.why import explain, explain_timing
 from gems_jax.config import GemsConfig
 from gems_jax.games import make_game

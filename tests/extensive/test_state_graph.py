@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from gems_jax.cli.evaluate import _print_bounds
+from gems_jax.cli.commands.evaluate import _print_bounds
 from gems_jax.evaluate.exact_gains import certify_gap, exact_gains
 from gems_jax.extensive import state_graph, values
 from gems_jax.extensive.recall import build_history_tree, evaluate_memoryless

@@ -10,7 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cli import Outcome, call
-from gems_jax.cli import COMMANDS, train
+from gems_jax.cli import COMMANDS
+from gems_jax.cli.commands import train
 from gems_jax.cli.parsing import flags_of
 from gems_jax.config import GemsConfig, is_real
 

@@ -301,8 +301,8 @@ def test_files_reach_games_by_one_function() -> None:
             called = isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2]
             if called in ("make_game", "game_options", "find_own", "import_own", "make_environment"):
                 callers.add((path.relative_to(SOURCE).as_posix(), called))
-    listed = {("cli/games.py", "game_options")}  # of rows of GAMES
-    typed = {(f"{name}.py", "make_game") for name in ("cli/train", "runner/training/train")}
+    listed = {("cli/commands/games.py", "game_options")}  # of rows of GAMES
+    typed = {(f"{name}.py", "make_game") for name in ("cli/commands/train", "runner/training/train")}
     assert callers - listed == {("runner/rebuild.py", "make_game")} | typed
 
 

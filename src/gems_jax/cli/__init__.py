@@ -1,4 +1,4 @@
-"""Commands of `gems`, one module each with `main(argv) -> exit code`. A module is imported when its command runs."""
+"""The command `gems`. Its commands are in `commands/`; a module is imported when its command runs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Command(NamedTuple):
-    """Module of a command inside `gems_jax.cli`, its usage and its summary for the overview."""
+    """Module of a command inside `gems_jax.cli.commands`, its usage and its summary for the overview."""
 
     module: str
     usage: str

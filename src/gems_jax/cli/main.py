@@ -66,7 +66,7 @@ def _run_command(argv: list[str]) -> int:
         open_console().wait("importing")
     if argv[0] == "train":
         check_run_folder(argv[1:])
-    module = importlib.import_module(f"gems_jax.cli.{COMMANDS[_command(argv[0])].module}")
+    module = importlib.import_module(f"gems_jax.cli.commands.{COMMANDS[_command(argv[0])].module}")
     # A user's own game may be in the current folder. Otherwise nothing is imported from there, whatever a file names.
     if _allows_imports(argv) and os.getcwd() not in sys.path:
         sys.path.append(os.getcwd())

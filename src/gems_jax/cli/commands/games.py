@@ -66,7 +66,7 @@ def _describe_library(entry: GameEntry) -> str:
 
 def _check(name: str, pairs: Sequence[str], episodes: int) -> int:
     from gems_jax.accelerator.cache import enable_compilation_cache
-    from gems_jax.cli.train import make_named_game
+    from gems_jax.cli.commands.train import make_named_game
     from gems_jax.testing import GameError, check_game
     from gems_jax.types import Annotated, supports
 

@@ -61,7 +61,7 @@ def main(argv: Sequence[str]) -> int:
 
 def _prepare(arguments: Plan) -> tuple[Any, GemsConfig, str]:
     """Makes the game, and returns it with the settings to start from and their preset."""
-    from gems_jax.cli.train import make_named_game
+    from gems_jax.cli.commands.train import make_named_game
     from gems_jax.host.stages import on_host
     from gems_jax.runner.rebuild import starting_settings
 
