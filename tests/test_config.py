@@ -41,7 +41,7 @@ RANGES = {
         "value_weight entropy_weight entropy_decay output_rate drift_discount magnet_weight magnet_decay "
         "learning_rate_decay"
     ),
-    ABOVE_ZERO: "temperature alpha prior_count",
+    ABOVE_ZERO: "temperature play_temperature alpha prior_count",
     AT_LEAST_ONE: "slowdown replay_cap",
     FRACTION: (
         "ema q_new abr_floor abr_tremble discount gae_lambda sigma_floor adaptive_rate replay_discount "

@@ -9,10 +9,8 @@ Settings were chosen on seeds 1000 and up, and on other random games.
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import time
-from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -21,35 +19,29 @@ import numpy as np
 
 from experiments.harness.study import Findings, Study
 from gems_jax import make_game, make_solver, matrix_game
-from gems_jax.evaluate.head_to_head import measure_against
+from gems_jax.evaluate.exact_gains import exact_gains
 from gems_jax.evaluate.joint_play import MeanPlay, add_play, regrets, sum_positive_regrets
-from gems_jax.evaluate.monitor import exact_monitor, plain_monitor
-from gems_jax.evaluate.opponents import random_policy
-from gems_jax.extensive.tables import policy_tables, uniform_table
-from gems_jax.extensive.tree import GameTree, build_tree, is_enumerable
+from gems_jax.evaluate.sampled import random_profile
+from gems_jax.extensive.tables import policy_tables
+from gems_jax.extensive.tree import GameTree, build_tree
 from gems_jax.extensive.values import player_gains_of_mixture
 from gems_jax.games.matrix import MatrixGame
 from gems_jax.gems.auto_preset import auto_preset
-from gems_jax.policies.distributions import mask_logits
 from gems_jax.runner.driver import RunResult, run
-from gems_jax.runner.engine import Monitor
+from gems_jax.runner.measuring import make_monitor
 from gems_jax.runner.rebuild import starting_settings
-from gems_jax.types import Array, Game, Policy, PolicyOutput, PyTree, Solver, num_populations
+from gems_jax.types import Array, Game, PyTree
 from gems_jax.viz.plotting import make_panels
 from gems_jax.viz.tables import TextTable
 
 SEEDS, QUICK_SEEDS = tuple(range(5)), (0,)
 MATRIX = ("rock_paper_scissors", "biased_rps", "matching_pennies", "prisoners_dilemma")
-BLOTTO, BOARD = "blotto", "tic_tac_toe"
-SEQUENTIAL = ("kuhn_poker", "leduc_holdem")
+BLOTTO = "blotto"
+SEQUENTIAL = ("tic_tac_toe", "kuhn_poker", "leduc_holdem")
 RANDOM = (((8, 8), True, 3), ((4, 6), True, 2), ((8, 8), False, 2), ((6, 6, 6), False, 3))  # actions, zero-sum, games
 OF_UNIFORM, OF_RANGE, OF_RANGE_RANDOM = 0.05, 0.02, 0.05  # bars, as fractions
 OF_UNIFORM_LEDUC = 0.10
 SECONDS, SECONDS_LEDUC = 60.0, 300.0
-EPISODES = 2_000  # per score of tic-tac-toe
-ROWS = [[3 * line + place for place in range(3)] for line in range(3)]
-CROSSED = [*ROWS, *map(list, zip(*ROWS, strict=True)), [0, 4, 8], [2, 4, 6]]
-LINES = np.stack([np.isin(np.arange(9), line) for line in CROSSED]).astype(np.float32)  # [8, 9]
 
 
 class Measured(NamedTuple):
@@ -59,7 +51,7 @@ class Measured(NamedTuple):
     preset: str
     gap: str  # the measure
     values: np.ndarray  # [seeds], after the last iteration
-    curve: np.ndarray  # [iterations], mean over seeds
+    curve: np.ndarray  # [iterations], mean over seeds; NaN where it was not measured
     uniform: float  # NashConv of uniform play
     width: float  # of the interval of returns
     seconds: float
@@ -87,16 +79,13 @@ def random_games(counts: tuple[int, ...], zero_sum: bool, number: int) -> list[M
 
 def uniform_gap(game: Game) -> float:
     """Computes NashConv of uniform play."""
-    tree, populations = build_tree(game), num_populations(game)
-    tables = jnp.broadcast_to(uniform_table(tree), (populations, 1, *tree.legal.shape))
-    return float(player_gains_of_mixture(tree, tables, jnp.ones((populations, 1))).sum())
+    return float(exact_gains(game, random_profile(game)).sum())
 
 
 class Trained(NamedTuple):
     """A run with the settings that the command line starts from."""
 
     result: RunResult
-    solver: Solver
     preset: str
     cpu_seconds: float  # of all seeds, excluding compilation
 
@@ -110,18 +99,18 @@ def train(game: Game, seeds: tuple[int, ...], quick: bool) -> Trained:
     if quick:
         config = config.replace(iterations=2)
     solver = make_solver("gems", game, config)
-    monitor = Monitor(*(exact_monitor if is_enumerable(game) else plain_monitor)(game, solver))
     start = time.process_time()
-    result = run(solver, iterations=config.iterations, seeds=seeds, monitor=monitor)
+    result = run(solver, iterations=config.iterations, seeds=seeds, monitor=make_monitor(game, solver))
     spent = time.process_time() - start
     fraction = result.seconds / (result.seconds + result.compile_seconds)
-    return Trained(result, solver, preset, spent * fraction)
+    return Trained(result, preset, spent * fraction)
 
 
 def measure_game(game: Game, seeds: tuple[int, ...], quick: bool) -> Measured:
-    """Measures NashConv on an enumerable game."""
-    result, _, preset, cpu_seconds = train(game, seeds, quick)
-    rows = np.asarray(result.rows["nash_conv"])
+    """Measures NashConv of a game that has an exact evaluation."""
+    result, preset, cpu_seconds = train(game, seeds, quick)
+    measured = result.rows
+    rows = np.asarray(measured["nash_conv"] if "nash_conv" in measured else 2.0 * measured["exploitability"])
     return Measured(
         game.name, preset, "nash_conv", rows[:, -1], rows.mean(axis=0), uniform_gap(game), _width(game),
         result.seconds, cpu_seconds, _mean_steps(result),
@@ -175,35 +164,6 @@ def _width(game: Game) -> float:
     return high - low
 
 
-@dataclasses.dataclass(frozen=True)
-class OnePly:
-    """Plays tic-tac-toe one ply deep: wins if it can, else blocks if it must, else plays at random."""
-
-    def __call__(self, phi: PyTree, observation: Array, legal: Array) -> PolicyOutput:
-        del phi
-        stones = observation.reshape(9, 2).T  # own, then the opponent's
-        completed = (LINES @ stones.T == 2.0)[:, None, :] & (LINES > 0.0)[:, :, None]  # [lines, squares, side]
-        wins, blocks = (completed.any(axis=0)[:, side] & legal for side in (0, 1))
-        wanted = jnp.where(wins.any(), wins, jnp.where(blocks.any(), blocks, legal))
-        return PolicyOutput(logits=mask_logits(jnp.zeros(9), wanted))
-
-
-def measure_board(seeds: tuple[int, ...], quick: bool) -> tuple[Trained, list[dict[str, float]]]:
-    """Trains tic-tac-toe and measures wins + draws / 2 of every seed against random play and `OnePly`."""
-    game = make_game(BOARD)
-    trained = train(game, seeds, quick)
-    opponents = {"random": random_policy(game), "one ply": Policy((), OnePly())}
-
-    def score(state: PyTree, opponent: Policy) -> Array:
-        found = measure_against(jax.random.key(0), game, trained.solver.profile(state), opponent, EPISODES)
-        return found.win + found.draw / 2
-
-    scores = {
-        name: jax.jit(jax.vmap(partial(score, opponent=one)))(trained.result.state) for name, one in opponents.items()
-    }
-    return trained, [{name: float(values[row]) for name, values in scores.items()} for row in range(len(seeds))]
-
-
 def bars_of(found: Measured) -> tuple[float, float]:
     """Returns the largest accepted gap of a game, and the largest accepted seconds."""
     if found.name.startswith("random"):
@@ -221,18 +181,10 @@ def defaults_study(quick: bool = False) -> Findings:
     found = [measure_game(game, seeds, quick) for game in games]
     for shape in RANDOM[-1:] if quick else RANDOM:
         found += measure_shape(random_games(*shape), seeds, quick)
-    board, scores = measure_board(seeds, quick)
     checks = [_check_gap(one) for one in found]
     slow = [one.name for one in found if one.cpu_seconds > bars_of(one)[1]]
-    slow += [BOARD] * (board.cpu_seconds > SECONDS)
     checks.append((f"processor time is within the bounds, except in: {', '.join(slow) or 'none'}", not slow))
     numbers = [_numbers(one) for one in found]
-    numbers += [
-        {"game": BOARD, "preset": board.preset, "measure": f"score against {name}", "seconds": board.result.seconds,
-         "cpu_seconds": board.cpu_seconds, "values": [one[name] for one in scores],
-         "env_steps": _mean_steps(board.result)}
-        for name in scores[0]
-    ]  # fmt: skip
     return Findings(_table(found, numbers), {"defaults": _figure(found)}, numbers, checks)
 
 
@@ -256,10 +208,9 @@ def _table(found: list[Measured], numbers: list[dict[str, Any]]) -> TextTable:
     rows = []
     for one in numbers:
         values = np.asarray(one["values"])
-        worst = values.min() if one["measure"].startswith("score") else values.max()
         of_game = [f"{one[name]:.3g}" if name in one else "–" for name in ("bar", "uniform", "range")]
         costs = (f"{one['env_steps']:.3g}", f"{one['seconds']:.0f}", f"{one['cpu_seconds']:.0f}")
-        cells = (f"{worst:.3g}", f"{values.mean():.3g}", *of_game, *costs)
+        cells = (f"{values.max():.3g}", f"{values.mean():.3g}", *of_game, *costs)
         rows.append((one["game"], one["preset"], one["measure"].replace("_", " "), *cells))
     caption = (
         f"{len(found[0].values)} seeds after the last iteration; bars: {OF_UNIFORM:.0%} of uniform play or "
@@ -267,13 +218,14 @@ def _table(found: list[Measured], numbers: list[dict[str, Any]]) -> TextTable:
         f"{OF_RANGE_RANDOM:.0%} of the range for random games; env steps per seed; seconds and processor seconds of "
         "all seeds together, excluding compilation"
     )
-    return TextTable(header, tuple(rows), (len(found) - 1, len(rows) - 1), caption)
+    return TextTable(header, tuple(rows), (len(rows) - 1,), caption)
 
 
 def _figure(found: list[Measured]) -> Any:
     figure, ((axis,),) = make_panels(1, 1, width=7.0, height=4.2)
     for one in found:
-        axis.plot(np.arange(1, len(one.curve) + 1), np.maximum(one.curve / bars_of(one)[0], 1e-3), linewidth=1.2)
+        (measured,) = np.nonzero(np.isfinite(one.curve))
+        axis.plot(measured + 1, np.maximum(one.curve[measured] / bars_of(one)[0], 1e-3), linewidth=1.2)
     axis.axhline(1.0, color="0.3", linestyle="--", linewidth=1.0)
     axis.set_yscale("log")
     axis.set_xlabel("iteration")
@@ -290,7 +242,5 @@ EXPERIMENT = Study(
     notes=(
         "A row is `gems train GAME --seeds 5`; blotto and the random games are the matrix games of "
         "experiments/studies/defaults.py.",
-        "tic_tac_toe is not measured exactly: its rows are wins + draws / 2 against random play and against a player "
-        "that looks one ply ahead.",
     ),
 )

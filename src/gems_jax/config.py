@@ -250,6 +250,9 @@ class GeneratorConfig(Settings):
     """d_z, the dimension of a latent code."""
     temperature: float = real(1.0, ABOVE_ZERO)
     """tau, divides the generated logits."""
+    play_temperature: float = real(1.0, ABOVE_ZERO)
+    """Divides the logits of anchors once more wherever they play, except in training. Below 1 the meta-game and its
+    mixture are of sharper policies than those that explore in training, as games of perfect information need."""
     generator_scale: float = real(1.0, NON_NEGATIVE)
     """Initial standard deviation of W f(z), by which policies of different codes differ (not printed in the paper)."""
 

@@ -28,6 +28,7 @@ from gems_jax.gems.tuned_presets import (
     PYTHON_LEDUC_TUNED,
     RPS_TUNED,
     TAG_TUNED,
+    TIC_TAC_TOE_TUNED,
 )
 from gems_jax.types import Game, did_you_mean
 
@@ -41,7 +42,7 @@ PRESETS: dict[str, dict[str, GemsConfig]] = {
     "chess": {"paper": PAPER["chess"], "tuned": CHESS_TUNED},
     "connect_four": {"paper": PAPER["connect_four"], "tuned": CONNECT_FOUR_TUNED},
     "go_9x9": {"paper": PAPER["go_9x9"], "tuned": GO_TUNED},
-    "tic_tac_toe": {"paper": PAPER["tic_tac_toe"], "tuned": CONNECT_FOUR_TUNED.replace(iterations=40)},
+    "tic_tac_toe": {"paper": PAPER["tic_tac_toe"], "tuned": TIC_TAC_TOE_TUNED},
     "biased_rps": {"tuned": RPS_TUNED},
     "kuhn_poker": {
         "paper": PAPER["kuhn_poker"],

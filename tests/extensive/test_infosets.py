@@ -9,6 +9,7 @@ import pytest
 
 from gems_jax import make_game
 from gems_jax.extensive.infosets import infoset_policy, tables_of, tabular_policies
+from gems_jax.extensive.state_graph import build_state_graph
 from gems_jax.extensive.values import build_tree, policy_tables
 from gems_jax.games.poker import KuhnPoker
 from gems_jax.policies.mlp import MlpPolicy
@@ -33,6 +34,19 @@ def test_there_and_back(name):
     np.testing.assert_allclose(tables_of(game, policies), tables, atol=1e-6)
     np.testing.assert_array_equal(tables_of(game, policies)[:, 0, 0], tables[:, 0, 0])  # never is never
     np.testing.assert_allclose(policy_tables(build_tree(game), policies, 3), tables, atol=1e-6)
+
+
+def test_positions_of_a_board_are_rows():
+    """A board that shows its position has one row per position, not per history; hidden cards have none."""
+    board, nim = make_game("tic_tac_toe"), make_game("nim")
+    table = infoset_policy(board)
+    assert table.legal.shape == (4520, 9) and table.distinct
+    start = board.init(jax.random.key(0))
+    assert not table.observations[int(table.find_row(start.observation[0]))].any()
+    graph = build_state_graph(nim)
+    np.testing.assert_array_equal(infoset_policy(nim).legal, graph.view_legal)
+    with pytest.raises(NotEnumerableError):
+        infoset_policy(make_game("connect_four"))
 
 
 def test_any_network():

@@ -24,6 +24,7 @@ CLASSES = {
     "deceptive_messages": "small",
     "kuhn_poker_3p": "small",
     "liars_dice": "large",
+    "tic_tac_toe": "positions",
     "connect_four": "turn_based",
     "hanabi": "turn_based",
     "simple_spread": "simultaneous",
@@ -35,7 +36,7 @@ def test_derived_settings_fit_the_game(name, expected):
     game = make_game(name)
     config = auto_preset(game).validate()
     assert class_of_game(game) == expected
-    assert (config.policy == "tabular") == (expected in ("one_shot", "small", "large"))
+    assert (config.policy == "tabular") == (expected in ("one_shot", "small", "large", "positions"))
     jax.eval_shape(make_solver("gems", game, config).init, jax.random.key(0))
 
 

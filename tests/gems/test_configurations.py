@@ -78,6 +78,7 @@ SHAPES = {
     "replay_steps": (0, 2),
     "self_play_fraction": (0.0, 0.5),
     "magnet_weight": (0.0, 0.1),
+    "play_temperature": (1.0, 0.5),
     "game": ("board", "board", "board", "kuhn_poker"),
 }
 FACTORS = {**CHOICES, **SHAPES}

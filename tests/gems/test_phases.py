@@ -157,6 +157,10 @@ def test_profiles_and_temperature():
     params = materialize(profile.population, 3).params
     cooler = gems_profile(state, RPS, plain.config.replace(temperature=4.0))
     np.testing.assert_allclose(materialize(cooler.population, 3).params, params / 4.0, rtol=1e-5)
+    sharper = plain.config.replace(temperature=4.0, play_temperature=0.5)
+    np.testing.assert_allclose(
+        materialize(gems_profile(state, RPS, sharper).population, 3).params, params / 2.0, rtol=1e-5
+    )
     with pytest.raises(ValueError, match="unknown profile 'last'; known: 'iterate', 'average'"):
         gems_profile(state, RPS, plain.config, "last")
 

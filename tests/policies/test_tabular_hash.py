@@ -19,6 +19,8 @@ def test_every_observation_finds_its_row():
     assert table._hashes is not None
     rows = jax.jit(jax.vmap(table.find_row))(observations)
     np.testing.assert_array_equal(rows, np.arange(3000))
+    stored_small = jnp.asarray(observations, bool)  # games may store observations in fewer bytes
+    np.testing.assert_array_equal(jax.vmap(table.find_row)(stored_small), np.arange(3000))
     legal = jnp.ones(3, bool)
     found = jax.jit(jax.vmap(lambda seen: table(jnp.asarray(logits), seen, legal).logits))(observations)
     np.testing.assert_array_equal(found, logits)

@@ -10,12 +10,22 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from gems_jax.extensive.state_graph import build_state_graph
 from gems_jax.extensive.tables import policy_tables
 from gems_jax.extensive.tree import GameTree, build_tree
 from gems_jax.extensive.walk import as_bytes
 from gems_jax.policies.population import StackedPolicies
 from gems_jax.policies.tabular import TabularPolicy
-from gems_jax.types import Array, Game, InfosetTable, NotEnumerableError, num_populations, num_slots, supports
+from gems_jax.types import (
+    Array,
+    Game,
+    ImperfectRecallError,
+    InfosetTable,
+    NotEnumerableError,
+    num_populations,
+    num_slots,
+    supports,
+)
 
 # The logit of an action that is never played: its softmax is exactly 0. A small positive probability would break ties
 # between actions, because sets behind it would be reached and have a best action.
@@ -26,10 +36,10 @@ def infoset_policy(game: Game) -> TabularPolicy:
     """Makes the policy network with one row of logits per information set of the game. Works inside a trace.
 
     A game may list its information sets itself, `infosets() -> (observation [I, ...], legal [I, A])`. Otherwise they
-    are read from the tree.
+    are read from the tree, or are the positions of a board that shows them whole (`state_graph`).
 
     Args:
-      game: an enumerable game.
+      game: an enumerable game, or one of perfect information whose positions can be listed.
 
     Returns:
       The tabular policy.
@@ -45,7 +55,11 @@ def infoset_policy(game: Game) -> TabularPolicy:
 
 @functools.lru_cache(maxsize=64)
 def _policy_from_tree(game: Any) -> TabularPolicy:
-    tree = build_tree(game)
+    try:
+        tree = build_tree(game)
+    except ImperfectRecallError:
+        graph = build_state_graph(game)
+        return TabularPolicy(np.asarray(graph.observation), np.asarray(graph.view_legal))
     # Information sets with equal observations share one row: a policy cannot distinguish them.
     rows = np.unique(np.asarray(tree.twin))
     numbers = None if tree.number is None or len(rows) < tree.num_infosets else np.asarray(tree.number)[rows]

@@ -4,6 +4,7 @@
     one_shot       one move, all at once: matrix games                      KUHN_REPLAY
     small          enumerable, at most 200 information sets                 KUHN_REPLAY, KUHN_3P_REPLAY
     large          enumerable, more information sets                        LEDUC_REPLAY, LIARS_DICE_REPLAY
+    positions      a small board whose positions can be listed              TIC_TAC_TOE_TUNED
     turn_based     not enumerable, one seat moves at a time: boards         CONNECT_FOUR_TUNED, GO_TUNED, CHESS_TUNED
     simultaneous   not enumerable, several seats at once, or real actions   MPE_TUNED
     python         runs in Python                                           those of Python's Leduc and Connect Four
@@ -16,6 +17,7 @@ from __future__ import annotations
 import math
 
 from gems_jax.config import GemsConfig
+from gems_jax.extensive.state_graph import build_state_graph
 from gems_jax.extensive.tree import build_tree, is_enumerable
 from gems_jax.gems.env_steps import fit_budget
 from gems_jax.gems.tuned_presets import (
@@ -29,14 +31,16 @@ from gems_jax.gems.tuned_presets import (
     MPE_TUNED,
     PYTHON_CONNECT_FOUR_TUNED,
     PYTHON_LEDUC_TUNED,
+    TIC_TAC_TOE_TUNED,
 )
 from gems_jax.host.stages import on_host
-from gems_jax.types import Bounded, Game, InfosetTable, num_players, supports
+from gems_jax.types import Bounded, Game, InfosetTable, NotEnumerableError, num_players, supports
 
 SMALL, LARGE = 200, 10_000  # information sets up to which a game is small, and tables have a wide generator
 LONG = 64  # plies from which settings of long games apply
 MANY_ACTIONS = 512  # actions of a board from which every square emits its own logits
 SMALL_OBSERVATION = 128  # numbers per observation above which codes share a torso
+MAX_MOVES = 2**16  # moves of all positions up to which a table of positions is generated
 _UPDATES = KUHN_3P_REPLAY.meta_steps
 
 
@@ -50,6 +54,7 @@ def auto_preset(game: Game, env_steps: int | None = None) -> GemsConfig:
         small          those of Kuhn poker for n = 2 and n > 2
         large          those of Leduc poker, above I = 10,000 those of Liar's Dice
         these three    meta_steps = 60 if n > 2, because every update of the mixtures then reads all stored episodes
+        positions      those of tic-tac-toe
         turn_based     T < 64: Connect Four, otherwise Go, and chess for boards of A > 512; abr_segment = min(T, 64)
         simultaneous   those of simple_spread; a shared torso for observations of more than 128 numbers; no discount if
                        no time limit ends episodes
@@ -84,7 +89,7 @@ def class_of_game(game: Game) -> str:
       game: the game.
 
     Returns:
-      "one_shot", "small", "large", "turn_based", "simultaneous" or "python".
+      "one_shot", "small", "large", "positions", "turn_based", "simultaneous" or "python".
     """
     if on_host(game):
         return "python"
@@ -92,11 +97,21 @@ def class_of_game(game: Game) -> str:
         return "one_shot"
     if is_enumerable(game):
         return "small" if build_tree(game).num_infosets <= SMALL else "large"
-    return "simultaneous" if game.simultaneous or game.continuous else "turn_based"
+    if game.simultaneous or game.continuous:
+        return "simultaneous"
+    return "positions" if _lists_positions(game) else "turn_based"
 
 
 def _has_table(game: Game) -> bool:
     return supports(game, InfosetTable) or is_enumerable(game)
+
+
+def _lists_positions(game: Game) -> bool:
+    try:
+        build_state_graph(game, MAX_MOVES)
+    except NotEnumerableError:
+        return False
+    return True
 
 
 # A return of a one-shot game is hardly random given the actions, so that a weak prior suffices, and a fifth of the
@@ -133,6 +148,11 @@ def _large(game: Game) -> GemsConfig:
     return config if num_players(game) == 2 else config.replace(meta_steps=_UPDATES)
 
 
+def _positions(game: Game) -> GemsConfig:
+    del game
+    return TIC_TAC_TOE_TUNED
+
+
 def _turn_based(game: Game) -> GemsConfig:
     board = len(game.observation_shape) == 3
     base = CONNECT_FOUR_TUNED.replace(iterations=200) if game.max_steps < LONG else GO_TUNED
@@ -164,6 +184,7 @@ _DERIVE = {
     "one_shot": _one_shot,
     "small": _small,
     "large": _large,
+    "positions": _positions,
     "turn_based": _turn_based,
     "simultaneous": _simultaneous,
     "python": _python,

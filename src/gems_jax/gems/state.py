@@ -233,8 +233,9 @@ def _check_distribution(sigma: Array) -> Array:
 
 
 def population_of(state: GemsState, game: Game, config: GemsConfig) -> Anchors:
-    """Makes the generated population [P] of a state: its anchors and generators."""
-    temperature = jnp.broadcast_to(jnp.asarray(config.temperature, jnp.float32), (num_populations(game),))
+    """Makes the generated population [P] of a state: its anchors and generators, as they play outside training."""
+    temperature = jnp.asarray(config.temperature * config.play_temperature, jnp.float32)
+    temperature = jnp.broadcast_to(temperature, (num_populations(game),))
     return Anchors(state.generator, state.anchors, temperature, gems_networks(game, config).generator)
 
 

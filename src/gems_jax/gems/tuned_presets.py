@@ -130,6 +130,23 @@ LIARS_DICE_REPLAY = LEDUC_REPLAY.replace(
     learning_rate_decay=0.2,
 )
 
+# Boards whose positions can be listed: tables learn by PPO against the newest anchors. A large entropy bonus keeps all
+# positions visited, and the anchors play at a tenth of the temperature they train at, since one move is best.
+TIC_TAC_TOE_TUNED = LIARS_DICE_REPLAY.replace(
+    iterations=12,
+    mixture_samples=500,
+    buffer_episodes=4_096,
+    meta_steps=50,
+    critic_hidden=(64,),
+    replay_steps=0,
+    abr_steps=40,
+    abr_opponents=512,
+    learning_rate=0.01,
+    entropy_weight=0.2,
+    entropy_decay=0.3,
+    play_temperature=0.1,
+)
+
 # The generator emits the weights of an MLP on the plain observation.
 KUHN_TUNED_MLP = KUHN_TUNED.replace(
     policy="mlp",

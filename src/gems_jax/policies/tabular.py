@@ -213,8 +213,9 @@ class HashedRows:
     rows: np.ndarray  # [I] int32, the row of each hash
 
     def find(self, observation: Array) -> tuple[Array, Array]:
-        """Finds an observation [obs]: returns its row [] int32, and whether it is in the table [] bool."""
-        hashed = _hash(jax.lax.bitcast_convert_type(observation, jnp.uint32), jnp.asarray(self.weights))
+        """Finds an observation [obs] of any dtype: returns its row [] int32, and whether it is in the table [] bool."""
+        bits = jax.lax.bitcast_convert_type(observation.astype(jnp.float32), jnp.uint32)
+        hashed = _hash(bits, jnp.asarray(self.weights))
         hashes = jnp.asarray(self.hashes)
         row_index = jnp.minimum(jnp.searchsorted(hashes, hashed, method="scan_unrolled"), len(self.hashes) - 1)
         return jnp.asarray(self.rows)[row_index], hashes[row_index] == hashed
