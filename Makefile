@@ -27,6 +27,7 @@
 #   make bench-compare   print what changed since the previous run of the benchmarks
 #   make shell           a shell in which `gems` and `python` are those of .venv
 #   make test            the test suite without the slow tests                         (ARGS="-k omwu" goes to pytest)
+#   make test-fast       the tests that take moments, in a minute and a half
 #   make test-slow       the slow tests
 #   make lint            ruff and mypy;  make format fixes what ruff can fix
 #   make lock            rewrite requirements.lock from a clean install
@@ -52,7 +53,7 @@ EXPERIMENTS := $(PAPER) kuhn-family ablate-reuse cce estimators control-variates
 	meta-rules defaults
 export QUICK FULL
 
-.PHONY: help venv dev shell paper report leaderboard verify-results bench bench-compare test test-slow lint format lock clean $(EXPERIMENTS)
+.PHONY: help venv dev shell paper report leaderboard verify-results bench bench-compare test test-fast test-slow lint format lock clean $(EXPERIMENTS)
 .DEFAULT_GOAL := help
 
 help:
@@ -92,6 +93,9 @@ bench-compare: venv
 
 test: dev
 	$(PY) -m pytest -n $(JOBS) --dist loadfile $(ARGS)
+
+test-fast: dev
+	$(PY) -m pytest -n $(JOBS) --quick -q $(ARGS)
 
 test-slow: dev
 	$(PY) -m pytest -m slow $(ARGS)

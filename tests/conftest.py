@@ -28,6 +28,12 @@ from gems_jax import GemsConfig, GemsMetrics, GemsState, gems_step, init_gems, m
 from gems_jax.accelerator.cache import enable_compilation_cache  # noqa: E402
 from gems_jax.runner.directory import RunDirectory  # noqa: E402
 from gems_jax.types import Game  # noqa: E402
+from quick import (  # noqa: E402, F401
+    pytest_addoption,
+    pytest_collection_modifyitems,
+    pytest_runtest_logreport,
+    pytest_sessionfinish,
+)
 
 jax.config.update("jax_numpy_rank_promotion", "raise")
 jax.config.update("jax_debug_key_reuse", True)
