@@ -1,4 +1,4 @@
-"""Runs cells, shows what is left, writes the page: `python -m experiments.leaderboard run|plan|write`."""
+"""Runs cells, shows what is left, writes the page, tunes a baseline: `python -m experiments.leaderboard --help`."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 from experiments.leaderboard.cells import GAMES, METHODS, RESULTS, list_cells
 from experiments.leaderboard.page import write_page
 from experiments.leaderboard.running import describe_plan, load_cells, run_cells
+from experiments.leaderboard.tuning import tunable_methods, tune
 from gems_jax.runner.errors import RunError
 
 
@@ -17,6 +18,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command line and returns the exit code."""
     arguments = _parser().parse_args(argv)
     try:
+        if arguments.command == "tune":
+            for method in [arguments.method] if arguments.method else tunable_methods():
+                tune(arguments.game or "kuhn_poker", method, arguments.trials, arguments.root)
+            return 0
         cells = list(list_cells(arguments.game, arguments.method, arguments.budget))
         if arguments.command == "plan":
             print("\n".join(describe_plan(cells, arguments.root)))
@@ -33,11 +38,12 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m experiments.leaderboard", description=__doc__)
-    parser.add_argument("command", choices=("run", "plan", "write"))
+    parser.add_argument("command", choices=("run", "plan", "write", "tune"))
     parser.add_argument("--game", default="", help=f"one game alone: {', '.join(GAMES)}")
     parser.add_argument("--method", default="", help=f"one method alone: {', '.join(METHODS)}")
     parser.add_argument("--budget", type=int, default=0, help="one total budget alone, in environment steps")
     parser.add_argument("--max-minutes", type=float, default=0.0, help="start no cell that is estimated to end later")
+    parser.add_argument("--trials", type=int, default=43, help="settings that `tune` tries per method")
     parser.add_argument("--root", type=Path, default=RESULTS, help="folder of the stored cells")
     parser.add_argument("--page", type=Path, default=Path("docs/leaderboard.md"), help="the page that `write` writes")
     return parser

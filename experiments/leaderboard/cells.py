@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -58,6 +59,9 @@ OVERRIDES: dict[str, dict[str, Any]] = {
 LARGE: dict[str, dict[str, int]] = {"liars_dice": {"opponents": 1024, "snapshots": 8}}
 ON_THE_TREE = ("xdo", "pdo", "edo")  # learn responses from episodes, and solve the restricted game on the tree
 RESULTS = Path("docs/results/leaderboard")
+CHOICES = "trials"  # folder below RESULTS with the settings that `tune` chose
+# Methods that take the choice of another one, whose learner they share.
+CHOSEN_WITH = {"double_oracle": "psro", "alpha_psro": "psro"}
 
 
 @dataclasses.dataclass(frozen=True, order=True)
@@ -121,8 +125,26 @@ def _check(kind: str, name: str, known: dict[str, Any]) -> None:
         raise ValueError(f"unknown {kind} {name!r}; {did_you_mean(name, known)}known: {', '.join(known)}")
 
 
-def settings_of(cell: Cell) -> tuple[Game, str, Any]:
+def choice_path(game: str, method: str, root: Path = RESULTS) -> Path:
+    """Returns the file with the trials of a label on a game."""
+    return root / CHOICES / game / f"{CHOSEN_WITH.get(method, method)}.json"
+
+
+def chosen_settings(game: str, method: str) -> dict[str, Any]:
+    """Reads the settings that `python -m experiments.leaderboard tune` chose; none without a choice."""
+    path = choice_path(game, method)
+    return json.loads(path.read_text()).get("chosen", {}) if path.exists() else {}
+
+
+def settings_of(cell: Cell, chosen: dict[str, Any] | None = None) -> tuple[Game, str, Any]:
     """Makes the game, the name of the method and its settings, fitted to the cell's budget.
+
+    Args:
+      cell: game, method and budget.
+      chosen: settings to change; by default the stored choice.
+
+    Returns:
+      The game, the method and the settings.
 
     Raises:
       ValueError: if the method has no such preset, or the budget is too small for it.
@@ -131,7 +153,8 @@ def settings_of(cell: Cell) -> tuple[Game, str, Any]:
     if which and which not in PRESETS.get(cell.game, {}):
         raise ValueError(f"{cell.game} has no preset {which!r}")
     config = preset(cell.game, which) if which else starting_settings(method, cell.game, game, "")[0]
-    own = {**(LEARNING if isinstance(config, Learning) else {}), **OVERRIDES.get(cell.method, {})}
+    chosen = chosen_settings(cell.game, cell.method) if chosen is None else chosen
+    own = {**(LEARNING if isinstance(config, Learning) else {}), **OVERRIDES.get(cell.method, {}), **chosen}
     if isinstance(config, Learning):
         own |= {name: value for name, value in LARGE.get(cell.game, {}).items() if hasattr(config, name)}
     return game, method, apply_budget(method, game, config.replace(iterations=cell.iterations, **own), cell.steps)

@@ -6,7 +6,7 @@ import re
 import numpy as np
 import pytest
 
-from experiments.leaderboard import cells, running
+from experiments.leaderboard import cells, running, tuning
 from experiments.leaderboard.__main__ import main
 from experiments.leaderboard.cells import Board, Cell, list_cells, settings_of
 from experiments.leaderboard.page import load_trials, page_text, write_page
@@ -162,3 +162,38 @@ def test_a_page_without_cells_says_so(tmp_path):
     page = tmp_path / "page.md"
     assert main(["write", "--root", str(tmp_path), "--page", str(page)]) == 0
     assert page.read_text().endswith("No results are stored yet: `make leaderboard` runs all cells.\n")
+
+
+def test_trials_are_stored_confirmed_and_used(tmp_path, monkeypatch):
+    """The chosen trial is the finalist that is best on other seeds, and the cells of the method take its settings."""
+    monkeypatch.setattr(tuning, "BUDGET", 200)
+    seen = []
+
+    def measured(cell, settings, seeds):
+        settings_of(cell, settings)  # the method accepts them
+        seen.append((settings, seeds))
+        rate = settings.get("baseline_rate", 0.0)  # trial 0 draws nothing
+        return [rate if seeds == tuning.CONFIRMING else 1.0 - rate] * len(seeds)
+
+    monkeypatch.setattr(tuning, "measure_trial", measured)
+    record = tuning.tune(RPS, "os_mccfr", 8, tmp_path, report=lambda line: None)
+    assert [one["settings"] for one in record["trials"]][0] == {} and len(record["trials"]) == 8
+    assert sum(seeds == tuning.CHOOSING for _, seeds in seen) == 8
+    best = {one["trial"] for one in record["finalists"]}
+    assert 0 in best and len(best) == 1 + tuning.FINALISTS
+    assert record["chosen"] == {}  # the best on the choosing seeds are worse on the others
+    seen.clear()
+    again = tuning.tune(RPS, "os_mccfr", 8, tmp_path, report=lambda line: None)
+    assert not any(seeds == tuning.CHOOSING for _, seeds in seen) and again["trials"] == json.loads(
+        json.dumps(record["trials"])
+    )
+    path = cells.choice_path(RPS, "os_mccfr", tmp_path)
+    path.write_text(json.dumps({"chosen": {"exploration": 0.3}}))
+    monkeypatch.setattr(cells, "choice_path", lambda game, method: path)
+    assert settings_of(Cell(RPS, "os_mccfr", 200))[2].exploration == 0.3
+
+
+def test_a_trial_trains():
+    """The gaps of a trial are those of the ranked profile, one per seed."""
+    gaps = tuning.measure_trial(Cell(RPS, "es_mccfr", 200), {"plus": True}, (1000, 1001))
+    assert len(gaps) == 2 and all(0.0 <= gap <= 1.0 for gap in gaps)
