@@ -17,7 +17,7 @@
 #   make report               runs/report/index.html: all results, and the ledger of the paper's claims
 #   make verify-results       repeat a cheap part and compare it with docs/results
 #   make leaderboard          every method that learns from episodes at equal steps: docs/leaderboard.md
-#   make defaults             GEMS without any setting: eight games and ten random matrix games
+#   make defaults             GEMS with default settings: eight games and ten random matrix games
 #   make regret, meta-game, meta-rules, estimators, control-variates, rollouts, adaptive, cce   studies of single parts
 #
 # Experiments have the paper's size; QUICK=1 takes minutes on two cores: QUICK=1 make paper. docs/experiments.md lists

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import functools
+import json
 import math
 import tomllib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from experiments.leaderboard.cells import GAMES, ITERATIONS, METHODS, ON_THE_TREE, Cell
+from experiments.leaderboard.cells import GAMES, ITERATIONS, METHODS, ON_THE_TREE, Cell, choice_path
 from experiments.leaderboard.curves import draw_game
 from experiments.leaderboard.scores import Records, final_gap, judged_column, rank_methods, steps_to_reach
 from gems_jax.evaluate.statistics import Interval
@@ -27,15 +28,18 @@ cells.
 - A run has one total budget:
   {rule}.
   Settings follow the budget ([methods.md](methods.md) explains how), so every total is a separate run.
-- Baselines have their default settings with batches of 64 games, except where `make kuhn-family` sets others.
+- Baselines have the settings that a stored random search chose ([trials](results/leaderboard/trials)), where there is
+  one for the game; otherwise their default settings with batches of 64 games, except where `make kuhn-family` sets
+  others.
 - Exploitability is NashConv / 2. `iterate` is the profile after the last iteration, `average` that of the run. A
   method is ranked by the profile in bold.
 - A run is evaluated after the last iteration that is within 2 % of its total. GEMS counts its episodes in advance and
   plays more steps if games get longer during training.
 - Numbers are interquartile means over seeds with bootstrap 95 % intervals. They are not corrected for the number of
   comparisons.
-- `trials` is the number of settings that were tried for a method before these runs; {sources}
-  lists them with their sources. More trials on these games are an advantage.
+- `trials` is the number of settings that were tried for a method before these runs, those of the random search
+  included; {sources} lists the others with their sources, and `+` marks methods for
+  which others were tried without a record. More trials on these games are an advantage.
 - `xdo`, `pdo` and `edo` learn their responses from episodes, but solve the restricted game on the tree, without
   environment steps.
 """
@@ -48,6 +52,15 @@ NOTHING = "–"
 def load_trials() -> dict[str, dict[str, Any]]:
     """Reads how many settings were tried for every label: {"trials": ..., "note": ..., "source": ...}."""
     return tomllib.loads(TRIALS.read_text())
+
+
+def describe_trials(game: str, method: str) -> str:
+    """Formats how many settings were tried for a label: stored trials on the game, and those of `load_trials`."""
+    recorded, path = load_trials()[method]["trials"], choice_path(game, method)
+    stored = len(json.loads(path.read_text())["trials"]) if path.exists() else 0
+    if not stored:
+        return str(recorded)
+    return f"{stored}+" if recorded == "unknown" else str(recorded + stored)
 
 
 def write_page(records: Records, path: Path) -> list[Path]:
@@ -112,7 +125,7 @@ def _gap_table(own: Records, game: str, ranked: Sequence[str], budgets: Sequence
     rows = []
     for place, method in enumerate(ranked, 1):
         cells = [_gap_cell(own.get(Cell(game, method, budget)), column) for budget, column in columns]
-        rows.append((str(place), _name(method), *cells, str(load_trials()[method]["trials"])))
+        rows.append((str(place), _name(method), *cells, describe_trials(game, method)))
     return _table(("", "method", *names, "trials"), rows)
 
 

@@ -31,7 +31,7 @@ from gems_jax.runner.driver import RunResult, run
 from gems_jax.runner.measuring import make_monitor
 from gems_jax.runner.rebuild import starting_settings
 from gems_jax.types import Array, Game, PyTree
-from gems_jax.viz.plotting import make_panels
+from gems_jax.viz.plotting import choose_styles, draw_grid, draw_reference, label_iterations, make_panels
 from gems_jax.viz.tables import TextTable
 
 SEEDS, QUICK_SEEDS = tuple(range(5)), (0,)
@@ -222,21 +222,37 @@ def _table(found: list[Measured], numbers: list[dict[str, Any]]) -> TextTable:
 
 
 def _figure(found: list[Measured]) -> Any:
-    figure, ((axis,),) = make_panels(1, 1, width=7.0, height=4.2)
-    for one in found:
-        (measured,) = np.nonzero(np.isfinite(one.curve))
-        axis.plot(measured + 1, np.maximum(one.curve[measured] / bars_of(one)[0], 1e-3), linewidth=1.2)
-    axis.axhline(1.0, color="0.3", linestyle="--", linewidth=1.0)
-    axis.set_yscale("log")
-    axis.set_xlabel("iteration")
-    axis.set_ylabel("gap / bar of the game, mean over seeds")
-    axis.grid(True, color="0.9", linewidth=0.6)
+    """Draws gaps as multiples of their bars: named games in one panel with a legend each, random games by shape."""
+    named = [one for one in found if not one.name.startswith("random")]
+    panels = {"named games": named, "random matrix games": [one for one in found if one.name.startswith("random")]}
+    figure, (axes,) = make_panels(1, len(panels), width=10.0, height=4.2, sharey=True)
+    for axis, (title, games) in zip(axes, panels.items(), strict=True):
+        kinds = list(dict.fromkeys(map(_kind, games)))
+        for kind, style in zip(kinds, choose_styles(kinds), strict=True):
+            for index, one in enumerate(game for game in games if _kind(game) == kind):
+                (measured,) = np.nonzero(np.isfinite(one.curve))
+                axis.plot(
+                    measured + 1, np.maximum(one.curve[measured] / bars_of(one)[0], 1e-3), linewidth=1.4,
+                    color=style.color, linestyle=style.line, label=None if index else kind,
+                )  # fmt: skip
+        draw_reference(axis, 1.0, "bar")
+        axis.set_yscale("log")
+        axis.set_title(title)
+        axis.legend(fontsize=8, frameon=False)
+        label_iterations(axis)
+        draw_grid(axis)
+    axes[0].set_ylabel(f"gap / bar of the game, mean over {len(found[0].values)} seeds")
     return figure
+
+
+def _kind(found: Measured) -> str:
+    """Names the line of a game: random games of one shape share one."""
+    return found.name.removeprefix("random ").rpartition(" ")[0] if found.name.startswith("random") else found.name
 
 
 EXPERIMENT = Study(
     name="defaults",
-    title="GEMS without any setting",
+    title="GEMS with default settings",
     measure=defaults_study,
     convention="NashConv (sum over players) of the mixture that is played; CCE gap of the joint play of all iterations",
     notes=(

@@ -347,8 +347,8 @@ def test_runs_are_never_written_over(kuhn_run: RunDirectory) -> None:
 
 
 def test_settings_that_do_not_go_with_the_game(tmp_path: Path) -> None:
-    done = call("train", "pgx:tic_tac_toe", "--policy", "tabular", "--run-dir", tmp_path / "run", "--no-exact")
-    assert_one_line(done, 2, "tic_tac_toe")
+    done = call("train", "connect_four", "--policy", "tabular", "--run-dir", tmp_path / "run", "--no-exact")
+    assert_one_line(done, 2, "connect_four")
     assert not (tmp_path / "run").exists()
 
 

@@ -6,7 +6,7 @@ import re
 import numpy as np
 import pytest
 
-from experiments.leaderboard import cells, running, tuning
+from experiments.leaderboard import cells, page, running, tuning
 from experiments.leaderboard.__main__ import main
 from experiments.leaderboard.cells import Board, Cell, list_cells, settings_of
 from experiments.leaderboard.page import load_trials, page_text, write_page
@@ -197,3 +197,14 @@ def test_a_trial_trains():
     """The gaps of a trial are those of the ranked profile, one per seed."""
     gaps = tuning.measure_trial(Cell(RPS, "es_mccfr", 200), {"plus": True}, (1000, 1001))
     assert len(gaps) == 2 and all(0.0 <= gap <= 1.0 for gap in gaps)
+
+
+def test_the_page_counts_stored_trials(tmp_path, monkeypatch):
+    path = tmp_path / "one.json"
+    path.write_text(json.dumps({"trials": [{}] * 5}))
+    monkeypatch.setattr(page, "choice_path", lambda game, method: path)
+    assert page.describe_trials(RPS, "os_mccfr") == str(load_trials()["os_mccfr"]["trials"] + 5)
+    monkeypatch.setattr(page, "load_trials", lambda: {"psro": {"trials": "unknown"}})
+    assert page.describe_trials(RPS, "psro") == "5+"
+    path.unlink()
+    assert page.describe_trials(RPS, "psro") == "unknown"
