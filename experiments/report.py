@@ -14,6 +14,7 @@ from pathlib import Path
 
 from experiments.claims import CLAIMS
 from experiments.reporting.gathering import BENCHMARKS, gather
+from experiments.reporting.ingredients import COLUMNS
 from experiments.reporting.ledger import Ledger, everything, make_ledger, markdown, tally
 from experiments.reporting.page import page, write_page
 from experiments.reporting.sections import About
@@ -71,6 +72,8 @@ def results_index(docs: Path, ledger: Ledger) -> str:
         "`python -m experiments.run <experiment> --write-results` runs an experiment and publishes it here.", "",
         f"- [The paper's claims](results/claims.md): {len(entries)} claims, {tally(entries)}.",
         "- [Leaderboard](leaderboard.md): methods that learn from episodes, at equal environment steps.",
+        *["- [Ingredients of `replay`](results/ingredients.md): gains of reused returns and of responses."]
+        * bool(records.keys() & COLUMNS.keys()),
         "- [Speed](speed.md): benchmarks.", "",
         "| experiment | command | commit | date |", "| --- | --- | --- | --- |",
     ]  # fmt: skip

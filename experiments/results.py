@@ -17,7 +17,7 @@ from experiments.claims import COLUMNS as CLAIMED
 from experiments.harness.experiment import load_summary
 from experiments.harness.spec import Experiment
 from experiments.harness.study import Study
-from experiments.reporting import describing
+from experiments.reporting import describing, ingredients
 from experiments.reporting.stated import read_stated, stated_numbers, write_stated
 from gems_jax.runner.directory import slug
 from gems_jax.runner.errors import RunError
@@ -77,8 +77,19 @@ def write_experiment_page(record: Mapping[str, Any], docs: Path = DOCS) -> Path:
 
 
 def write_pages(docs: Path = DOCS) -> list[Path]:
-    """Writes the page of every published experiment and returns their paths."""
-    return [write_experiment_page(record, docs) for record in published(docs).values()]
+    """Writes the page of every published experiment, and the table of ingredients; returns their paths."""
+    paths = [write_experiment_page(record, docs) for record in published(docs).values()]
+    return paths + write_ingredients(docs)
+
+
+def write_ingredients(docs: Path = DOCS) -> list[Path]:
+    """Writes the page of ingredients if one of their ablations is published, and returns its path."""
+    records = published(docs)
+    if not records.keys() & ingredients.COLUMNS.keys():
+        return []
+    path = docs / "results" / f"{ingredients.PAGE}.md"
+    replace_text(path, ingredients.ingredients_page(records))
+    return [path]
 
 
 def published(docs: Path = DOCS) -> dict[str, dict[str, Any]]:
@@ -129,6 +140,7 @@ def main(arguments: Sequence[str]) -> int:
         if arguments:
             spec = load(load_summary(arguments[0])["name"])
             print(f"written: {write_results(arguments[0], notes=spec.notes, metrics=metrics_of(spec))}")
+            write_ingredients()
         else:
             print(f"written: {len(write_pages())} pages")
         print(f"written: {write_ledger()}")  # the new numbers may decide claims

@@ -45,20 +45,24 @@ def reuse_experiment(
     def arm(label: str, preset: str, **overrides: Any) -> Arm:
         return Arm(label, preset=preset, overrides=overrides, budget=total // iterations)
 
+    arms = (
+        arm("nothing reused", base, **FRESH),
+        arm("pairs", base, **PAIRS),
+        arm("pairs, control variate", base, **PAIRS, control_variate="critic"),
+        arm("trajectories", base, **TRAJECTORIES),
+        arm("trajectories, OMWU", base, **{**TRAJECTORIES, "meta_rule": "omwu"}),
+        arm("replay", "replay"),
+        arm("replay, no entropy", "replay", entropy_weight=0.0),
+        *(arm(f"replay, {label}", "replay", **overrides) for label, overrides in whole.items()),
+    )
+    fresh = tuple(one.label for one in arms if not one.label.startswith("replay"))
+    changed = tuple(one.label for one in arms if one.label.startswith("replay"))
     return Experiment(
         name=name,
         title=title,
         game=game,
-        arms=(
-            arm("nothing reused", base, **FRESH),
-            arm("pairs", base, **PAIRS),
-            arm("pairs, control variate", base, **PAIRS, control_variate="critic"),
-            arm("trajectories", base, **TRAJECTORIES),
-            arm("trajectories, OMWU", base, **{**TRAJECTORIES, "meta_rule": "omwu"}),
-            arm("replay", "replay"),
-            arm("replay, no entropy", "replay", entropy_weight=0.0),
-            *(arm(f"replay, {label}", "replay", **overrides) for label, overrides in whole.items()),
-        ),
+        arms=arms,
+        groups=(("fresh training episodes, one ingredient more each", fresh), ("`replay`, one change each", changed)),
         iterations=iterations,
         seeds=(0, 1, 2, 3, 4),
         chunk=10,

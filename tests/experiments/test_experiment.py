@@ -8,7 +8,7 @@ import os
 import shutil
 import signal
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -21,7 +21,7 @@ from experiments.harness import experiment
 from experiments.harness.experiment import run_experiment
 from experiments.harness.spec import Arm, Check, Experiment
 from experiments.harness.summary import ArmResult
-from experiments.reporting import describing
+from experiments.reporting import describing, ingredients
 from gems_jax import solvers
 from gems_jax.evaluate.statistics import mean_interval
 from gems_jax.runner.console import Console
@@ -335,7 +335,32 @@ def test_published_pages_are_what_their_records_make(name: str) -> None:
 
 def test_every_page_has_a_record() -> None:
     pages = {path.stem for path in (results.DOCS / "results").glob("*.md")}
-    assert pages == {*results.published(), "claims"}
+    known = {*results.published(), "claims"}
+    known |= {ingredients.PAGE} if known & ingredients.COLUMNS.keys() else set()
+    assert pages == known
+
+
+def test_ingredients_are_the_last_gaps_of_the_published_ablations(tmp_path: Path) -> None:
+    def row(arm: str, iteration: int, mean: float) -> dict[str, Any]:
+        low, high = mean - 0.01, mean + 0.01
+        return {
+            "arm": arm, "column": "exploitability", "iteration": iteration, "mean": mean, "low": low, "high": high,
+            "seeds": 5,
+        }  # fmt: skip
+
+    one = {"numbers": [row("pairs", 40, 0.2), row("pairs", 5, 0.7), row("replay", 40, 0.1)]}
+    other = {"numbers": [row("replay", 40, 0.3)]}
+    page = ingredients.ingredients_page({"ablate_reuse": one, "ablate_reuse_leduc": other, "kuhn": {}})
+    assert "| pairs | 0.2000 ± 0.0100 | – |" in page and "| replay | 0.1000 ± 0.0100 | 0.3000 ± 0.0100 |" in page
+    assert page.splitlines()[-1] == "| seeds | 5 | 5 |" and "[Leduc, 1M](ablate_reuse_leduc.md)" in page
+    assert results.write_ingredients(tmp_path) == []  # nothing is published there
+
+
+def test_the_page_of_ingredients_is_what_the_records_make() -> None:
+    path = results.DOCS / "results" / f"{ingredients.PAGE}.md"
+    records = results.published()
+    if records.keys() & ingredients.COLUMNS.keys():
+        assert path.read_text() == ingredients.ingredients_page(records), "run python -m experiments.results"
 
 
 def test_reasons_at_the_last_iteration() -> None:
