@@ -15,6 +15,7 @@ FRESH = {
     "mutations": 0, "randoms": 8, "oracle_opponents": 32, "abr_steps": 30, "abr_opponents": 128,
     "learning_rate": 0.01, "beta_kl": 3.0, "replay_steps": 0, "estimator": "per_anchor", "meta_rule": "omwu",
     "learning_rate_decay": 0.0, "entropy_weight": 0.0, "live_opponents": False, "self_play_fraction": 0.0,
+    "exploration": 0.0,
 }  # fmt: skip
 PAIRS = {
     **FRESH, "estimator": "pairs", "mixture_samples": 2500, "sigma_floor": 0.5, "meta_rule": "rm_plus",

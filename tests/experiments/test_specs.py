@@ -143,3 +143,12 @@ def test_kuhn_quick_end_to_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     ]  # fmt: skip
     worst = max(row["high"] or row["mean"] for row in record["numbers"] if row["column"] == "budget_violation")
     assert worst < 1e-4
+
+
+@pytest.mark.parametrize("name", ["ablate_reuse", "ablate_reuse_leduc"])
+def test_ablations_of_reuse_change_one_budget_in_settings_that_go_together(name: str) -> None:
+    """Every arm fits its game; a spec with a wrong combination of settings fails here and not after it was started."""
+    plan = make_plan(entry.load(name))
+    labels = [arm.label for arm, _, _ in plan.arms]
+    assert labels[0] == "nothing reused" and "replay" in labels and len(plan.spec.seeds) == 5
+    assert {arm.budget for arm, _, _ in plan.arms} == {25_000}
