@@ -63,7 +63,7 @@ def reuse_experiment(
         title=title,
         game=game,
         arms=arms,
-        groups=(("fresh training episodes, one ingredient more each", fresh), ("`replay`, one change each", changed)),
+        groups=(("fresh episodes, one more each", fresh), ("`replay`, one change each", changed)),
         iterations=iterations,
         seeds=(0, 1, 2, 3, 4),
         chunk=10,
