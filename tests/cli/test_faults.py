@@ -136,7 +136,7 @@ def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path: Path) -> None:
             assert process.poll() is None and time.monotonic() < end, process.communicate()
             time.sleep(0.2)
         process.send_signal(2)
-        out, err = process.communicate(timeout=120)
+        out, err = process.communicate(timeout=600)
     finally:
         process.kill()
     assert process.returncode == 130 and err == "", (out, err)

@@ -1,0 +1,32 @@
+"""The record of the quick selection: `make test-fast` runs what it does not name."""
+
+import ast
+from pathlib import Path
+
+from quick import BUDGET, LIMIT, RECORD, read_record
+
+ROOT = Path(__file__).parents[1]
+
+
+def functions_of(path: Path) -> set[str]:
+    """Names of the test functions of a file."""
+    return {node.name for node in ast.parse(path.read_text()).body if isinstance(node, ast.FunctionDef)}
+
+
+def test_recorded_tests_exist() -> None:
+    slow, _ = read_record()
+    found = {path: functions_of(ROOT / path) for path in {name.partition("::")[0] for name in slow}}
+    gone = [name for name in slow if name.partition("::")[2] not in found[name.partition("::")[0]]]
+    assert not gone, "of tests that are gone: expected none. Run `make test ARGS=--record-durations`"
+
+
+def test_the_record_names_slow_tests_only_and_in_order() -> None:
+    slow, _ = read_record()
+    assert list(slow) == sorted(slow) and min(slow.values()) > LIMIT / 2  # seconds are rounded
+    assert RECORD.stat().st_size < 100_000
+
+
+def test_the_quick_selection_fits_its_budget() -> None:
+    """The seconds of the last full run with `--record-durations`."""
+    _, quick = read_record()
+    assert 0.0 < quick <= BUDGET
