@@ -454,9 +454,10 @@ def test_held_out_budget_of_a_run_that_reuses_returns(reusing: Path) -> None:
     assert held.code == 0 and noise and 0.0 < float(noise[1]) < high - low and "why: " in held.out, held
 
 
-def test_why_without_a_budget_is_one_line(matrix_run: RunDirectory) -> None:
-    (matrix_run.shared / "metrics.csv").write_text("iteration,gap\n1,0.5\n")
-    assert_one_line(call("eval", matrix_run.shared, "--why"), 1, "no error budget")
+def test_why_without_a_budget_is_one_line(matrix_run: RunDirectory, tmp_path: Path) -> None:
+    folder = shutil.copytree(matrix_run.shared, tmp_path / "run")
+    (folder / "metrics.csv").write_text("iteration,gap\n1,0.5\n")
+    assert_one_line(call("eval", folder, "--why"), 1, "no error budget")
 
 
 def test_game_options_are_python_or_text() -> None:
