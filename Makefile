@@ -92,7 +92,7 @@ bench-compare: venv
 # -- checks ------------------------------------------------------------------------------------------------------
 
 test: dev
-	$(PY) -m pytest -n $(JOBS) --dist loadfile $(ARGS)
+	$(PY) -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 test-fast: dev
 	$(PY) -m pytest -n $(JOBS) --quick -q $(ARGS)

@@ -1,5 +1,7 @@
 """The quick selection of the tests: `pytest --quick` leaves out those that are recorded as slow.
 
+The same record orders the files of a whole run, longest first, so that all test processes end at about the same time.
+
 `pytest --record-durations` writes the record, tests/data/durations.json: the processor seconds of every test function
 that takes more than `LIMIT`, by name without parameters, and the sum of the others, which are the quick selection. A
 test that is not in the record runs. Seconds of the processor, with those of the processes that a test starts, depend
@@ -8,6 +10,7 @@ little on what else the machine does.
 
 import json
 import os
+from collections import Counter
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any
@@ -26,6 +29,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--record-durations", action="store_true", help=f"write {RECORD.name} after the run")
 
 
+def file_of(nodeid: str) -> str:
+    return nodeid.partition("::")[0]
+
+
 def name_of(nodeid: str) -> str:
     """The name of a test without its parameters."""
     return nodeid.partition("[")[0]
@@ -38,12 +45,23 @@ def read_record() -> tuple[dict[str, float], float]:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if not config.getoption("--quick"):
-        return
+    """Leaves out slow tests if asked to; where processes share the files, those that take long come first."""
     slow, _ = read_record()
-    left_out = [item for item in items if name_of(item.nodeid) in slow]
-    items[:] = [item for item in items if name_of(item.nodeid) not in slow]
-    config.hook.pytest_deselected(items=left_out)
+    if config.getoption("--quick"):
+        left_out = [item for item in items if name_of(item.nodeid) in slow]
+        items[:] = [item for item in items if name_of(item.nodeid) not in slow]
+        config.hook.pytest_deselected(items=left_out)
+    elif hasattr(config, "workerinput"):
+        seconds = seconds_of_files(slow)
+        items.sort(key=lambda item: -seconds[file_of(item.nodeid)])  # stable: files stay together
+
+
+def seconds_of_files(slow: dict[str, float]) -> Counter[str]:
+    """The sum over the slow tests of each file."""
+    seconds: Counter[str] = Counter()
+    for name, spent in slow.items():
+        seconds[file_of(name)] += spent
+    return seconds
 
 
 def processor_seconds() -> float:
