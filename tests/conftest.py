@@ -15,8 +15,8 @@ from typing import NamedTuple
 # for cyclic garbage goes through them again and again, which takes up to a third of the time.
 gc.set_threshold(100_000, 20, 20)
 
-# What is shown depends on what the terminal is said to be, and in a new home folder matplotlib reports that it lists the
-# fonts: the tests see the same everywhere.
+# What is shown depends on what the terminal is said to be, and in a new home folder matplotlib reports that it lists
+# the fonts: the tests see the same everywhere.
 os.environ["TERM"] = "xterm-256color"
 for _name in ("COLUMNS", "FORCE_COLOR", "LINES", "NO_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE"):
     os.environ.pop(_name, None)
