@@ -21,6 +21,8 @@ os.environ["TERM"] = "xterm-256color"
 for _name in ("COLUMNS", "FORCE_COLOR", "LINES", "NO_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE"):
     os.environ.pop(_name, None)
 logging.getLogger("matplotlib.font_manager").setLevel(logging.ERROR)
+# A process may meet a cache entry that another one is writing, or was killed writing: JAX compiles then, and warns.
+os.environ["PYTHONWARNINGS"] = "ignore:Error reading persistent compilation cache entry"
 
 # Compiling is most of the suite's time and nothing here runs long: XLA's quickest back end takes a sixth of it. What
 # XLA_FLAGS already says stays as it is. XLA aborts on a flag that it does not know, so the young one is for the
