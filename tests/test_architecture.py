@@ -1,6 +1,7 @@
 """Imports point one way, importing the package is quick, nothing pickles."""
 
 import ast
+import functools
 import importlib
 import subprocess
 import sys
@@ -57,6 +58,7 @@ def part_of(path: Path) -> str:
     return path.relative_to(SOURCE).with_suffix("").parts[0]
 
 
+@functools.cache
 def imported_modules(path: Path) -> list[str]:
     """Every module named by an import anywhere in the file, inside functions too, but not under TYPE_CHECKING."""
     tree = ast.parse(path.read_text())
