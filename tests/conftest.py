@@ -47,6 +47,7 @@ from quick import (  # noqa: E402, F401
     pytest_addoption,
     pytest_collection_finish,
     pytest_collection_modifyitems,
+    pytest_fixture_setup,
     pytest_runtest_logreport,
     pytest_runtest_makereport,
     pytest_sessionfinish,

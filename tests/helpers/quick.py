@@ -22,6 +22,8 @@ LIMIT = 0.25  # seconds that a function of the quick selection may take, over al
 BUDGET = 120.0  # seconds that the quick selection may take: a minute and a half of two processes, and their start
 _spent: dict[str, float] = {}
 _clock = [0.0]
+_shared: dict[pytest.FixtureDef[Any], float] = {}  # seconds of the fixtures that more than one test may use
+_new: set[pytest.FixtureDef[Any]] = set()  # those that were set up since the last report
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -75,11 +77,28 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item, call: Any) -> Generator[None, Any, Any]:
-    """Adds to a report the processor seconds since the one before; xdist sends them to the controlling process."""
+def pytest_fixture_setup(fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest) -> Generator:
+    before = processor_seconds()
+    value = yield
+    if fixturedef.scope != "function":
+        _shared[fixturedef] = processor_seconds() - before
+        _new.add(fixturedef)
+    return value
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Function, call: pytest.CallInfo[None]) -> Generator:
+    """Adds to a report the processor seconds since the one before; xdist sends them to the controlling process.
+
+    A fixture that several tests share counts for each of them: whichever runs first has to wait for it.
+    """
     report = yield
     before, _clock[0] = _clock[0], processor_seconds()
     report.processor_seconds = _clock[0] - before
+    if call.when == "setup":
+        used = {fixture for known in item._fixtureinfo.name2fixturedefs.values() for fixture in known}
+        report.processor_seconds += sum(_shared.get(fixture, 0.0) for fixture in used - _new)
+        _new.clear()
     return report
 
 
