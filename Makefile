@@ -28,7 +28,7 @@
 #   make shell           a shell in which `gems` and `python` are those of .venv
 #   make test            the test suite without the slow tests                         (ARGS="-k omwu" goes to pytest)
 #   make test-fast       the tests that take moments, in a minute and a half
-#   make test-slow       the slow tests
+#   make test-slow       the slow tests, and how long each took
 #   make lint            ruff and mypy;  make format fixes what ruff can fix
 #   make lock            rewrite requirements.lock from a clean install
 #   make clean           remove .venv and caches; runs/ stays
@@ -92,13 +92,13 @@ bench-compare: venv
 # -- checks ------------------------------------------------------------------------------------------------------
 
 test: dev
-	$(PY) -m pytest -n $(JOBS) --dist loadfile $(ARGS)
+	$(PY) -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 test-fast: dev
 	$(PY) -m pytest -n $(JOBS) --quick -q $(ARGS)
 
 test-slow: dev
-	$(PY) -m pytest -m slow $(ARGS)
+	$(PY) -m pytest -m slow --durations=0 --durations-min=5 $(ARGS)
 
 lint: dev
 	$(BIN)/ruff check .

@@ -3,11 +3,26 @@
 Warnings whose source is `gems_jax` are errors by pyproject.toml.
 """
 
+import gc
+import logging
 import os
 from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple
+
+# Tracing makes many small objects that stay as long as the compiled programs. With Python's own thresholds the search
+# for cyclic garbage goes through them again and again, which takes up to a third of the time.
+gc.set_threshold(100_000, 20, 20)
+
+# What is shown depends on what the terminal is said to be, and in a new home folder matplotlib reports that it lists
+# the fonts: the tests see the same everywhere.
+os.environ["TERM"] = "xterm-256color"
+for _name in ("COLUMNS", "FORCE_COLOR", "LINES", "NO_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE"):
+    os.environ.pop(_name, None)
+logging.getLogger("matplotlib.font_manager").setLevel(logging.ERROR)
+# A process may meet a cache entry that another one is writing, or was killed writing: JAX compiles then, and warns.
+os.environ["PYTHONWARNINGS"] = "ignore:Error reading persistent compilation cache entry"
 
 # Compiling is most of the suite's time and nothing here runs long: XLA's quickest back end takes a sixth of it. What
 # XLA_FLAGS already says stays as it is. XLA aborts on a flag that it does not know, so the young one is for the
@@ -30,8 +45,11 @@ from gems_jax.runner.directory import RunDirectory  # noqa: E402
 from gems_jax.types import Game  # noqa: E402
 from quick import (  # noqa: E402, F401
     pytest_addoption,
+    pytest_collection_finish,
     pytest_collection_modifyitems,
+    pytest_fixture_setup,
     pytest_runtest_logreport,
+    pytest_runtest_makereport,
     pytest_sessionfinish,
 )
 

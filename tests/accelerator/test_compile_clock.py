@@ -5,7 +5,6 @@ import time
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 import pytest
 
 from gems_jax.accelerator.compile_clock import count_compilation, merged_seconds
@@ -72,7 +71,10 @@ def test_seconds_of_a_run_exclude_what_a_step_compiles(jittable):
             state = state.replace(previous=late(state.previous) - 1.0)
         return walk.step(state, key)
 
+    begin = time.perf_counter()
     result = run(walk._replace(step=step), iterations=4, options=RunOptions(chunk=1))
-    seconds = np.diff(result.rows["seconds"][0], prepend=0.0)
+    took = time.perf_counter() - begin
     assert result.compile_seconds >= 0.6
-    assert seconds.max() < 0.5 and result.seconds == pytest.approx(seconds.sum(), abs=1e-3)
+    assert result.seconds == pytest.approx(result.rows["seconds"][0, -1], abs=1e-3)
+    # Other work on the machine makes all three longer; compilation that counts twice makes the sum too long.
+    assert result.seconds + result.compile_seconds < took

@@ -1,4 +1,4 @@
-"""The command line: end to end through the real console script, and every mistake in one line."""
+"""The command line: end to end, training, resuming and the doctor by the console script; mistakes in one line."""
 
 import json
 import re
@@ -70,7 +70,7 @@ def test_train_prints_what_the_page_shows(trained: tuple[Path, Outcome]) -> None
 
 def test_eval_and_why(trained: tuple[Path, Outcome]) -> None:
     folder, _ = trained
-    done = gems("eval", folder, "--why")
+    done = call("eval", folder, "--why")
     assert done.code == 0 and done.err == "", done.err
     found = [float(text) for text in re.findall(r"seed \d: exploitability ([\d.]+)", done.out)]
     logged = [read_metrics(member)["exploitability"][-1] for member in open_run(folder).members]
@@ -127,7 +127,7 @@ def test_resume_equals_one_go(trained: tuple[Path, Outcome], tmp_path: Path) -> 
 
 def test_replay(trained: tuple[Path, Outcome]) -> None:
     folder, _ = trained
-    done = gems("replay", folder / "s1", "--episodes", 2)
+    done = call("replay", folder / "s1", "--episodes", 2)
     assert done.code == 0 and done.err == "", done.err
     written = [Path(path) for path in re.findall("written: (.*)", done.out)]
     assert [path.suffix for path in written] == [".txt"]  # a card game: words say it all
@@ -137,7 +137,7 @@ def test_replay(trained: tuple[Path, Outcome]) -> None:
 
 def test_compare(trained: tuple[Path, Outcome], tmp_path: Path) -> None:
     folder, _ = trained
-    done = gems("compare", folder, folder / "s0", "--output", tmp_path / "out")
+    done = call("compare", folder, folder / "s0", "--output", tmp_path / "out")
     assert done.code == 0 and done.err == "", done.err
     mean = np.mean([read_metrics(member)["exploitability"][-1] for member in open_run(folder).members])
     assert f"{mean:.4f}" in done.out and (tmp_path / "out" / "curves.png").stat().st_size > 5000
@@ -151,7 +151,7 @@ def test_doctor() -> None:
 
 
 def test_games_and_a_game_of_ones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    done = gems("games")
+    done = call("games")
     assert done.code == 0 and "kuhn_poker" in done.out and "pgx:hex" in done.out, done
     (tmp_path / "own.py").write_text(
         "from gems_jax.games import matrix_game\n"
@@ -204,22 +204,17 @@ def test_other_methods(tmp_path: Path) -> None:
 
 
 def test_help_is_quick_and_loads_nothing_heavy() -> None:
-    """The best of three: under two seconds, and without jax."""
+    """Under a second of the processor, and without jax."""
     script = (
-        "import sys, time; begin = time.perf_counter()\n"
+        "import sys, time; begin = time.process_time()\n"
         "from gems_jax.cli.main import invoke\n"
         "code = invoke(['--help'])\n"
         "heavy = [name for name in ('jax', 'flax', 'pgx', 'tyro', 'matplotlib') if name in sys.modules]\n"
-        "print(time.perf_counter() - begin, heavy)"
+        "print(time.process_time() - begin, heavy)"
     )
-    seconds = []
-    for _ in range(3):
-        done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-        *overview, last = done.stdout.splitlines()
-        took, heavy = last.split(" ", 1)
-        assert heavy == "[]"
-        seconds.append(float(took))
-    assert min(seconds) < 1.0
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    took, heavy = done.stdout.splitlines()[-1].split(" ", 1)
+    assert heavy == "[]" and float(took) < 1.0
     assert all(f"gems {command.usage}" in done.stdout for command in COMMANDS.values())
 
 
@@ -459,9 +454,10 @@ def test_held_out_budget_of_a_run_that_reuses_returns(reusing: Path) -> None:
     assert held.code == 0 and noise and 0.0 < float(noise[1]) < high - low and "why: " in held.out, held
 
 
-def test_why_without_a_budget_is_one_line(matrix_run: RunDirectory) -> None:
-    (matrix_run.shared / "metrics.csv").write_text("iteration,gap\n1,0.5\n")
-    assert_one_line(call("eval", matrix_run.shared, "--why"), 1, "no error budget")
+def test_why_without_a_budget_is_one_line(matrix_run: RunDirectory, tmp_path: Path) -> None:
+    folder = shutil.copytree(matrix_run.shared, tmp_path / "run")
+    (folder / "metrics.csv").write_text("iteration,gap\n1,0.5\n")
+    assert_one_line(call("eval", folder, "--why"), 1, "no error budget")
 
 
 def test_game_options_are_python_or_text() -> None:

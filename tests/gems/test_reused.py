@@ -28,8 +28,8 @@ EQUILIBRIUM = [0.4, 0.4, 0.2]
     ("game", "estimator", "rule"),
     [
         (KUHN, "pairs", "rm_plus"),
-        (KUHN, "trajectories", "rm_plus"),
         (THREE, "trajectories", "omwu"),
+        pytest.param(KUHN, "trajectories", "rm_plus", marks=pytest.mark.slow),
         pytest.param(KUHN, "pairs", "omwu", marks=pytest.mark.slow),
         pytest.param(KUHN, "pairs", "mwu", marks=pytest.mark.slow),
         pytest.param(KUHN, "trajectories", "omwu", marks=pytest.mark.slow),

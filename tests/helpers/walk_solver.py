@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from gems_jax.runner.console import Console
 from gems_jax.runner.directory import RunDirectory, create_run, open_run
 from gems_jax.runner.driver import RunResult, run
 from gems_jax.runner.engine import Monitor
@@ -95,17 +96,15 @@ def walk(directory: RunDirectory | None, iterations: int = 12, solver: Solver | 
     )
 
 
-def slow_walk(seconds: float, jittable: bool) -> Solver:
-    """`make_walk` whose every iteration takes at least `seconds` of wall time where it runs in Python."""
-    solver = make_walk(jittable=jittable)
+class PacedConsole(Console):
+    """Shows nothing, and waits after every chunk: a process that is to be killed does not end before that."""
 
-    def step(state, key):
-        time.sleep(seconds)
-        return solver.step(state, key)
-
-    return solver if jittable else solver._replace(step=step)
+    def record(self, rows) -> None:
+        super().record(rows)
+        time.sleep(0.1)
 
 
 if __name__ == "__main__":
     folder, iterations, jittable = sys.argv[1], int(sys.argv[2]), sys.argv[3] == "jit"
-    walk(open_run(folder), iterations, slow_walk(0.05, jittable), chunk=2)
+    solver = make_walk(jittable=jittable)
+    walk(open_run(folder), iterations, solver, chunk=2, console=PacedConsole(quiet=True))

@@ -21,7 +21,7 @@ from gems_jax.runner.directory import read_status
 COINS = "faulty_envs:Coins"
 SAID = {
     "raise": "raised ValueError: the coin rolled off the table (faulty_envs.py:",
-    "hang": "took more than 0.5 s, the time limit",
+    "hang": "took more than 2 s, the time limit",
     "shape": "observation of odd does not fit: expected shape [3] of its observation space, got [2]",
     "mask": "gave seat 0 an action mask of zeros: no action is legal",
     "nan": "gave observation with NaN or infinity in it",
@@ -56,7 +56,8 @@ def one_worker(monkeypatch):
 
 @pytest.mark.parametrize("fault", SAID)
 def test_every_fault_is_one_line_and_leaves_no_process(fault):
-    options = ["--game-option", f"fault={fault}", "time_limit=0.5"]
+    limit = ["time_limit=2"] if fault == "hang" else []  # on a busy machine, honest steps may take a second
+    options = ["--game-option", f"fault={fault}", *limit]
     done = call("games", "--check", COINS, "--episodes", 2, *options)
     assert_one_line(done, 1, COINS, "step 2 of the episode with seed ", SAID[fault])
     assert not children()
@@ -79,14 +80,14 @@ def test_a_worker_of_a_run_that_is_killed(tmp_path):
     line = [*TRAIN, COINS, "--run-dir", tmp_path / "run", "--iterations", 1000000]
     environment = {**os.environ, "GEMS_WORKERS": "2", "PYTHONPATH": str(helpers)}
     process = subprocess.Popen([str(SCRIPT), *map(str, line)], stderr=subprocess.PIPE, text=True, env=environment)
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 600
     rows = tmp_path / "run" / "metrics.csv"
     while not (rows.exists() and rows.read_text().count("\n") > 3) and time.monotonic() < deadline:
         time.sleep(0.05)
     workers = children(process.pid)
     assert len(workers) == 2
     os.kill(min(workers), signal.SIGKILL)
-    _, told = process.communicate(timeout=60)
+    _, told = process.communicate(timeout=600)
     assert process.returncode == 1 and told.count("\n") == 1, told
     assert told.startswith(f"gems train: {COINS}: ") and "the worker process was killed by SIGKILL" in told
     assert not any(map(_runs, workers))
@@ -138,7 +139,7 @@ def test_workers_die_with_a_parent_that_is_killed():
     time.sleep(1.0)
     parent.kill()
     parent.wait()
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while any(_runs(pid) for pid in workers) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert not any(_runs(pid) for pid in workers)

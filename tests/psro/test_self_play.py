@@ -121,7 +121,9 @@ def test_settings_may_be_swept_by_vmap():
     np.testing.assert_allclose(both.magnet[1], both.student.params["policy"][1], atol=1e-7)  # rate 1
 
 
-@pytest.mark.parametrize("magnet", MAGNETS)
+@pytest.mark.parametrize(
+    "magnet", ["moving", *(pytest.param(name, marks=pytest.mark.slow) for name in ("uniform", "copied"))]
+)
 def test_networks_are_pulled_too(magnet):
     """An MLP on Kuhn poker improves on uniform play (NashConv 0.917); a strong magnet holds it there."""
     config = DEFAULTS["self_play"].replace(

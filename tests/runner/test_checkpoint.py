@@ -230,4 +230,4 @@ def test_a_really_full_disk(tmp_path: Path) -> None:
         found = checkpoint.restore_checkpoint(folder, {"state": jnp.zeros(3)})
         assert found is not None and found.iteration == 1 and os.listdir(folder) == ["00000001"]
     finally:
-        subprocess.run(["umount", str(tmp_path)], check=True)
+        subprocess.run(["umount", "-l", str(tmp_path)], check=True)

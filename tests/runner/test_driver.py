@@ -329,7 +329,7 @@ def kill_at_random(folder: Path, iterations: int, mode: str, chance: random.Rand
     rows = folder / "s0" / "metrics.csv"
     size = rows.stat().st_size if rows.exists() else 0
     process = subprocess.Popen([sys.executable, str(script), str(folder), str(iterations), mode])
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 600
     while process.poll() is None and time.monotonic() < deadline:
         # a start cuts the file back first: any change of its size is a sign of life
         if rows.exists() and rows.stat().st_size != size:
