@@ -19,6 +19,7 @@ COMMANDS: dict[str, Command] = {
     "sweep": Command("sweep", "sweep FILE", "run many settings from a TOML file, locally, on SLURM or on Ray"),
     "eval": Command("evaluate", "eval RUN", "measure exploitability; --why explains what limits it"),
     "compare": Command("compare", "compare RUN...", "draw the curves and print the final table of several runs"),
+    "arena": Command("arena", "arena RUN...", "play all against all: cross-play matrix, Elo, alpha-Rank"),
     "replay": Command("replay", "replay RUN", "write games of a trained policy as text and SVG animations"),
     "play": Command("play", "play RUN", "play against a trained policy in the terminal"),
     "export": Command("export", "export RUN", "write the trained policy as one safetensors file"),
