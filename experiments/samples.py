@@ -47,11 +47,12 @@ SAMPLES: Mapping[str, tuple[Step, ...]] = {
         Step("gems replay kuhn", until="  result:"),
         Step("gems play leduc --seat 0 --games 1 --games-seed 1", answers=("raise", "raise")),
     ),
+    "arena": (Step("gems arena kuhn -o arena"),),
     "compare": (
         Step("gems compare {kuhn}/tuned {kuhn}/tuned-mlp", until=r"  kuhn_poker +gems tuned-mlp .* env steps"),
     ),
 }
-USUAL = ("train", "shipped")  # samples that need nothing but this package
+USUAL = ("train", "shipped", "arena")  # samples that need nothing but this package
 
 
 def show(name: str, run: Runner, folders: Mapping[str, str] | None = None) -> str:
