@@ -18,6 +18,7 @@ COMMANDS: dict[str, Command] = {
     "resume": Command("resume", "resume RUN", "continue a stopped run, or extend a finished one"),
     "sweep": Command("sweep", "sweep FILE", "run many settings from a TOML file, locally, on SLURM or on Ray"),
     "eval": Command("evaluate", "eval RUN", "measure exploitability; --why explains what limits it"),
+    "exploit": Command("exploit", "exploit RUN --steps N", "train exploiters of a policy and measure their gains"),
     "compare": Command("compare", "compare RUN...", "draw the curves and print the final table of several runs"),
     "arena": Command("arena", "arena RUN...", "play all against all: cross-play matrix, Elo, alpha-Rank"),
     "replay": Command("replay", "replay RUN", "write games of a trained policy as text and SVG animations"),

@@ -22,9 +22,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gems_jax.evaluate.head_to_head import play_games
+from gems_jax.evaluate.head_to_head import compiled_games
 from gems_jax.evaluate.sampled import is_scored
-from gems_jax.host.stages import compile_play
 from gems_jax.meta.alpha_rank import alpha_rank, alpha_rank_single, profile_marginals
 from gems_jax.meta.elo import Elo, rate_entrants
 from gems_jax.policies.distributions import ILLEGAL
@@ -159,9 +158,6 @@ def fixed_profile(game: Game, policy: Policy) -> Profile:
     return Profile(StackedPolicies(stacked, policy.apply), jnp.ones((populations, 1)))
 
 
-_compiled_games = compile_play(static_argnames=("game", "player", "episodes"))(play_games)
-
-
 def play_arena(
     key: PRNGKey,
     game: Game,
@@ -215,7 +211,7 @@ def _play_match(
     each = -(-episodes // len(meetings))
     returns, scores, games = [], [], 0
     for own_key, (own, other) in zip(jax.random.split(key, len(meetings)), meetings, strict=True):
-        found = _compiled_games(own_key, game, own, other, position, each)
+        found = compiled_games(own_key, game, own, other, position, each)
         both = np.stack([np.asarray(found.own), np.asarray(found.opponent)]).astype(np.float64)  # [2, draws, each]
         returns.append(both.mean(axis=-1))
         scores.append(((both > 0.0) + (both == 0.0) / 2.0).mean(axis=-1))

@@ -167,6 +167,9 @@ def play_games(
     return jax.vmap(jax.vmap(one, in_axes=(None, None, 0)))(slots, met, keys)
 
 
+compiled_games = compile_play(static_argnames=("game", "player", "episodes"))(play_games)
+
+
 @stage_play(static_argnames=("game", "player", "episodes"))
 def _play_position(
     key: Array, game: Game, profile: Profile, opponent: Policy | Profile, player: int, episodes: int
