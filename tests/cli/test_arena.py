@@ -67,7 +67,7 @@ def test_a_matrix_game_and_one_seed_of_a_batch(matrix_run: RunDirectory, tmp_pat
 def test_two_games_are_refused_before_anything_heavy_is_imported(board_run: RunDirectory, tmp_path: Path) -> None:
     """Folders, files and shipped names are recognized by their records alone."""
     assert call("export", board_run.shared, "--output", tmp_path / "board.safetensors").code == 0
-    heavy = ("jax", "tyro", "flax", "scipy", "numpy", "matplotlib")
+    heavy = ("jax", "tyro", "flax", "scipy", "matplotlib")
     for line in (["kuhn", "leduc"], ["kuhn", str(board_run.shared)], ["kuhn", str(tmp_path / "board.safetensors")]):
         script = (
             "import sys; from gems_jax.cli.main import invoke\n"

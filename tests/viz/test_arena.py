@@ -11,7 +11,7 @@ from rich.console import Console
 
 from gems_jax import make_game
 from gems_jax.evaluate.arena import Match, rank_entrants
-from gems_jax.viz.arena import draw_arena, matrix_table, ranking_table, write_arena
+from gems_jax.viz.arena import draw_arena, matrix_table, standings_table, write_arena
 
 
 def invented(count: int, game: str, seed: int = 0):
@@ -56,13 +56,13 @@ def test_files_hold_what_was_measured(count: int, tmp_path: Path) -> None:
 
 def test_tables_are_readable() -> None:
     _, ranking = invented(4, "rock_paper_scissors")
-    text = printed(ranking_table(ranking, list("abcd")), matrix_table(ranking, list("abcd")))
+    text = printed(standings_table(ranking, list("abcd")), matrix_table(ranking, list("abcd")))
     assert "ranking by Elo" in text and "≤ -" in text and "≥, ≤: bounds" in text and "0 of" not in text
     assert f"{ranking.scores.mean[0, 1]:.3f}" in text and "–" in text and all(len(x) <= 110 for x in text.splitlines())
     _, many = invented(13, "rock_paper_scissors")
     assert "matrix.csv" in printed(matrix_table(many, [str(n) for n in range(13)]))
     _, stakes = invented(3, "kuhn_poker")
-    text = printed(ranking_table(stakes, list("abc")))
+    text = printed(standings_table(stakes, list("abc")))
     assert "ranking by mean return" in text and "whatever their stakes" in text
 
 

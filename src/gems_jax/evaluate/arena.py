@@ -82,7 +82,7 @@ class Spread(NamedTuple):
     high: np.ndarray
 
 
-class Ranking(NamedTuple):
+class ArenaRanking(NamedTuple):
     """Statistics of n entrants. Matrices [n, n] are NaN where nothing was played, such as self-play in scored games.
 
     Attributes:
@@ -221,7 +221,7 @@ def _play_match(
 
 def rank_entrants(
     game: Game, matches: Sequence[Match], entrants: int, *, replicates: int = REPLICATES, seed: int = 0
-) -> Ranking:
+) -> ArenaRanking:
     """Computes the matrix, averages, Elo and alpha-Rank of played matches, with 95 % bootstrap intervals.
 
     Args:
@@ -239,9 +239,9 @@ def rank_entrants(
     returns, scores = tables[:, 0], tables[:, 1]
     alpha = _rank_by_alpha(game, matches, _spread(returns))
     if not is_scored(game):
-        return Ranking(False, None, _spread(returns), None, _spread(_mean_of_others(returns)), None, alpha)
+        return ArenaRanking(False, None, _spread(returns), None, _spread(_mean_of_others(returns)), None, alpha)
     points = np.nan_to_num(scores * _games_per_pair(matches, entrants))
-    return Ranking(
+    return ArenaRanking(
         game.return_bounds == (-1.0, 1.0), _spread(scores), _spread(returns), _spread(_mean_of_others(scores)),
         _spread(_mean_of_others(returns)), rate_entrants(points[0], points[1:]), alpha,
     )  # fmt: skip

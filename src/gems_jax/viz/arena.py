@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from gems_jax.evaluate.arena import Match, Ranking, Spread
+from gems_jax.evaluate.arena import ArenaRanking, Match, Spread
 from gems_jax.meta.elo import Elo
 from gems_jax.runner.errors import report_write_errors
 from gems_jax.runner.files import resolve, write_csv, write_json
@@ -23,7 +23,7 @@ _RATINGS = 2.4  # width of the ratings, in inches
 _LETTER = 0.078  # width of a letter of a label, in inches
 
 
-def ranking_table(ranking: Ranking, labels: Sequence[str]) -> Any:
+def standings_table(ranking: ArenaRanking, labels: Sequence[str]) -> Any:
     """Builds the table of rich with one line per entrant, the best first.
 
     Args:
@@ -54,7 +54,7 @@ def _numbered(place: int, label: str) -> str:
     return f"{place:>2} {label}"
 
 
-def _ranking_caption(ranking: Ranking) -> str:
+def _ranking_caption(ranking: ArenaRanking) -> str:
     parts = ["[95 % interval, bootstrap over games]"]
     if ranking.elo is not None:
         largest = "all entrants" if not ranking.elo.group.any() else "the largest group linked by points"
@@ -84,7 +84,7 @@ def _elo_cell(elo: Elo, entrant: int) -> str:
     return f"{rating:.0f} [{low:.0f}, {high:.0f}]"
 
 
-def matrix_table(ranking: Ranking, labels: Sequence[str]) -> Any:
+def matrix_table(ranking: ArenaRanking, labels: Sequence[str]) -> Any:
     """Builds the cross-play matrix as a table of rich, rows and columns in the order of the ranking.
 
     Args:
@@ -108,17 +108,17 @@ def matrix_table(ranking: Ranking, labels: Sequence[str]) -> Any:
     )
 
 
-def _quantity(ranking: Ranking) -> str:
+def _quantity(ranking: ArenaRanking) -> str:
     return "score (wins + draws / 2)" if ranking.by_score else "mean return"
 
 
-def _matrix_cell(ranking: Ranking, row: int, column: int) -> str:
+def _matrix_cell(ranking: ArenaRanking, row: int, column: int) -> str:
     value = float(ranking.matrix.mean[row, column])
     return "–" if math.isnan(value) else _plain(value)
 
 
 def write_arena(
-    ranking: Ranking,
+    ranking: ArenaRanking,
     matches: Sequence[Match],
     labels: Sequence[str],
     record: Mapping[str, Any],
@@ -148,7 +148,7 @@ def write_arena(
     return [folder / name for name in ("arena.json", "matrix.csv", "ranking.csv", "arena.png")]
 
 
-def _ranking_lines(ranking: Ranking, labels: Sequence[str]) -> list[dict[str, Any]]:
+def _ranking_lines(ranking: ArenaRanking, labels: Sequence[str]) -> list[dict[str, Any]]:
     columns: dict[str, Iterable[Any]] = {"entrant": labels}
     elo = Spread(*ranking.elo[:3]) if ranking.elo else None
     for name, spread in (("elo", elo), ("score", ranking.average_score), ("return", ranking.average_return)):
@@ -159,7 +159,7 @@ def _ranking_lines(ranking: Ranking, labels: Sequence[str]) -> list[dict[str, An
     return [lines[entrant] for entrant in ranking.order]
 
 
-def _matrix_lines(ranking: Ranking, labels: Sequence[str]) -> list[dict[str, Any]]:
+def _matrix_lines(ranking: ArenaRanking, labels: Sequence[str]) -> list[dict[str, Any]]:
     order = ranking.order
     table = ranking.matrix.mean
     return [
@@ -170,7 +170,7 @@ def _matrix_lines(ranking: Ranking, labels: Sequence[str]) -> list[dict[str, Any
 
 
 def _arena_record(
-    ranking: Ranking,
+    ranking: ArenaRanking,
     matches: Sequence[Match],
     labels: Sequence[str],
     record: Mapping[str, Any],
@@ -206,7 +206,7 @@ def _arena_record(
     }
 
 
-def draw_arena(ranking: Ranking, labels: Sequence[str], title: str = "") -> Any:
+def draw_arena(ranking: ArenaRanking, labels: Sequence[str], title: str = "") -> Any:
     """Draws the cross-play matrix as a heat map, beside the ratings or mean returns with their intervals.
 
     Args:
@@ -236,7 +236,7 @@ def draw_arena(ranking: Ranking, labels: Sequence[str], title: str = "") -> Any:
     return figure
 
 
-def _draw_matrix(axis: Any, ranking: Ranking, names: Sequence[str], size: float, rotation: float) -> None:
+def _draw_matrix(axis: Any, ranking: ArenaRanking, names: Sequence[str], size: float, rotation: float) -> None:
     """Draws the matrix with a number in every cell, the names of rows on the left and of columns on top."""
     from matplotlib import colormaps
 
@@ -266,7 +266,7 @@ def _draw_matrix(axis: Any, ranking: Ranking, names: Sequence[str], size: float,
         edge.set_visible(False)
 
 
-def _color_range(ranking: Ranking, table: np.ndarray) -> tuple[str, float, float]:
+def _color_range(ranking: ArenaRanking, table: np.ndarray) -> tuple[str, float, float]:
     """Chooses colors and their range: symmetric around an even score, or around 0 if returns have both signs."""
     if ranking.by_score:
         return "RdBu", 0.0, 1.0
@@ -283,7 +283,7 @@ def _short(value: float, score: bool) -> str:
     return f"{value + 0.0:.{0 if abs(value) >= 99.5 else 1 if abs(value) >= 9.95 else 2}f}"
 
 
-def _draw_ratings(axis: Any, ranking: Ranking) -> None:
+def _draw_ratings(axis: Any, ranking: ArenaRanking) -> None:
     """Draws Elo, or the mean return with the others, with intervals; an arrow marks a bound."""
     order = ranking.order
     spread = Spread(*ranking.elo[:3]) if ranking.by_score and ranking.elo else ranking.average_return

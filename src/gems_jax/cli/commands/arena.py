@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @dataclasses.dataclass(frozen=True)
-class Arena:
+class ArenaArguments:
     """Play all against all, in every position: runs, policy files and shipped policies of one game, and the game's
     fixed opponents.
 
@@ -57,7 +57,7 @@ class _Loaded(NamedTuple):
 
 def main(argv: Sequence[str]) -> int:
     """Runs `gems arena` and returns its exit code."""
-    arguments = parse(Arena, argv, prog="gems arena")
+    arguments = parse(ArenaArguments, argv, prog="gems arena")
     check_minima(arguments, episodes=2)
     check_games_seed(arguments.seed, "--seed")
     if not arguments.runs:
@@ -66,7 +66,7 @@ def main(argv: Sequence[str]) -> int:
 
     from gems_jax.evaluate.arena import play_arena, rank_entrants
     from gems_jax.runner.console import Console
-    from gems_jax.viz.arena import matrix_table, ranking_table, write_arena
+    from gems_jax.viz.arena import matrix_table, standings_table, write_arena
 
     console = Console()
     loaded = _load_all(arguments)
@@ -78,7 +78,7 @@ def main(argv: Sequence[str]) -> int:
     console.say(f"{game.name}: {', '.join(labels)}; {arguments.episodes} games of every ordered pair")
     matches = play_arena(jax.random.key(arguments.seed), game, entrants, arguments.episodes, _progress(console))
     ranking = rank_entrants(game, matches, len(entrants), seed=arguments.seed)
-    console.table(ranking_table(ranking, labels))
+    console.table(standings_table(ranking, labels))
     console.table(matrix_table(ranking, labels))
     record = {"game": game.name, **_describe(arguments, loaded)}
     for path in write_arena(ranking, matches, labels, record, arguments.output):
@@ -96,7 +96,7 @@ def _progress(console: Any) -> Any:
     return report
 
 
-def _load_all(arguments: Arena) -> list[_Loaded]:
+def _load_all(arguments: ArenaArguments) -> list[_Loaded]:
     """Loads every policy, and checks that they play one game."""
     from gems_jax.accelerator.cache import enable_compilation_cache
     from gems_jax.runner.load import find_run, list_seeds, load
@@ -129,7 +129,7 @@ def _checkpoint(run: str, at: str) -> str:
     return at if find_run(run).is_dir() else "last"
 
 
-def _entrants(arguments: Arena, game: Game, loaded: Sequence[_Loaded]) -> list[Entrant]:
+def _entrants(arguments: ArenaArguments, game: Game, loaded: Sequence[_Loaded]) -> list[Entrant]:
     """Makes the entrants: every seed or every run, and the fixed opponents."""
     from gems_jax.evaluate.arena import Entrant, fixed_profile, greedy_profile
     from gems_jax.evaluate.opponents import opponents_of
@@ -160,7 +160,7 @@ def _distinct(entrants: Sequence[Entrant]) -> list[Entrant]:
     return found
 
 
-def _describe(arguments: Arena, loaded: Sequence[_Loaded]) -> dict[str, Any]:
+def _describe(arguments: ArenaArguments, loaded: Sequence[_Loaded]) -> dict[str, Any]:
     """Describes what played: arguments, policies, version and machine."""
     from gems_jax import __version__
     from gems_jax.runner.machine import describe_circumstances
