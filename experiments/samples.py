@@ -47,11 +47,16 @@ SAMPLES: Mapping[str, tuple[Step, ...]] = {
         Step("gems replay kuhn", until="  result:"),
         Step("gems play leduc --seat 0 --games 1 --games-seed 1", answers=("raise", "raise")),
     ),
+    "exploit": (
+        Step("gems train kuhn_poker --quick", until="fresh start"),
+        Step("gems exploit {run} --steps 50000 -o exploit"),
+    ),
+    "arena": (Step("gems arena kuhn -o arena"),),
     "compare": (
         Step("gems compare {kuhn}/tuned {kuhn}/tuned-mlp", until=r"  kuhn_poker +gems tuned-mlp .* env steps"),
     ),
 }
-USUAL = ("train", "shipped")  # samples that need nothing but this package
+USUAL = ("train", "shipped", "exploit", "arena")  # samples that need nothing but this package
 
 
 def show(name: str, run: Runner, folders: Mapping[str, str] | None = None) -> str:

@@ -54,7 +54,8 @@ def test_policies_that_ship(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         assert done.code == 0, done
         return done.out
 
-    assert_alike(show("shipped", run), sample("shipped"), rtol=1e-3)
+    for name in ("shipped", "arena"):
+        assert_alike(show(name, run), sample(name), rtol=1e-3)
 
 
 @pytest.mark.slow

@@ -155,6 +155,7 @@ COMMANDS = {
     "eval": lambda run, file: [["eval", run], ["eval", file]],
     "replay": lambda run, file: [["replay", run], ["replay", file]],
     "play": lambda run, file: [["play", run], ["play", file]],
+    "arena": lambda run, file: [["arena", run], ["arena", file]],
     "export": lambda run, file: [["export", run], ["export", file]],
     "resume": lambda run, file: [["resume", run]],
     "profile": lambda run, file: [["profile", run]],

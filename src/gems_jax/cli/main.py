@@ -18,12 +18,13 @@ from pathlib import Path
 from typing import NoReturn
 
 from gems_jax.cli import COMMANDS
-from gems_jax.cli.words import asks_for_help, check_run_folder
+from gems_jax.cli.words import asks_for_help, check_one_game, check_run_folder
 from gems_jax.host.base import EnvironmentFailure
 from gems_jax.runner.errors import RunError
 
 DEFECT = 70
 WAITING = ("train", "resume")  # commands that show what they wait for from the start
+QUICK_CHECKS = {"train": check_run_folder, "arena": check_one_game}  # before anything heavy is imported
 
 
 def main(argv: Sequence[str] | None = None) -> NoReturn:
@@ -64,8 +65,8 @@ def _run_command(argv: list[str]) -> int:
         from gems_jax.runner.console import open_console
 
         open_console().wait("importing")
-    if argv[0] == "train":
-        check_run_folder(argv[1:])
+    if argv[0] in QUICK_CHECKS and not asks_for_help(argv):
+        QUICK_CHECKS[argv[0]](argv[1:])
     module = importlib.import_module(f"gems_jax.cli.commands.{COMMANDS[_command(argv[0])].module}")
     # A user's own game may be in the current folder. Otherwise nothing is imported from there, whatever a file names.
     if _allows_imports(argv) and os.getcwd() not in sys.path:

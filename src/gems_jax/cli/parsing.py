@@ -108,7 +108,8 @@ def _flags(name: str, hint: Any) -> set[str]:
     if dataclasses.is_dataclass(bare) and isinstance(bare, type):
         return flags_of(bare)
     flag = name.replace("_", "-")
-    return {f"--{flag}", f"--no-{flag}"} if bare is bool else {f"--{flag}"}
+    aliases = {alias for one in getattr(hint, "__metadata__", ()) for alias in getattr(one, "aliases", None) or ()}
+    return aliases | ({f"--{flag}", f"--no-{flag}"} if bare is bool else {f"--{flag}"})
 
 
 def print_help(usage: str, groups: Mapping[str, Sequence[str]], holders: Sequence[Any]) -> None:
@@ -187,10 +188,10 @@ def check_minima(arguments: Any, **least: float) -> None:
             raise UsageError(f"--{flag} must be at least {bound}, got {getattr(arguments, name)}")
 
 
-def check_games_seed(seed: int | None) -> None:
-    """Checks the range of --games-seed. Raises UsageError."""
+def check_games_seed(seed: int | None, flag: str = "--games-seed") -> None:
+    """Checks the range of a seed of games, which a flag gives. Raises UsageError."""
     if seed is not None and not 0 <= seed < 2**31:
-        raise UsageError(f"--games-seed must be an integer from 0 to 2^31 - 1, got {seed}")
+        raise UsageError(f"{flag} must be an integer from 0 to 2^31 - 1, got {seed}")
 
 
 def load_policy(arguments: PolicyArguments, **options: Any) -> LoadedPolicy:

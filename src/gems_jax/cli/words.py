@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
 from pathlib import Path
 
 HELP, HELP_ALL = ("-h", "--help"), "--help-all"
+_LONGEST_HEADER = 10**7  # bytes
 _NUMBER = re.compile(r"-(\d|\.\d|inf|nan)", re.IGNORECASE)
 
 
@@ -40,6 +42,46 @@ def check_run_folder(argv: Sequence[str]) -> None:
         return
     given = values_of(argv, "--run-dir") or []
     check_folder(Path(given[0]) if given else None)
+
+
+def check_one_game(argv: Sequence[str]) -> None:
+    """Checks that the runs and policy files of a line were trained on games of one name.
+
+    Files that cannot be read are left to the command, and so are the games' options.
+
+    Args:
+      argv: the words after the command.
+
+    Raises:
+      RunError: if two of them name different games.
+    """
+    named = [(word, game) for word in argv if not looks_like_a_flag(word) and (game := stored_game(word))]
+    for word, game in named[1:]:
+        if game != named[0][1]:
+            from gems_jax.runner.errors import RunError
+
+            error = RunError(
+                f"expected policies of one game, got {named[0][1]} ({named[0][0]}) and {game} ({word}). "
+                "Name runs of the same game"
+            )
+            error.exit_code = 2
+            raise error
+
+
+def stored_game(word: str) -> str:
+    """Reads the name of the game of a run, an exported file or a shipped policy; "" if the word is none of them."""
+    path = Path(word)
+    shipped = Path(__file__).parents[1] / "checkpoints" / f"{word}.safetensors"
+    try:
+        if not path.exists() and shipped.is_file():
+            path = shipped
+        if path.is_dir():
+            return str(json.loads((path / "config.json").read_text())["game"])
+        with path.open("rb") as file:  # a safetensors file: the size of its header, then the header as JSON
+            header = json.loads(file.read(min(int.from_bytes(file.read(8), "little"), _LONGEST_HEADER)))
+        return str(json.loads(header["__metadata__"]["gems_jax"])["game"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return ""
 
 
 def check_folder(path: Path | None) -> None:

@@ -50,6 +50,14 @@ class Results(NamedTuple):
         return format_fields("Results", {name: describe_value(value) for name, value in self._asdict().items()})
 
 
+class PlayedGames(NamedTuple):
+    """Games of one position: `draws` draws of policies, each of which plays several episodes; [draws, each] arrays."""
+
+    own: Array  # returns of the measured player
+    opponent: Array  # mean returns of the others in the same episodes
+    length: Array  # steps
+
+
 def half_interval(returns: Array) -> Array:
     """Returns half of the normal 95 % interval of the mean of all `returns`, []."""
     return normal_half_width(jnp.std(returns), jnp.sqrt(returns.size))
@@ -114,10 +122,22 @@ _compiled_play = compile_play(static_argnames=("game", "player", "episodes"))(_p
 
 
 @stage_play(static_argnames=("game", "player", "episodes"))
-def _play_position(
+def play_games(
     key: Array, game: Game, profile: Profile, opponent: Policy | Profile, player: int, episodes: int
-) -> Results:
-    """Plays a player drawn from the profile's sigma against an opponent in all other positions. key: consumed."""
+) -> PlayedGames:
+    """Plays a player drawn from the profile's sigma against an opponent in all other positions.
+
+    Args:
+      key: typed PRNG key; consumed.
+      game: the game.
+      profile: the mixtures.
+      opponent: the policy, or the mixture, of every other player.
+      player: the position that the profile plays.
+      episodes: minimum number of episodes.
+
+    Returns:
+      Returns and lengths of the episodes, by drawn policies.
+    """
     draws = min(DRAWS, episodes)
     each = -(-episodes // draws)
     key_draw, key_play = jax.random.split(key)
@@ -136,15 +156,26 @@ def _play_position(
         own = take_population(rivals, owner[other])
         return Policy(take_slot(own.params, met[other]), own.apply)
 
-    def one(slot: Array, met: Array, play_key: Array) -> tuple[Array, Array, Array]:
+    def one(slot: Array, met: Array, play_key: Array) -> PlayedGames:
         own = Policy(take_slot(stacked.params, slot), stacked.apply)
         policies = tuple(own if other == player else rival(met, other) for other in players)
         episode = play_episode(play_key, game, policies)
         theirs = [player_return(game, other, episode.returns) for other in players if other != player]
-        return player_return(game, player, episode.returns), jnp.mean(jnp.stack(theirs)), episode.length
+        return PlayedGames(player_return(game, player, episode.returns), jnp.mean(jnp.stack(theirs)), episode.length)
 
     keys = jax.random.split(key_play, (draws, each))
-    returns, returns_met, lengths = jax.vmap(jax.vmap(one, in_axes=(None, None, 0)))(slots, met, keys)
+    return jax.vmap(jax.vmap(one, in_axes=(None, None, 0)))(slots, met, keys)
+
+
+compiled_games = compile_play(static_argnames=("game", "player", "episodes"))(play_games)
+
+
+@stage_play(static_argnames=("game", "player", "episodes"))
+def _play_position(
+    key: Array, game: Game, profile: Profile, opponent: Policy | Profile, player: int, episodes: int
+) -> Results:
+    """Summarizes the games of one position. key: consumed."""
+    returns, returns_met, lengths = play_games(key, game, profile, opponent, player, episodes)
     won, drawn = jnp.mean(returns > 0.0), jnp.mean(returns == 0.0)
     own, theirs = ((earned.mean(), half_interval(earned)) for earned in (returns, returns_met))
     return Results(*own, *theirs, won, drawn, lengths.mean(), returns.size)

@@ -107,7 +107,7 @@ def sampled_row(key: Array, game: Game, profile: Profile, episodes: int) -> Row:
     row = _own_columns(key_joint, game, profile, episodes)
     opponents = opponents_of(game)
     for opponent_key, label in zip(jax.random.split(key_fixed, len(opponents)), opponents, strict=True):
-        if _is_scored(game):
+        if is_scored(game):
             row |= _score_columns(label, measure_against(opponent_key, game, profile, opponents[label], episodes))
         elif not _is_cooperative(game):
             row |= _contest_columns(opponent_key, game, profile, label, episodes)
@@ -116,7 +116,7 @@ def sampled_row(key: Array, game: Game, profile: Profile, episodes: int) -> Row:
 
 def _own_columns(key: Array, game: Game, profile: Profile, episodes: int) -> Row:
     """Measures play in which every player is drawn from the mixture."""
-    if not _is_scored(game):
+    if not is_scored(game):
         return _joint_columns(key, game, profile, episodes, player_labels(game))
     return _self_play_columns(key, game, profile, episodes) if _is_board(game) else {}
 
@@ -139,7 +139,7 @@ def headlines(game: Game) -> tuple[str, ...]:
     They measure play against the fixed opponents, hardest first, or the joint return of a team without opponents.
     """
     names, opponents = player_labels(game), tuple(opponents_of(game))
-    if _is_scored(game):
+    if is_scored(game):
         return tuple(f"score_{label}" for label in reversed(opponents))
     if _is_cooperative(game):
         return tuple(map("return_{}".format, names))
@@ -153,7 +153,7 @@ def random_profile(game: Game) -> Profile:
     return Profile(StackedPolicies(jnp.zeros((populations, 1, 1)), chance.apply), jnp.ones((populations, 1)))
 
 
-def _is_scored(game: Game) -> bool:
+def is_scored(game: Game) -> bool:
     """Returns whether the game is won, drawn or lost."""
     return is_two_player_zero_sum(game) and player_names(game) is None
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -114,6 +114,25 @@ def find_run(run: Path | str) -> Path:
         return names[str(run)]
     hint = f"; {did_you_mean(run, names)}shipped policies: {', '.join(names)}" if names else ""
     raise NoRunError(f"no run at {run}: there is no such file or folder{hint}")
+
+
+def list_seeds(run: Path | str) -> Sequence[int | None]:
+    """Lists the values of `seed` that load all seeds of a run, each once.
+
+    Args:
+      run: a run directory, an exported file, or the name of a shipped policy.
+
+    Returns:
+      The seeds of a batch; (None,) for a seed's folder or a file, which have one.
+
+    Raises:
+      NoRunError: if there is no such run.
+    """
+    path = find_run(run)
+    if path.suffix == ".safetensors":
+        return (None,)
+    folder = run_folder(path)
+    return (None,) if read_config(folder).get("seed") is not None else open_run(folder).seeds
 
 
 def export_policy(policy: LoadedPolicy, path: Path | str, record: Mapping[str, Any]) -> Path:

@@ -43,9 +43,10 @@ def main(argv: Sequence[str]) -> int:
             "--exploiter must be at least 0 and --confidence must be between 0 and 1, "
             f"got {arguments.exploiter} and {arguments.confidence}"
         )
+    from gems_jax.runner.load import list_seeds
     from gems_jax.types import NotEnumerableError
 
-    seeds = _seeds(arguments.run, arguments.seed)
+    seeds = list_seeds(arguments.run) if arguments.seed is None else (arguments.seed,)
     policies = [load_policy(arguments, seed=seed, which=arguments.which) for seed in seeds]
     try:
         _print_exact(policies, arguments.which)
@@ -174,18 +175,6 @@ def _describe_gap(gap: float, zero_sum: bool) -> str:
     return (
         f"exploitability {certify_exact(gap / 2)}, NashConv {gap:.6f}" if zero_sum else f"NashConv {certify_exact(gap)}"
     )
-
-
-def _seeds(run: str, seed: int | None) -> Sequence[int | None]:
-    """Lists the seeds to evaluate: all of a batch, the only one (None) of a seed's folder or of a file."""
-    from gems_jax.runner.directory import open_run, read_config
-    from gems_jax.runner.load import find_run, run_folder
-
-    path = find_run(run)
-    if seed is not None or path.suffix == ".safetensors":
-        return (seed,)
-    folder = run_folder(path)
-    return (None,) if read_config(folder).get("seed") is not None else open_run(folder).seeds
 
 
 def _rows(policy: Any) -> Mapping[str, Any]:
