@@ -238,7 +238,7 @@ def _encode(widths: tuple[int, ...], indices: tuple[Array, ...], history: Array,
     """`encode_bits`, traced once: the start and every step of an episode call the same function."""
     seen = jnp.pad(history, (sum(widths), 2))
     index, first = jnp.arange(len(seen)), 0
-    for width, which in [*zip(widths, indices, strict=True), (len(history), jnp.int32(-1)), (2, seat)]:
+    for width, which in zip(widths, indices, strict=True):
         seen |= (index == first + which) & (which >= 0)
         first += width
-    return seen
+    return seen | (index == first + len(history) + seat)
