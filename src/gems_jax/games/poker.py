@@ -235,7 +235,7 @@ def encode_bits(shown: list[tuple[int, Array]], history: Array, seat: Array) -> 
 
 @partial(jax.jit, static_argnums=0)
 def _encode(widths: tuple[int, ...], indices: tuple[Array, ...], history: Array, seat: Array) -> Array:
-    """`encode_bits`, traced once: the start and every step of an episode call the same function."""
+    """Implements `encode_bits`, traced once: all steps of an episode call the same function."""
     seen = jnp.pad(history, (sum(widths), 2))
     index, first = jnp.arange(len(seen)), 0
     for width, which in zip(widths, indices, strict=True):

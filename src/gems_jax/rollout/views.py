@@ -72,7 +72,7 @@ def permute_seats(state: GameState, seats: Array) -> GameState:
 
 @jax.jit
 def _permute(rows: dict[str, Array | None], seats: Array) -> dict[str, Array | None]:
-    """`permute_seats`, traced once: every start and step of a program's episodes calls the same function."""
+    """Permutes the rows of every array, traced once: all steps of an episode call the same function."""
     return jax.tree.map(lambda of_seats: _take(of_seats, seats), rows)
 
 
