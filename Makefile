@@ -45,7 +45,7 @@ QUICK ?=
 FULL ?=
 # number of test processes; they share compiled programs through the cache
 JOBS ?= 2
-BENCHMARKS ?= openspiel seeds growth mpe_budget startup fractions kuhn_numpy driver_overhead python_workers worlds reuse
+BENCHMARKS ?= openspiel seeds growth mpe_budget startup fractions kuhn_numpy driver_overhead python_workers worlds reuse program
 # experiments of the paper, cheapest first
 PAPER := kuhn deceptive public-goods oracle regret two-thousand kuhn-compare scaling ablate-deceptive \
 	ablate-public-goods ablate-kuhn spread tag connect4 go hanabi chess

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from benchmarks.hlo import Cost
 from benchmarks.work_model import Traffic, Work
 
 BANDWIDTH_SHARE, FLOPS_SHARE = 0.5, 0.3  # of the data sheet's, in float32
@@ -45,3 +46,25 @@ def at_best(amount: Work, unit: Traffic, machine: Machine) -> float:
 def carried_over(amount: Work, seconds: float, bandwidth: float, machine: Machine) -> float:
     """Seconds if the machine were faster than one of `bandwidth` that takes `seconds` by the ratio of bandwidths."""
     return seconds * bandwidth / (machine.bandwidth * machine.devices) + amount.turns * machine.launch
+
+
+# Machines of `roofline`, whose `launch` is that of one kernel. Data sheets: A100 80 GB SXM, 19.5e12 float32 operations.
+# TPU v5e: 197e12 in bfloat16; float32 products take six passes of it.
+ROOFLINES = (
+    Machine("A100", 1, 2.0e12, 19.5e12, 5e-6),
+    Machine("TPU v5e", 1, 0.82e12, 197e12 / 6, 1e-6),
+)
+
+
+def roofline(cost: Cost, machine: Machine) -> float:
+    """Estimates the seconds of a program: its launches, and the slower of moving bytes and arithmetic.
+
+    Args:
+      cost: launches, bytes and floating-point operations.
+      machine: one device, with the seconds of one launch.
+
+    Returns:
+      Seconds, at `BANDWIDTH_SHARE` and `FLOPS_SHARE` of the data sheet.
+    """
+    moving = cost.bytes / (BANDWIDTH_SHARE * machine.bandwidth)
+    return cost.launches * machine.launch + max(moving, cost.flops / (FLOPS_SHARE * machine.flops))

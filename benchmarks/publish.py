@@ -23,7 +23,7 @@ from benchmarks.timing import HISTORY
 
 ROOT = Path(__file__).resolve().parents[1]
 STORE = ROOT / "docs" / "results" / "bench.json"
-DOCUMENTS = (ROOT / "docs" / "speed.md",)
+DOCUMENTS = (ROOT / "docs" / "speed.md", ROOT / "docs" / "accelerators.md")
 FIGURE = ROOT / "docs" / "figures" / "growth.png"
 _BLOCK = re.compile(r"(<!-- bench: (?P<name>[\w-]+) -->\n)(?P<body>.*?)(<!-- /bench -->)", re.DOTALL)
 

@@ -42,6 +42,9 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]], numbers_from: int 
     return "\n".join("| " + " | ".join(line) + " |" for line in [head, rule, *rows])
 
 
+INTERVALS = ". Medians with 95 % bootstrap intervals."
+
+
 def source(*found: Entry) -> str:
     """Where figures come from: command, commit, day, machine."""
     lines = []
@@ -53,7 +56,7 @@ def source(*found: Entry) -> str:
             parts.append(f"{machine['cpus']} CPUs ({machine['processor']}), jax {machine['jax']}")
         beside = "; **provisional**, other work on the machine" if entry.get("provisional") else ""
         lines.append(f"{', '.join(parts)}{beside}")
-    return "; ".join(dict.fromkeys(lines)) + ". Medians with 95 % bootstrap intervals."
+    return "; ".join(dict.fromkeys(lines)) + INTERVALS
 
 
 def not_stored(module: str) -> str:
@@ -192,6 +195,41 @@ def ratios(stored: Entries) -> str:
     return "\n".join([*lines, "", f"Ratios of medians [95 % interval], commit {commits}{end}."])
 
 
+_SIZES = ("operations", "tracing", "lowering", "compiling")
+
+
+def program_size(stored: Entries) -> str:
+    """Lists operations and CPU seconds of the step's compilation, a row for each game."""
+    found = {name: entry for name, entry in stored.items() if name.startswith("program, ")}
+    if not found:
+        return not_stored("program")
+    rows = []
+    for name, entry in found.items():
+        figures = by_name(entry)
+        cells = [amount(figures.get(f"step: {what}"), unit=False) for what in _SIZES]
+        rows.append([name.removeprefix("program, "), *cells])
+    head = ["game", "StableHLO operations", *(f"{what}, CPU s" for what in _SIZES[1:])]
+    return f"{table(head, rows)}\n\n{source(*found.values()).removesuffix(INTERVALS)}."
+
+
+def rooflines(stored: Entries) -> str:
+    """Lists what each phase launches, moves and computes, and the estimated milliseconds of two accelerators."""
+    found = {name: entry for name, entry in stored.items() if name.startswith("program phases, ")}
+    if not found:
+        return not_stored("program")
+    rows = []
+    for name, entry in found.items():
+        figures = by_name(entry)
+        for phase in PHASES:
+            of_phase = {key.removeprefix(f"{phase}: "): row for key, row in figures.items() if key.startswith(phase)}
+            counts = [amount(of_phase.get(what), unit=False) for what in ("launches", "bytes")]
+            counts += [amount(of_phase.get(what), unit=False) for what in ("floating-point operations", "intensity")]
+            estimates = [amount(row, unit=False) for key, row in of_phase.items() if key.startswith("estimate")]
+            rows.append([name.removeprefix("program phases, "), phase, *counts, *estimates])
+    head = ["game", "phase", "launches", "bytes", "operations", "per byte", "A100, ms (estimate)", "v5e, ms (estimate)"]
+    return f"{table(head, rows, 2)}\n\n{source(*found.values()).removesuffix(INTERVALS)}."
+
+
 BLOCKS: dict[str, Callable[[Entries], str]] = {
     "ratios": ratios,
     "openspiel": openspiel,
@@ -201,4 +239,6 @@ BLOCKS: dict[str, Callable[[Entries], str]] = {
     "mpe": mpe,
     "startup": startup,
     "seeds": seeds,
+    "program-size": program_size,
+    "rooflines": rooflines,
 }

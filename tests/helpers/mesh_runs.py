@@ -2,14 +2,17 @@
 
     python mesh_runs.py episodes FILE              some episodes of Kuhn poker, on all devices and on one
     python mesh_runs.py run GAME MESH SEEDS FILE   two iterations of GEMS; MESH is 0 or 1
+    python mesh_runs.py lower GAME FILE            the step on a mesh of all devices, lowered for CUDA and TPU
 
-Both write what they found as an .npz.
+All write what they found as an .npz.
 """
 
 import os
+import re
 import sys
 
 import jax
+import jax.export
 import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
@@ -23,7 +26,7 @@ from gems_jax.accelerator.sharding import play_mesh
 from gems_jax.config import GemsConfig
 from gems_jax.estimation.monte_carlo import Sampling, policy_returns
 from gems_jax.games import make_game
-from gems_jax.gems.step import init_gems, population_of
+from gems_jax.gems.step import gems_step, init_gems, population_of
 from gems_jax.policies.population import StackedPolicies, materialize
 from gems_jax.rollout.views import make_view
 from gems_jax.runner.driver import run
@@ -78,8 +81,30 @@ def two_iterations(name: str, mesh: bool, seeds: int) -> dict[str, np.ndarray]:
     return leaves | rows | {"devices": jnp.asarray(jax.device_count())}
 
 
+def lowered(name: str) -> dict[str, np.ndarray]:
+    """The number of devices that a step is lowered for, its sharded arrays and its custom calls."""
+    options, changes = GAMES[name]
+    game, config = make_game(name, **options), GemsConfig(**{**SIZES, **changes})
+    state = jax.eval_shape(lambda key: init_gems(key, game, config), jax.random.key(0))
+    leaves, tree = jax.tree.flatten((state, jax.ShapeDtypeStruct((2,), jnp.uint32)))
+
+    def step(*given: jax.Array) -> list[jax.Array]:
+        state, words = jax.tree.unflatten(tree, given)
+        return jax.tree.leaves(gems_step(state, jax.random.wrap_key_data(words), game, config))
+
+    with jax.set_mesh(play_mesh()):
+        exported = jax.export.export(jax.jit(step), platforms=["cuda", "tpu"])(*leaves)
+    text = exported.mlir_module()
+    calls = sorted(set(re.findall(r"custom_call @([\w.]+)", text)))
+    shardings = len(re.findall("sharding_constraint|@Sharding", text))
+    return {"devices": exported.nr_devices, "shardings": shardings, "custom_calls": np.asarray(calls, str)}
+
+
 if __name__ == "__main__":
     what, *words = sys.argv[1:]
-    np.savez(
-        words[-1], **(episodes() if what == "episodes" else two_iterations(words[0], words[1] == "1", int(words[2])))
-    )
+    found = {
+        "episodes": episodes,
+        "run": lambda name, mesh, seeds, _: two_iterations(name, mesh == "1", int(seeds)),
+        "lower": lambda name, _: lowered(name),
+    }[what](*words if what != "episodes" else ())
+    np.savez(words[-1], **found)

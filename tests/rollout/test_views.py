@@ -16,8 +16,10 @@ from gems_jax.rollout.views import (
     is_rotational,
     make_view,
     map_populations,
+    map_populations_with_carry,
     players_of,
     rotate,
+    split_populations,
     stack_populations,
     take_population,
 )
@@ -179,3 +181,20 @@ def test_both_players_of_a_shared_population_earn_alike():
     np.testing.assert_allclose(returns[0], np.full(12, 4 / 6), rtol=1e-6)
     np.testing.assert_allclose(returns[1], np.zeros(12), atol=1e-6)  # scissors lose 3, the worst there is
     np.testing.assert_array_equal(lengths, np.ones((2, 12)))
+
+
+@pytest.mark.parametrize("game", [three_players(), team_game()], ids=["a vmap", "one by one"])
+def test_every_population_gets_its_part_of_a_carry(game):
+    count = num_populations(game)
+    whole = {"weights": jnp.arange(count * 2.0).reshape(count, 2), "steps": jnp.arange(count)}
+
+    def one(views, p, key, own):
+        del views, key
+        return (own["weights"] + own["steps"], p), {"weights": -own["weights"]}
+
+    keys = jax.random.split(fresh(), count)
+    (found, order), carry = map_populations_with_carry(game, one, keys, split_populations(game, whole))
+    np.testing.assert_array_equal(found, whole["weights"] + whole["steps"][:, None])
+    np.testing.assert_array_equal(order, np.arange(count))
+    parts = carry["weights"] if isinstance(carry, dict) else jnp.stack([part["weights"] for part in carry])
+    np.testing.assert_array_equal(parts, -whole["weights"])

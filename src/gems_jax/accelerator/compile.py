@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
+from jax.interpreters import partial_eval
 
 from gems_jax.accelerator.cpu import cpu_workarounds
 
@@ -41,3 +42,26 @@ def program(function: Callable[..., Any], **options: Any) -> Any:
       The jitted function.
     """
     return jax.jit(function, compiler_options=compiler_options() or None, **options)
+
+
+def prune(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Drops what the results of a function do not need from its trace, also inside of the functions that it calls.
+
+    XLA does the same, but only after everything was lowered and inlined: play of tables computes observations and
+    distributions that nobody reads. The function must not close over traced arrays.
+
+    Args:
+      function: a function of pytrees of arrays.
+
+    Returns:
+      The function with a smaller trace.
+    """
+
+    def call(*arguments: Any) -> Any:
+        closed, shapes = jax.make_jaxpr(function, return_shape=True)(*arguments)
+        everything = [True] * len(closed.jaxpr.outvars)
+        jaxpr, _ = partial_eval.dce_jaxpr(closed.jaxpr, everything, instantiate=True)
+        results = jax.core.eval_jaxpr(jaxpr, closed.consts, *jax.tree.leaves(arguments))
+        return jax.tree.unflatten(jax.tree.structure(shapes), results)
+
+    return call

@@ -27,8 +27,11 @@ def compute_once(x: jax.Array) -> jax.Array:
 
     A reduction and a square root end a kernel: numbers are summed with zeros, booleans become the root of 0 or 1.
     """
-    if not cpu_workarounds():
-        return x
+    return _store(x) if cpu_workarounds() else x
+
+
+@jax.jit
+def _store(x: jax.Array) -> jax.Array:
     if x.dtype == bool:
         return jnp.sqrt(x.astype(jnp.float32)) > 0.0
     first = (jnp.arange(2) == 0).reshape(2, *(1,) * x.ndim)

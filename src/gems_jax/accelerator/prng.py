@@ -51,13 +51,16 @@ def split_keys(key: Array, count: int) -> tuple[Array, ...]:
     """
     if jax.random.key_impl(key) != _implementation():
         return tuple(jax.random.split(key, count))
-    high, low = _draws(_both_words, count)(jax.random.key_data(key))
+    high, low = _draw(_both_words, count, jax.random.key_data(key))
     words = (jnp.stack([high[number], low[number]]) for number in range(count))
     return tuple(jax.random.wrap_key_data(two, impl=_implementation()) for two in words)
 
 
+@functools.partial(jax.jit, static_argnames="rounds")
 def threefry_2x32(key: Key, high: Array, low: Array, rounds: int = _ROUNDS) -> tuple[Array, Array]:
     """Encrypts two uint32, or arrays of uint32, with Threefry-2x32.
+
+    A program has one function for every shape, which its draws call. XLA inlines the calls.
 
     Args:
       key: two uint32 that broadcast with `high` and `low`.
@@ -70,43 +73,70 @@ def threefry_2x32(key: Key, high: Array, low: Array, rounds: int = _ROUNDS) -> t
     """
     schedule = (key[0], key[1], key[0] ^ key[1] ^ jnp.uint32(_PARITY))
     x, y = high + schedule[0], low + schedule[1]
-    for number in range(rounds):
-        rotation = _ROTATIONS[number % 8]
-        x = x + y
-        y = ((y << rotation) | (y >> (32 - rotation))) ^ x
-        if number % 4 == 3:  # inject the key
-            injection = number // 4 + 1
-            x = x + schedule[injection % 3]
-            y = y + schedule[(injection + 1) % 3] + jnp.uint32(injection)
+    amounts = [jnp.uint32(_ROTATIONS[number % 8]) for number in range(rounds)]
+    for group in range(1, rounds // 4 + 1):  # four rounds, then an injection of the key
+        injected = schedule[group % 3], schedule[(group + 1) % 3] + jnp.uint32(group)
+        x, y = _mix_four_times(x, y, amounts[4 * group - 4 : 4 * group], injected)
+    for amount in amounts[rounds // 4 * 4 :]:
+        x, y = _mix(x, y, amount)
     return x, y
 
 
+@jax.jit
+def _mix_four_times(x: Array, y: Array, rotations: list[Array], injected: Key) -> tuple[Array, Array]:
+    """Four rounds, and an injection of two words of the key's schedule. rotations: 4 times [] uint32."""
+    for rotation in rotations:
+        x, y = _mix(x, y, rotation)
+    return x + injected[0], y + injected[1]
+
+
+@jax.jit
+def _mix(x: Array, y: Array, rotation: Array) -> tuple[Array, Array]:
+    """One round: adds, rotates and combines two words. rotation: [] uint32."""
+    x = x + y
+    return x, ((y << rotation) | (y >> (jnp.uint32(32) - rotation))) ^ x
+
+
 @functools.cache
-def _draws(combine: Callable[[Array, Array], tuple[Array, ...]], count: int) -> Callable[[Array], tuple[Array, ...]]:
+def _draws(
+    combine: Callable[[Array, Array], tuple[Array, ...]], count: int, workarounds: bool
+) -> Callable[[Array], tuple[Array, ...]]:
     """A function from a key [2] to combine(uint32 [count], uint32 [count]).
 
     There are few draws per key (the noise and the deal of an episode) and many keys: with the draws along the last axis
-    XLA would vectorize nothing. Under `vmap` the longer axis therefore comes last.
+    XLA would vectorize nothing. Under `vmap` the longer axis therefore comes last. A program has one function for every
+    shape of draws, which is traced once per state of the `workarounds` that `combine` reads.
     """
+    del workarounds
 
     def encrypt(key: Key, counter: Array) -> tuple[Array, ...]:
         return combine(*threefry_2x32(key, jnp.zeros_like(counter), counter))
 
-    @jax.custom_batching.custom_vmap
-    def of_key(key: Array) -> tuple[Array, ...]:
+    @jax.jit
+    def draw(key: Array) -> tuple[Array, ...]:
         return encrypt(key, jnp.arange(count, dtype=jnp.uint32))
+
+    @jax.jit
+    def draw_for_keys(keys: Array) -> tuple[Array, ...]:
+        counter = jnp.arange(count, dtype=jnp.uint32)
+        first, second = keys[:, 0], keys[:, 1]
+        if len(keys) < count:
+            return encrypt((first[:, None], second[:, None]), counter[None])
+        return tuple(one.T for one in encrypt((first[None], second[None]), counter[:, None]))
+
+    of_key = jax.custom_batching.custom_vmap(lambda key: draw(key))
 
     @of_key.def_vmap
     def of_keys(size: int, batched: list[bool], keys: Array) -> tuple[tuple[Array, ...], tuple[bool, ...]]:
-        counter = jnp.arange(count, dtype=jnp.uint32)
-        first, second = keys[:, 0], keys[:, 1]
-        if size < count:
-            drawn = encrypt((first[:, None], second[:, None]), counter[None])
-        else:
-            drawn = tuple(one.T for one in encrypt((first[None], second[None]), counter[:, None]))
+        del size, batched  # the only argument is batched
+        drawn = draw_for_keys(keys)
         return drawn, (True,) * len(drawn)
 
     return of_key
+
+
+def _draw(combine: Callable[[Array, Array], tuple[Array, ...]], count: int, key: Array) -> tuple[Array, ...]:
+    return _draws(combine, count, cpu_workarounds())(key)
 
 
 def _both_words(high: Array, low: Array) -> tuple[Array, Array]:
@@ -119,16 +149,16 @@ def _one_word(high: Array, low: Array) -> tuple[Array]:
 
 
 def _split(key: Array, shape: tuple[int, ...]) -> Array:
-    return jnp.stack(_draws(_both_words, math.prod(shape))(key), axis=-1).reshape(*shape, 2)
+    return jnp.stack(_draw(_both_words, math.prod(shape), key), axis=-1).reshape(*shape, 2)
 
 
 def _random_bits(key: Array, width: int, shape: tuple[int, ...]) -> Array:
     size = math.prod(shape)
     if width == 64:
-        high, low = _draws(_both_words, size)(key)
+        high, low = _draw(_both_words, size, key)
         return ((high.astype(jnp.uint64) << 32) | low.astype(jnp.uint64)).reshape(shape)
     kinds = {8: jnp.uint8, 16: jnp.uint16, 32: jnp.uint32}
-    return _draws(_one_word, size)(key)[0].astype(kinds[width]).reshape(shape)
+    return _draw(_one_word, size, key)[0].astype(kinds[width]).reshape(shape)
 
 
 def _fold_in(key: Array, data: ArrayLike) -> Array:

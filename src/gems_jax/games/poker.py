@@ -229,10 +229,16 @@ def encode_bits(shown: list[tuple[int, Array]], history: Array, seat: Array) -> 
     Returns:
       Bits [sum of sizes + H + 2] bool.
     """
-    size = sum(width for width, _ in shown)
-    seen = jnp.pad(history, (size, 2))
+    widths, indices = zip(*shown, strict=True)
+    return _encode(widths, indices, history, seat)
+
+
+@partial(jax.jit, static_argnums=0)
+def _encode(widths: tuple[int, ...], indices: tuple[Array, ...], history: Array, seat: Array) -> Array:
+    """Implements `encode_bits`, traced once: all steps of an episode call the same function."""
+    seen = jnp.pad(history, (sum(widths), 2))
     index, first = jnp.arange(len(seen)), 0
-    for width, which in [*shown, (len(history), jnp.int32(-1)), (2, seat)]:
+    for width, which in zip(widths, indices, strict=True):
         seen |= (index == first + which) & (which >= 0)
         first += width
-    return seen
+    return seen | (index == first + len(history) + seat)

@@ -44,7 +44,7 @@ from gems_jax.learning.ppo import SURROGATES, Learned, Parts, TrainMetrics, repe
 from gems_jax.learning.trust_region import TrustRegion
 from gems_jax.policies.generator import jacobian_norm
 from gems_jax.policies.population import StackedPolicies
-from gems_jax.rollout.views import View, map_populations, map_populations_with_carry
+from gems_jax.rollout.views import View, map_populations_with_carry, split_populations
 from gems_jax.types import Array, Game, PyTree, Struct, num_populations
 
 
@@ -110,11 +110,13 @@ def respond(
         response = _train_jointly(keys, arena, (params, opt_state), state.magnet, steps)
     else:
 
-        def respond_one(views: tuple[View, ...], p: Array | int, own_key: Array) -> BestResponse:
-            learned = jax.tree.map(lambda leaf: leaf[p], (params, opt_state))
-            return _train_generator(own_key, arena.task(views, p), learned, steps)
+        def respond_one(
+            views: tuple[View, ...], p: Array | int, own_key: Array, learned: Learned
+        ) -> tuple[BestResponse, tuple[()]]:
+            return _train_generator(own_key, arena.task(views, p), learned, steps), ()
 
-        response = map_populations(game, respond_one, keys)
+        every = split_populations(game, (params, opt_state))
+        response = map_populations_with_carry(game, respond_one, keys, every)[0]
     totals = {name: getattr(response, name).sum() for name in ("episodes", "env_steps", "gradient_steps")}
     response = response._replace(**totals)
     if not config.replay_steps or solution is None:

@@ -85,7 +85,9 @@ def advantages(
     zero = jnp.zeros_like(outlook.value)
     start = (outlook.value, zero, zero, outlook.known)
     rows = (reward, value, acted, terminated, truncated)
-    _, (found, known) = jax.lax.scan(backward, start, rows, reverse=True, unroll=len(reward) <= 8)
+    unrolled = len(reward) <= 8
+    body = jax.jit(backward) if unrolled else backward
+    _, (found, known) = jax.lax.scan(body, start, rows, reverse=True, unroll=unrolled)
     return jnp.where(acted, found, 0.0), known
 
 

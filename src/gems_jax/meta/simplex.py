@@ -67,6 +67,7 @@ def masked_log_softmax(logits: Array, active: Array) -> Array:
 _FEW = 128  # largest number of slots that are compared one by one
 
 
+@jax.jit
 def _inverse_cdf(log_sigma: Array, points: Array) -> Array:
     """Slots at which the cumulative mass passes `points` in [0, 1]: [K], [n] -> [n] int32.
 

@@ -270,8 +270,8 @@ def watch_transitions(
 
     carry = (jnp.int32(0), state, jnp.zeros(game.num_seats), jnp.int32(0), start(state))
     if _should_unroll(game) and (longest_unrolled is None or game.max_steps <= longest_unrolled):
-        for _ in range(game.max_steps):
-            carry = advance(carry)
+        once = jax.jit(advance)  # a program has one function of a step, which it calls; XLA inlines the calls
+        carry = jax.lax.scan(lambda c, _: (once(c), None), carry, None, length=game.max_steps, unroll=True)[0]
     else:
         carry = jax.lax.while_loop(lambda c: ~c[1].done & (c[0] < game.max_steps), advance, carry)
     return Episode(returns=carry[2], length=carry[3]), carry[4]
@@ -298,7 +298,8 @@ def unroll(key: Array, game: Game, policies: Policies, seats: tuple[int, ...] | 
         return _record_step(game, policies, seats, state, step_noise, jax.random.fold_in(key_step, step))
 
     steps = (jnp.arange(game.max_steps), noise)
-    final, rows = jax.lax.scan(advance, start, steps, unroll=_should_unroll(game))
+    unrolled = _should_unroll(game)
+    final, rows = jax.lax.scan(jax.jit(advance) if unrolled else advance, start, steps, unroll=unrolled)
     return _make_trajectory(rows, final, seats)
 
 

@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from gems_jax.accelerator.compile import prune
 from gems_jax.policies.networks import IndexedNetwork
 from gems_jax.policies.population import StackedPolicies
 from gems_jax.types import Array, Game, Policy, PyTree
@@ -70,7 +71,7 @@ def play_indexed(
         leaves = [leaf if array is None else array for leaf, array in zip(held, arrays, strict=True)]
         return jax.tree.unflatten(structure, leaves)(key, game if opaque else own_game, tuple(policies), *lane)
 
-    play_flat = jax.vmap(episode, in_axes=(0, 0, 0, 0, None, None))
+    play_flat = prune(jax.vmap(episode, in_axes=(0, 0, 0, 0, None, None)))
     play_all = jax.custom_batching.custom_vmap(lambda *arguments: play_flat(*arguments))
 
     @play_all.def_vmap

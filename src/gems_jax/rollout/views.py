@@ -66,14 +66,14 @@ class View(Struct):
 
 def permute_seats(state: GameState, seats: Array) -> GameState:
     """Permutes the seat axis of every array of a state: row i of the result is row `seats[i]`, seats [S] int32."""
-    return dataclasses.replace(
-        state,
-        observation=_take(state.observation, seats),
-        legal=_take(state.legal, seats),
-        to_move=_take(state.to_move, seats),
-        reward=_take(state.reward, seats),
-        infoset=None if state.infoset is None else _take(state.infoset, seats),
-    )
+    rows = {name: getattr(state, name) for name in ("observation", "legal", "to_move", "reward", "infoset")}
+    return dataclasses.replace(state, **_permute(rows, seats))
+
+
+@jax.jit
+def _permute(rows: dict[str, Array | None], seats: Array) -> dict[str, Array | None]:
+    """Permutes the rows of every array, traced once: all steps of an episode call the same function."""
+    return jax.tree.map(lambda of_seats: _take(of_seats, seats), rows)
 
 
 def _take(rows: Array, order: Array) -> Array:
@@ -156,6 +156,17 @@ def _differ_in_seats_alone(views: tuple[View, ...]) -> bool:
     return len(views) > 1 and len({(one.player_of_seat, one.population_of_player) for one in views}) == 1
 
 
+def split_populations(game: Game, tree: PyTree) -> PyTree:
+    """Converts a tree with a leading axis P to a carry of `map_populations_with_carry`: the tree, or a list of P."""
+    if _maps_by_rotation(game):
+        return tree
+    return [take_population(tree, p) for p in range(num_populations(game))]
+
+
+def _maps_by_rotation(game: Game) -> bool:
+    return is_rotational(game) and game.num_seats > 1
+
+
 def map_populations(game: Game, function: Callable[[tuple[View, ...], Array | int, Array], R], keys: Array) -> R:
     """Calls a function for every population and stacks the results.
 
@@ -186,7 +197,7 @@ def map_populations_with_carry(
     Returns:
       The results, stacked along a leading axis P, and the carry for a further call.
     """
-    if is_rotational(game) and game.num_seats > 1:
+    if _maps_by_rotation(game):
         template = make_view(game, 0)
 
         def one(population: Array, key: Array, *own: PyTree) -> tuple[R, PyTree]:
