@@ -8,6 +8,7 @@ SIGTERM. Exit code 70 marks a defect of the program, whose traceback is written 
 from __future__ import annotations
 
 import contextlib
+import errno
 import importlib
 import os
 import sys
@@ -23,6 +24,7 @@ from gems_jax.host.base import EnvironmentFailure
 from gems_jax.runner.errors import RunError
 
 DEFECT = 70
+_PATHS = (errno.ENAMETOOLONG, errno.ELOOP, errno.ENOTDIR, errno.EISDIR, errno.EACCES, errno.EPERM, errno.EROFS)
 WAITING = ("train", "resume")  # commands that show what they wait for from the start
 
 
@@ -87,6 +89,9 @@ def _report(prog: str, error: BaseException, show: bool) -> int:
         return _fail(prog, str(error), 1)
     if isinstance(error, KeyboardInterrupt):
         return _fail(prog, "stopped", 130)
+    if isinstance(error, OSError) and error.errno in _PATHS and error.filename is not None:
+        name = os.fsdecode(error.filename) if isinstance(error.filename, str | bytes) else str(error.filename)
+        return _fail(prog, f"cannot use the path {name[:80]!r}: {error.strerror}. Choose another path", 2)
     return _report_defect(prog, error, show)
 
 

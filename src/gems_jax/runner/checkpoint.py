@@ -1,11 +1,11 @@
 """Atomic checkpoints: every leaf of a run's state, saved by orbax.
 
-    checkpoints/<iteration>/manifest.json   names, shapes and kinds of the leaves, checksum of every file, the run's
-                                            identity, and host-side counters
+    checkpoints/<iteration>/manifest.json   names, shapes and kinds of the leaves, checksum of every file and of the
+                                            manifest itself, the run's identity, and host-side counters
     checkpoints/<iteration>/state/          the leaves, in orbax's format
 
 A checkpoint is written to a temporary folder and then renamed, so a folder named by a number is complete. Checksums
-detect later damage. Leaves are stored in order and described by the manifest, because a state is any pytree,
+detect later damage; they do not prove who wrote a checkpoint. Leaves are stored in order and described by the manifest, because a state is any pytree,
 including structs, typed PRNG keys, empty arrays and Python numbers. The structure itself comes from the solver.
 """
 
@@ -27,9 +27,13 @@ import jax.numpy as jnp
 from gems_jax.runner import leaves
 from gems_jax.runner.errors import CheckpointError, ConfigMismatchError, report_write_errors
 from gems_jax.runner.files import differing_field, write_json
+from gems_jax.runner.integrity.links import check_entries
+from gems_jax.runner.integrity.records import MANIFEST
+from gems_jax.runner.integrity.schema import Schema, check_record, read_json
 from gems_jax.types import PyTree
 
-FORMAT = 2
+FORMAT = 3
+READABLE = (2, 3)  # format 2 has no checksum of the manifest
 _OTHERS = " (another version of the code, or other options)"
 ROOM = 2**18  # upper limit on the bytes besides the leaves: manifest, orbax's metadata, page rounding
 
@@ -96,7 +100,14 @@ def _write_files(path: Path, manifest: dict[str, Any], tree: PyTree) -> None:
     _check_room(path.parent, records)
     path.mkdir()
     leaves.write_leaves(path / "state", tree)
-    write_json(path / "manifest.json", {**manifest, "leaves": records, "files": _checksums(path / "state")})
+    whole = {**manifest, "leaves": records, "files": _checksums(path / "state")}
+    write_json(path / "manifest.json", {**whole, "checksum": checksum_record(whole)})
+
+
+def checksum_record(manifest: Mapping[str, Any]) -> str:
+    """Computes the SHA-256 of a manifest without its field `checksum`."""
+    record = {name: value for name, value in manifest.items() if name != "checksum"}
+    return hashlib.sha256(json.dumps(record, sort_keys=True).encode()).hexdigest()
 
 
 def restore_checkpoint(
@@ -108,6 +119,7 @@ def restore_checkpoint(
     optional: Collection[str] = (),
     set_aside: bool = False,
     among: Collection[int] | None = None,
+    extra: Schema | None = None,
     say: Callable[[str], None] = lambda text: None,
 ) -> Checkpoint | None:
     """Restores the newest intact checkpoint of a folder.
@@ -120,6 +132,7 @@ def restore_checkpoint(
       optional: top-level entries of `template` that the tree lacks if the checkpoint does.
       set_aside: rename damaged checkpoints, so that they no longer count. Only for the process that holds the lock.
       among: iterations to consider, by default all.
+      extra: schema of the host-side counters; None to skip the check.
       say: called with one line for every damaged checkpoint.
 
     Returns:
@@ -134,6 +147,8 @@ def restore_checkpoint(
         path = folder / f"{step:08d}"
         try:
             manifest = verify_checkpoint(path)
+            if extra is not None:
+                check_record(manifest["extra"], extra, path / "manifest.json", CheckpointError)
             _check_identity(manifest["identity"], identity)
             wanted = _drop_absent(template, optional, manifest) if optional else template
             return Checkpoint(step, _load(path, manifest, wanted, same_shapes), manifest["extra"])
@@ -150,12 +165,18 @@ def iterations(folder: Path) -> list[int]:
     """Lists the iterations that have a complete checkpoint, ascending."""
     if not folder.is_dir():
         return []
-    return sorted(int(path.name) for path in folder.iterdir() if path.name.isdigit() and path.is_dir())
+    return sorted(int(path.name) for path in folder.iterdir() if path.name.isdecimal() and path.is_dir())
 
 
 def verify_checkpoint(path: Path) -> dict[str, Any]:
-    """Verifies the checksums of one checkpoint and returns its manifest. Raises CheckpointError."""
-    manifest = _read_manifest(path)
+    """Verifies the schema, links and checksums of one checkpoint and returns its manifest.
+
+    Raises:
+      CheckpointError: if it is damaged.
+      ConfigMismatchError: if it has a format that this version does not read.
+    """
+    check_entries(path, CheckpointError)
+    manifest = read_manifest(path)
     files, present = manifest["files"], _checksums(path / "state")
     wrong = [name for name in sorted(files.keys() | present.keys()) if files.get(name) != present.get(name)]
     if wrong:
@@ -165,17 +186,35 @@ def verify_checkpoint(path: Path) -> dict[str, Any]:
     return manifest
 
 
-def _read_manifest(path: Path) -> dict[str, Any]:
+def read_manifest(path: Path) -> dict[str, Any]:
+    """Reads and verifies the manifest of one checkpoint. Raises as `verify_checkpoint` does."""
+    if path.is_symlink() or path.parent.is_symlink():
+        raise CheckpointError(f"{path} is a link: expected a folder of the run. Replace it by a copy if you trust it")
+    file = path / "manifest.json"
     try:
-        manifest = json.loads((path / "manifest.json").read_text())
-        _, version = manifest["files"], manifest["format"]
+        manifest = read_json(file, error=CheckpointError)
     except FileNotFoundError:
         raise CheckpointError(f"{path} is not a gems_jax checkpoint: it has no manifest.json") from None
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise CheckpointError(f"its manifest is damaged ({type(error).__name__})") from error
-    if version != FORMAT:  # intact, but not readable: it must not be treated as damaged
-        raise ConfigMismatchError(f"{path} has format {version}, this version of gems_jax reads format {FORMAT}")
+    version = manifest.get("format") if isinstance(manifest, dict) else None
+    if type(version) is int and version not in READABLE:  # intact, but not readable: it must not be treated as damaged
+        raise ConfigMismatchError(
+            f"{path} has format {version}, this version of gems_jax reads format {FORMAT}. Install the version that "
+            "wrote it"
+        )
+    check_record(manifest, MANIFEST, file, CheckpointError)
+    _check_manifest(path, manifest)
     return manifest
+
+
+def _check_manifest(path: Path, manifest: Mapping[str, Any]) -> None:
+    """Checks what relates several fields of a manifest. Raises CheckpointError."""
+    if ("checksum" in manifest or manifest["format"] > 2) and manifest.get("checksum") != checksum_record(manifest):
+        raise CheckpointError("its manifest is damaged: the checksum differs from the content")
+    if path.name.isdecimal() and int(path.name) != manifest["iteration"]:
+        raise CheckpointError(f"its manifest is of iteration {manifest['iteration']}")
+    names = [record["name"] for record in manifest["leaves"]]
+    if len(set(names)) != len(names):
+        raise CheckpointError("its manifest is damaged: expected different names of leaves, got one twice")
 
 
 def remove_leftovers(folder: Path) -> None:

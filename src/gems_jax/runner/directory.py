@@ -2,7 +2,7 @@
 
     config.json    the resolved configuration, schema version, commit, package versions, device
     metrics.csv    one row per iteration, flushed as it goes
-    status.json    running | done | failed | interrupted, and why
+    status.json    starting | running | done | failed | interrupted, and why
     log.txt        messages of the run
     checkpoints/   figures/   replays/
 
@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-import json
 import os
 import re
 import tempfile
@@ -26,9 +25,11 @@ from typing import Any
 from gems_jax.runner import machine
 from gems_jax.runner.errors import RunError, RunExistsError, report_write_errors
 from gems_jax.runner.files import is_locked, resolve, write_json
+from gems_jax.runner.integrity.links import check_entries
+from gems_jax.runner.integrity.records import CONFIG, DISTINCT_SEEDS, STATES, STATUS
+from gems_jax.runner.integrity.schema import check_record, read_json, shorten
 
 SCHEMA = 1
-STATES = ("running", "done", "failed", "interrupted")
 # Fields of config.json that a checkpoint must match; the others may change between start and resume.
 IDENTITY = ("game", "method", "seeds", "config")
 
@@ -114,44 +115,60 @@ def _write_configs(run: RunDirectory, record: dict[str, Any]) -> None:
 
 
 def open_run(path: Path | str) -> RunDirectory:
-    """Opens the run that a seed's folder or a shared folder belongs to. Raises RunError if it is not a run."""
+    """Opens the run that a seed's folder or a shared folder belongs to.
+
+    Raises:
+      RunError: if it is not a run, its config.json is damaged, or a link in one of its folders leaves the folder.
+    """
     folder = Path(path)
     if folder.name == "config.json":
         folder = folder.parent
     if not folder.is_dir():
         raise RunError(f"no run at {folder}: the folder does not exist")
     record = read_config(folder)
+    check_record(record, DISTINCT_SEEDS, folder / "config.json")
+    if len(record["members"]) != len(record["seeds"]):
+        count = len(record["members"])
+        raise RunError(f"{folder / 'config.json'} is damaged: members: expected one for each seed, got {count}")
     shared, *members = (_join(folder, name) for name in (record["shared"], *record["members"]))
-    for other in (shared, *members):
+    run = RunDirectory(shared=shared, members=tuple(members), seeds=tuple(record["seeds"]))
+    for other in run.folders:
         _check_beside(folder, other)
-    return RunDirectory(shared=shared, members=tuple(members), seeds=tuple(record["seeds"]))
+        check_entries(other)
+    return run
 
 
 def _check_beside(folder: Path, other: Path) -> None:
-    if not Path(os.path.abspath(other)).is_relative_to(Path(os.path.abspath(folder)).parent):
+    beside = Path(os.path.abspath(other)).is_relative_to(Path(os.path.abspath(folder)).parent)
+    if not beside or (other != folder and not _lands_beside(folder, other)):
         raise RunError(f"invalid batch: {folder} refers to {other}, expected a folder inside {folder.parent}")
     if not (other / "config.json").is_file():
         raise RunError(f"incomplete batch: {folder} refers to {other}, which is missing. Move all folders together")
+
+
+def _lands_beside(folder: Path, other: Path) -> bool:
+    """Checks that another folder of a batch is not a link to somewhere else."""
+    parents = [folder.resolve().parent, Path(os.path.abspath(folder)).parent.resolve()]
+    return any(other.resolve().is_relative_to(parent) for parent in parents)
 
 
 def read_config(folder: Path | str) -> dict[str, Any]:
     """Reads config.json of a run folder and checks its schema. Raises RunError."""
     path = Path(folder) / "config.json"
     try:
-        record = json.loads(path.read_text())
+        record = read_json(path)
     except FileNotFoundError:
         raise RunError(f"{folder} is not a run directory: it has no config.json") from None
-    except (OSError, ValueError) as error:
-        raise RunError(f"cannot read {path}: {error}") from error
-    _check_record(path, record)
+    _check_version(path, record)
+    check_record(record, CONFIG, path)
     return record
 
 
-def _check_record(path: Path, record: Any) -> None:
+def _check_version(path: Path, record: Any) -> None:
     if not isinstance(record, dict) or "schema" not in record:
         raise RunError(f"{path} was not written by gems_jax: it has no schema version")
     if record["schema"] != SCHEMA:
-        raise RunError(f"{path} has schema {record['schema']}, this version reads schema {SCHEMA}")
+        raise RunError(f"{path} has schema {shorten(record['schema'])}, this version reads schema {SCHEMA}")
     missing = {"game", "method", "seeds", "config", "iterations", "shared", "members"} - record.keys()
     if missing:
         raise RunError(f"{path} lacks {', '.join(sorted(missing))}")
@@ -197,9 +214,9 @@ def read_status(folder: Path | str) -> dict[str, Any]:
     """Reads status.json. A running state that no process holds the lock of is reported as interrupted."""
     path = Path(folder) / "status.json"
     try:
-        record = json.loads(path.read_text())
-    except (OSError, ValueError) as error:
-        raise RunError(f"cannot read {path}: {error}") from error
+        record = read_json(path, STATUS)
+    except FileNotFoundError:
+        raise RunError(f"cannot read {path}: there is no such file") from None
     if record["state"] == "running" and not is_locked(_join(Path(folder), read_config(folder)["shared"])):
         record = {**record, "state": "interrupted", "reason": "the process was killed"}
     return record
