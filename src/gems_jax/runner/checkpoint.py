@@ -5,8 +5,9 @@
     checkpoints/<iteration>/state/          the leaves, in orbax's format
 
 A checkpoint is written to a temporary folder and then renamed, so a folder named by a number is complete. Checksums
-detect later damage; they do not prove who wrote a checkpoint. Leaves are stored in order and described by the manifest, because a state is any pytree,
-including structs, typed PRNG keys, empty arrays and Python numbers. The structure itself comes from the solver.
+detect later damage; they do not prove who wrote a checkpoint. Leaves are stored in order and described by the manifest,
+because a state is any pytree, including structs, typed PRNG keys, empty arrays and Python numbers. The structure itself
+comes from the solver.
 """
 
 from __future__ import annotations

@@ -1,5 +1,7 @@
 """The run directory: `runs/<game>/<method>/<time>-s<seed>/`, one folder per seed, never overwritten.
 
+    command.json   the command line, written before anything is imported; with the status "starting" alone, it is
+                   the trace of a run that was killed before its settings were complete
     config.json    the resolved configuration, schema version, commit, package versions, device
     metrics.csv    one row per iteration, flushed as it goes
     status.json    starting | running | done | failed | interrupted, and why
@@ -17,6 +19,8 @@ import dataclasses
 import datetime
 import os
 import re
+import shlex
+import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -26,10 +30,11 @@ from gems_jax.runner import machine
 from gems_jax.runner.errors import RunError, RunExistsError, report_write_errors
 from gems_jax.runner.files import is_locked, resolve, write_json
 from gems_jax.runner.integrity.links import check_entries
-from gems_jax.runner.integrity.records import CONFIG, DISTINCT_SEEDS, STATES, STATUS
+from gems_jax.runner.integrity.records import COMMAND, CONFIG, DISTINCT_SEEDS, STATES, STATUS
 from gems_jax.runner.integrity.schema import check_record, read_json, shorten
 
 SCHEMA = 1
+_TRACES = ("command.json", "status.json", "config.json", ".lock")  # files of a run that has not begun
 # Fields of config.json that a checkpoint must match; the others may change between start and resume.
 IDENTITY = ("game", "method", "seeds", "config")
 
@@ -63,6 +68,7 @@ def create_run(
     root: Path | str = "runs",
     path: Path | str | None = None,
     options: Mapping[str, Any] | None = None,
+    begun: RunDirectory | None = None,
 ) -> RunDirectory:
     """Creates the folders of a new run and writes their config.json. Existing files are never overwritten.
 
@@ -75,6 +81,7 @@ def create_run(
       root: folder of all runs; the run is `<root>/<game>/<method>/<time>-s<seed>`.
       path: folder of the run instead; the seeds of a batch are then in `<path>/s<seed>`.
       options: further settings, written to config.json without being part of the run's identity.
+      begun: folders that `begin_run` has made for this run; `root` and `path` are then ignored.
 
     Returns:
       The folders of the run.
@@ -97,12 +104,45 @@ def create_run(
         "created": _now(),
         **machine.describe_machine(),
     }
-    where = Path(path) if path is not None else Path(root) / slug(game) / slug(method)
-    with report_write_errors(where):
-        run = (_claim_timestamp if path is None else _claim_path)(where, seeds)
+    run = begun or _claim(game, method, seeds, root, path)
+    with report_write_errors(run.shared):
         _write_configs(run, record)
     write_status(run, "running", iteration=0, iterations=iterations)
     return run
+
+
+def begin_run(
+    command: Sequence[str],
+    *,
+    game: str,
+    method: str,
+    seeds: Sequence[int],
+    root: Path | str = "runs",
+    path: Path | str | None = None,
+) -> RunDirectory:
+    """Creates the folders of a run whose settings are not known yet, with command.json and the status "starting".
+
+    Args:
+      command: the command line.
+      game, method, seeds, root, path: see `create_run`.
+
+    Returns:
+      The folders, for `create_run(begun=...)`.
+
+    Raises:
+      RunExistsError: if `path` is not empty.
+      RunError: if a folder cannot be written.
+    """
+    run = _claim(game, method, tuple(seeds), root, path)
+    write_json(run.shared / "command.json", {"command": list(command), "created": _now()})
+    write_status(run, "starting", iteration=0, iterations=0)
+    return run
+
+
+def _claim(game: str, method: str, seeds: tuple[int, ...], root: Path | str, path: Path | str | None) -> RunDirectory:
+    where = Path(path) if path is not None else Path(root) / slug(game) / slug(method)
+    with report_write_errors(where):
+        return (_claim_timestamp if path is None else _claim_path)(where, seeds)
 
 
 def _write_configs(run: RunDirectory, record: dict[str, Any]) -> None:
@@ -158,10 +198,20 @@ def read_config(folder: Path | str) -> dict[str, Any]:
     try:
         record = read_json(path)
     except FileNotFoundError:
-        raise RunError(f"{folder} is not a run directory: it has no config.json") from None
+        raise RunError(_describe_missing(Path(folder))) from None
     _check_version(path, record)
     check_record(record, CONFIG, path)
     return record
+
+
+def _describe_missing(folder: Path) -> str:
+    """Describes a folder without config.json: it is not a run, or was killed while it started."""
+    try:
+        command = read_json(folder / "command.json", COMMAND)["command"]
+    except (FileNotFoundError, RunError):
+        return f"{folder} is not a run directory: it has no config.json"
+    line = shlex.join(["gems", *command])
+    return f"{folder} was stopped before its settings were complete. Start it again: {line}"
 
 
 def _check_version(path: Path, record: Any) -> None:
@@ -217,7 +267,11 @@ def read_status(folder: Path | str) -> dict[str, Any]:
         record = read_json(path, STATUS)
     except FileNotFoundError:
         raise RunError(f"cannot read {path}: there is no such file") from None
-    if record["state"] == "running" and not is_locked(_join(Path(folder), read_config(folder)["shared"])):
+    if record["state"] == "starting":
+        alive = is_locked(Path(folder))
+    else:
+        alive = record["state"] != "running" or is_locked(_join(Path(folder), read_config(folder)["shared"]))
+    if not alive:
         record = {**record, "state": "interrupted", "reason": "the process was killed"}
     return record
 
@@ -272,12 +326,20 @@ def _claim_timestamp(where: Path, seeds: tuple[int, ...]) -> RunDirectory:
 
 
 def check_free(path: Path) -> None:
-    """Checks that a path does not exist or is an empty folder. Raises RunExistsError."""
-    if path.exists() and (not path.is_dir() or any(path.iterdir())):
+    """Checks that a path does not exist, is an empty folder, or is abandoned. Raises RunExistsError."""
+    if path.exists() and (not path.is_dir() or any(path.iterdir())) and not is_abandoned(path):
         raise RunExistsError(
             f"{path} exists and is not empty; runs are never overwritten. Choose another folder, or resume it: "
             f"gems resume {path}"
         )
+
+
+def is_abandoned(path: Path) -> bool:
+    """Checks whether a folder is only the trace of a run that was killed before its settings were complete."""
+    if not (path / "command.json").is_file() or (path / "config.json").exists() or is_locked(path):
+        return False
+    files = [each.name for each in path.rglob("*") if not each.is_dir()]
+    return all(name in _TRACES or name.startswith("error-") for name in files)
 
 
 def check_writable(path: Path) -> None:
@@ -289,6 +351,8 @@ def check_writable(path: Path) -> None:
 
 def _claim_path(path: Path, seeds: tuple[int, ...]) -> RunDirectory:
     check_free(path)
+    if is_abandoned(path):
+        shutil.rmtree(path)
     path.mkdir(parents=True, exist_ok=True)
     return _make_members(path, (path,) if len(seeds) == 1 else tuple(path / f"s{seed}" for seed in seeds), seeds)
 

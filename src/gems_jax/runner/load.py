@@ -318,7 +318,8 @@ def _last_row(folder: Path, iteration: int) -> dict[str, float]:
 
 def run_folder(path: Path) -> Path:
     """Checks that `path` is a run directory and returns it. Raises NoRunError, which names a run inside if any."""
-    if path.name == "config.json" or not path.is_dir() or (path / "config.json").exists():
+    there = any((path / name).exists() for name in ("config.json", "command.json"))
+    if path.name == "config.json" or not path.is_dir() or there:
         return path
     runs = itertools.chain(*(path.glob("*/" * depth + "config.json") for depth in (1, 2, 3)))  # at most three levels
     newest = max((found.parent for found in runs), default=None)

@@ -16,9 +16,11 @@ from gems_jax.runner.integrity.schema import (
     nullable,
     number,
     one_of,
+    plain_record,
     value,
 )
 
+PRINTABLE = value("text without control characters", lambda given: isinstance(given, str) and given.isprintable())
 STATES = ("starting", "running", "done", "failed", "interrupted")
 LARGEST_COUNT = 2**31 - 1  # iterations are int32 in the state
 COUNT = integer(0, LARGEST_COUNT)
@@ -38,9 +40,10 @@ OPTIONS = fields(
         "seed_batch": COUNT,
         "mesh": BOOL,
         "writers": list_of(NAME),
-        "game": RECORD,
-        "preset": nullable(TEXT),
+        "game": plain_record,
+        "preset": nullable(PRINTABLE),
         "quick": BOOL,
+        "swept": plain_record,
     }
 )
 CONFIG = fields(
@@ -48,11 +51,12 @@ CONFIG = fields(
     method=NAME,
     seeds=list_of(_SEED, least=1),
     iterations=POSITIVE,
-    config=nullable(RECORD),
+    config=nullable(plain_record),
     shared=NAME,
     members=list_of(NAME, least=1),
-    optional={"options": nullable(OPTIONS), "seed": nullable(_SEED), "created": TEXT},
+    optional={"options": nullable(OPTIONS), "seed": nullable(_SEED), "created": PRINTABLE},
 )
+COMMAND = fields(command=list_of(TEXT, least=1))
 DISTINCT_SEEDS = fields(seeds=list_of(_SEED, least=1, distinct=True))
 STATUS = fields(
     state=one_of(*STATES),
@@ -93,7 +97,7 @@ EXTRA = fields(
 DESCRIPTION = fields(
     game=NAME,
     method=NAME,
-    config=nullable(RECORD),
+    config=nullable(plain_record),
     options=nullable(OPTIONS),
     seed=_SEED,
     iteration=COUNT,

@@ -65,6 +65,24 @@ BOOL = value("true or false", lambda given: isinstance(given, bool))
 RECORD = value("a record", lambda given: isinstance(given, dict))
 
 
+def is_plain(given: Any) -> bool:
+    """Checks that all texts of plain JSON data can be printed: they contain no control characters."""
+    if isinstance(given, str):
+        return given.isprintable()
+    if isinstance(given, list):
+        return all(map(is_plain, given))
+    return not isinstance(given, dict) or all(map(is_plain, [*given, *given.values()]))
+
+
+def plain_record(given: Any, where: str) -> Fault | None:
+    """Checks a record of any fields, whose texts can be printed."""
+    try:
+        fits = is_plain(given)
+    except RecursionError:
+        fits = False
+    return RECORD(given, where) or (None if fits else Fault(where, "texts without control characters", shorten(given)))
+
+
 def one_of(*choices: Any) -> Schema:
     """Makes the schema of a value that equals one of the choices, in type as well."""
     words = f"one of {', '.join(map(str, choices))}"
