@@ -150,7 +150,7 @@ def restore_checkpoint(
             manifest = verify_checkpoint(path)
             if extra is not None:
                 check_record(manifest["extra"], extra, path / "manifest.json", CheckpointError)
-            _check_identity(manifest["identity"], identity)
+            check_identity(manifest["identity"], identity)
             wanted = _drop_absent(template, optional, manifest) if optional else template
             return Checkpoint(step, _load(path, manifest, wanted, same_shapes), manifest["extra"])
         except CheckpointError as error:
@@ -218,6 +218,12 @@ def _check_manifest(path: Path, manifest: Mapping[str, Any]) -> None:
         raise CheckpointError("its manifest is damaged: expected different names of leaves, got one twice")
 
 
+def replace_extra(path: Path, extra: Mapping[str, Any]) -> None:
+    """Replaces the host-side counters of an intact checkpoint, atomically."""
+    manifest = {**verify_checkpoint(path), "format": FORMAT, "extra": dict(extra)}
+    write_json(path / "manifest.json", {**manifest, "checksum": checksum_record(manifest)})
+
+
 def remove_leftovers(folder: Path) -> None:
     """Removes partial checkpoints of a killed process. Only the process that holds the lock may call this."""
     if folder.is_dir():
@@ -255,7 +261,8 @@ def _check_names(described: Collection[str], wanted: Collection[str]) -> None:
         raise ConfigMismatchError(f"state differs from checkpoint: {min(surplus)} is only in the checkpoint{_OTHERS}")
 
 
-def _check_identity(there: Mapping[str, Any], here: Mapping[str, Any] | None) -> None:
+def check_identity(there: Mapping[str, Any], here: Mapping[str, Any] | None) -> None:
+    """Compares the identity of a checkpoint with that of a run; None skips. Raises ConfigMismatchError."""
     found = differing_field(there, here) if here is not None else None
     if found:
         name, old, new = found
