@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import platform
 import re
 import shutil
@@ -185,7 +184,6 @@ def main(argv: list[str] | None = None) -> int:
     folder, seed = arguments.folder.absolute(), arguments.seed
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "files").mkdir(exist_ok=True)
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     warm_up()
     quick = arguments.quick
     if set(arguments.only) - {"kills"}:

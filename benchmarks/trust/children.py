@@ -6,6 +6,7 @@ The parent imports JAX but never uses a device, so that forking is safe.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import importlib
 import io
 import json
@@ -40,7 +41,9 @@ class Outcome(NamedTuple):
 
 
 def warm_up() -> None:
-    """Imports in the parent what the commands need, without starting a device."""
+    """Imports in the parent what the commands need, without starting a device. Compilation is quick, not its code."""
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true")
     for name in MODULES:
         importlib.import_module(name)
     if xla_bridge.backends_are_initialized():
@@ -88,6 +91,7 @@ def fork(work: Callable[[], None], silent: bool = True) -> int:
     code = 1
     try:
         os.setsid()
+        _end_with_parent()
         if silent:
             null = os.open(os.devnull, os.O_RDWR)
             for stream in (0, 1, 2):
@@ -100,6 +104,12 @@ def fork(work: Callable[[], None], silent: bool = True) -> int:
         traceback.print_exc()
     finally:
         os._exit(code)
+
+
+def _end_with_parent() -> None:
+    """Asks the system to kill this process when its parent ends, where it can (Linux)."""
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)
 
 
 def answer(work: Callable[[], Any], limit: float = 300.0) -> Any:

@@ -313,14 +313,22 @@ def complete_rows(rows: Rows, done: int, count: int, took: float, counters: Coun
       counters: totals before the chunk; updated in place.
 
     Returns:
-      The complete rows of the first `count` iterations.
+      The complete rows of the first `count` iterations; totals are int64.
+
+    Raises:
+      RunError: if the counts of one iteration exceed int32.
     """
     num_seeds, length = next(iter(rows.values())).shape
     complete: Rows = {"iteration": np.tile(np.arange(done + 1, done + count + 1), (num_seeds, 1))}
     complete |= {name: values[:, :count] for name, values in rows.items()}
     for name, totals in (("episodes", counters.episodes), ("env_steps", counters.env_steps)):
         if name in rows:
-            sums = np.cumsum(rows[name][:, :count].astype(np.int64), axis=1) + np.asarray(totals, np.int64)[:, None]
+            own = rows[name][:, :count].astype(np.int64)
+            if (own < 0).any():  # a step counts in int32
+                raise RunError(
+                    f"{name} of one iteration: expected at most {2**31 - 1}, got more. Choose smaller settings"
+                )
+            sums = np.cumsum(own, axis=1) + np.asarray(totals, np.int64)[:, None]
             complete[f"total_{name}"] = sums
             totals[:] = [int(total) for total in sums[:, -1]]
     seconds = counters.seconds + took * np.arange(1, count + 1) / length
