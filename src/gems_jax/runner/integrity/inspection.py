@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -59,10 +60,10 @@ def inspect_run(folder: Path) -> Inspection:
         if strays:  # the files may be anywhere: they are not read
             return Inspection(tuple(strays), "nothing is read before the links are replaced")
         run, opened = RunDirectory(folder, (folder,), ()), [Finding("config.json", False, str(error))]
-    statuses = [_inspect(f"{_name(run, each)}status.json", lambda each=each: _status(each)) for each in run.folders]
-    rows = [_inspect(f"{_name(run, each)}metrics.csv", lambda each=each: _rows(each)) for each in run.members]
+    statuses = [_inspect(f"{_name(run, each)}status.json", partial(_status, each)) for each in run.folders]
+    rows = [_inspect(f"{_name(run, each)}metrics.csv", partial(_rows, each)) for each in run.members]
     steps = checkpoint.iterations(run.checkpoints)
-    saved = {step: _inspect(f"checkpoint {step}", lambda step=step: inspect_checkpoint(run, step)) for step in steps}
+    saved = {step: _inspect(f"checkpoint {step}", partial(inspect_checkpoint, run, step)) for step in steps}
     findings = (*opened, *statuses, *rows, *saved.values())
     usable = [step for step, finding in saved.items() if finding.intact]
     return Inspection(findings, _recovery(run, usable, saved) if opened[0].intact else _without_config(run, usable))
@@ -122,7 +123,10 @@ def inspect_checkpoint(run: RunDirectory, step: int) -> str:
 
 
 def _check_rows(run: RunDirectory, step: int, checksums: list[str] | None) -> None:
-    for member, checksum in zip(run.members, checksums or [None] * len(run.members), strict=False):
+    if checksums and len(checksums) != len(run.members):
+        raise RunError(f"checksums of rows: expected {len(run.members)}, got {len(checksums)}")
+    for index, member in enumerate(run.members):
+        checksum = checksums[index] if checksums else None
         count, kept = keep_rows(member / "metrics.csv", step)
         if count < step:
             raise RunError(f"{member / 'metrics.csv'} ends at iteration {count}")
