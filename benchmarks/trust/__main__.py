@@ -83,7 +83,7 @@ def _say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-def run_kills(folder: Path, count: int, seed: int, kinds: Iterable[str]) -> None:
+def run_kills(folder: Path, count: int, seed: int, kinds: Iterable[str], lives: int) -> None:
     """Kills runs of every kind in turn, until `count` kills were made."""
     campaign, work = Campaign(folder, "kills", seed), folder / f"kills-s{seed}"
     work.mkdir(exist_ok=True)
@@ -92,7 +92,7 @@ def run_kills(folder: Path, count: int, seed: int, kinds: Iterable[str]) -> None
         for kind in kinds:
             if f"{kind}#{number}" not in campaign.records:
                 shutil.rmtree(work / f"{kind}-{number}", ignore_errors=True)
-                campaign.add([kills.kill_one(kind, number, seed, work)])
+                campaign.add([kills.kill_one(kind, number, seed, work, lives)])
                 _say(f"kills: {list(campaign.records.values())[-1]}")
         number += 1
 
@@ -168,6 +168,7 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
     """Parses the command line."""
     parser = argparse.ArgumentParser(description="Campaigns of faults and hostile files.")
     parser.add_argument("--kills", type=int, default=100, help="number of kills [100]")
+    parser.add_argument("--lives", type=int, default=8, help="kills of one run at most [8]")
     parser.add_argument("--lines", type=int, default=1000, help="number of command lines [1000]")
     parser.add_argument("--seed", type=int, default=0, help="seed of the campaigns [0]")
     parser.add_argument("--quick", action="store_true", help="6 kills, 100 lines, every fifth kind of damage")
@@ -200,7 +201,8 @@ def main(argv: list[str] | None = None) -> int:
         campaign, count = Campaign(folder, "lines", seed), min(arguments.lines, 100) if quick else arguments.lines
         run_cases(campaign, range(count), 25, lambda part: _lines(part, seed, run), "clean")
     if "kills" in arguments.only:
-        run_kills(folder, min(arguments.kills, 6) if quick else arguments.kills, seed, arguments.kinds)
+        count = min(arguments.kills, 6) if quick else arguments.kills
+        run_kills(folder, count, seed, arguments.kinds, arguments.lives)
     return _report(folder, seed, arguments.publish)
 
 

@@ -20,7 +20,6 @@ from gems_jax.runner.leaves import read_leaves
 from gems_jax.runner.writers import read_metrics
 
 CLOCKS = ("seconds", "memory_mb")
-LIVES = 8  # kills of one run at most, after which it may end
 SMALL = "--num-opponents 2 --mixture-samples 4 --mutations 2 --randoms 2 --oracle-opponents 2 --abr-steps 1 \
 --abr-anchors 2 --abr-opponents 2 --kl-opponents 2 --capacity 4 --critic-hidden 8 --generator-widths 8 \
 --chunk 1 --checkpoint-seconds 0 --no-figures --quiet"
@@ -119,14 +118,15 @@ def live(line: list[str], delay: float | None) -> tuple[int | None, float]:
         time.sleep(0.01)
 
 
-def kill_one(kind: str, number: int, seed: int, folder: Path) -> dict[str, Any]:
-    """Kills one run at up to `LIVES` random moments, and compares its end with that of an uninterrupted run.
+def kill_one(kind: str, number: int, seed: int, folder: Path, lives: int = 8) -> dict[str, Any]:
+    """Kills one run at up to `lives` random moments, and compares its end with that of an uninterrupted run.
 
     Args:
       kind: a key of `KINDS`.
       number: number of the run, which seeds the moments together with `seed`.
       seed: seed of the campaign.
       folder: where the runs are written; the uninterrupted one is shared by all runs of a kind.
+      lives: kills of the run at most, after which it may end.
 
     Returns:
       {"kind", "number", "kills", "survived", "traces"}: kills that left the folder of a run with a status, too.
@@ -142,7 +142,7 @@ def kill_one(kind: str, number: int, seed: int, folder: Path) -> dict[str, Any]:
     took, chance = json.loads(times.read_text()), random.Random(f"{seed} {kind} {number}")
     path, kills, traces, code = folder / f"{kind}-{number}", 0, 0, None
     while code is None:
-        code, _ = live(KINDS[kind](path), chance.uniform(0.0, took) if kills < LIVES else None)
+        code, _ = live(KINDS[kind](path), chance.uniform(0.0, took) if kills < lives else None)
         if code is None:
             kills += 1
             traces += _has_trace(path)

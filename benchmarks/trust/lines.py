@@ -46,10 +46,10 @@ def _words(chance: random.Random, run: Path) -> list[str]:
 
 def _harmless(words: list[str]) -> list[str]:
     """Replaces what would read the terminal, search the whole disk, or work for long."""
-    long = {"compare": ("/", "..", "/proc/self/mem"), "profile": None, "play": None, "replay": None}
+    long = {"compare": ("/", "..", "/proc/self/mem"), "profile": None, "play": None, "replay": None, "plan": None}
     drop = long.get(words[0], ())
     if drop is None and "-h" not in words:
-        return [words[0], "no/such/run", *words[2:]]
+        return [words[0], "no/such/run", *(word for word in words[2:] if word not in GAMES)]
     return [word for word in words if word not in drop]
 
 
