@@ -25,6 +25,7 @@
 #
 #   make bench           measure speed ratios and append them to runs/bench/           (an hour on an idle machine)
 #   make bench-compare   print what changed since the previous run of the benchmarks
+#   make trust           campaigns of kills, damaged and hostile files, fuzzed command lines   (ARGS=--quick: a part)
 #   make shell           a shell in which `gems` and `python` are those of .venv
 #   make test            the test suite without the slow tests                         (ARGS="-k omwu" goes to pytest)
 #   make test-fast       the tests that take moments, in a minute and a half
@@ -53,7 +54,7 @@ EXPERIMENTS := $(PAPER) kuhn-family ablate-reuse cce estimators control-variates
 	meta-rules defaults
 export QUICK FULL
 
-.PHONY: help venv dev shell paper report leaderboard verify-results bench bench-compare test test-fast test-slow lint format lock clean $(EXPERIMENTS)
+.PHONY: help venv dev shell paper report leaderboard verify-results bench bench-compare trust test test-fast test-slow lint format lock clean $(EXPERIMENTS)
 .DEFAULT_GOAL := help
 
 help:
@@ -88,6 +89,10 @@ bench: $(VENV)/.stamp-bench
 
 bench-compare: venv
 	@$(PY) -m benchmarks.compare $(ARGS)
+
+# Continues an interrupted campaign; --publish writes docs/trust.json and docs/trust.md.
+trust: venv
+	@$(PY) -m benchmarks.trust $(ARGS)
 
 # -- checks ------------------------------------------------------------------------------------------------------
 

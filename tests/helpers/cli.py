@@ -2,6 +2,8 @@
 
 import contextlib
 import io
+import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -10,12 +12,14 @@ from typing import NamedTuple
 import jax
 import numpy as np
 
+from benchmarks.trust.damage import seal
 from gems_jax.cli.main import invoke
 from gems_jax.config import GemsConfig
 from gems_jax.games import make_game
 from gems_jax.runner import checkpoint
 from gems_jax.runner.directory import RunDirectory, create_run, identity, write_status
 from gems_jax.runner.engine import make_engine
+from gems_jax.runner.writers import checksum_text
 from gems_jax.solvers import make_solver
 
 SMALL = GemsConfig(capacity=3, initial_anchors=3, critic_hidden=(8,), generator_widths=(8,))
@@ -69,18 +73,34 @@ def assert_one_line(outcome: Outcome, code: int, *parts: str) -> None:
         assert part in outcome.err, outcome.err
 
 
-def untrained_run(path: Path, game: str, config, seeds=(0,), **options) -> RunDirectory:
-    """A run directory whose one checkpoint, called iteration 1, holds the initial state: nothing of a step compiles."""
+def untrained_run(path: Path, game: str, config, seeds=(0,), rows: bool = False, **options) -> RunDirectory:
+    """A run directory whose one checkpoint, called iteration 1, holds the initial state: nothing of a step compiles.
+
+    With `rows`, it has a row for each seed, the checkpoint has their checksums, and `gems resume` finds it finished.
+    """
     problem = make_game(game, **options)
+    unmeasured = {"exact": False, "evaluation_episodes": 0} if rows else {}
     run = create_run(
-        game=game, method="gems", config=config, seeds=seeds, iterations=2, path=path, options={"game": options}
-    )
+        game=game, method="gems", config=config, seeds=seeds, iterations=1 if rows else 2, path=path,
+        options={"game": options, **unmeasured},
+    )  # fmt: skip
     carry, _ = make_engine(make_solver("gems", problem, config), seeds).start()
     counters = {"seconds": 0.0, "compile_seconds": 0.0, "episodes": [0] * len(seeds), "env_steps": [0] * len(seeds)}
-    extra = {"counters": counters, "versions": {}, "metric": None}
+    text = "iteration,exploitability\n1,0.5\n"
+    for member in run.members if rows else ():
+        (member / "metrics.csv").write_text(text)
+    sums = {"rows": [checksum_text(text)] * len(seeds)} if rows else {}
+    extra = {"counters": counters, "versions": {}, "metric": None, **sums}
     checkpoint.write_checkpoint(run.checkpoints, 1, carry, identity=identity(run), extra=extra)
     write_status(run, "done", iteration=1, iterations=2)
     return run
+
+
+def copy_checkpoint(folder: Path, step: int, copy: int) -> None:
+    """Copies a checkpoint to another iteration, as if it had been written then."""
+    shutil.copytree(folder / f"{step:08d}", folder / f"{copy:08d}")
+    path = folder / f"{copy:08d}" / "manifest.json"
+    seal(path, {**json.loads(path.read_text()), "iteration": copy})
 
 
 def bits(tree):

@@ -171,7 +171,7 @@ def test_an_unknown_format_is_not_read(saved: Path, tmp_path: Path) -> None:
     shutil.copytree(saved / "00000002", path)
     manifest = json.loads((path / "manifest.json").read_text())
     (path / "manifest.json").write_text(json.dumps(manifest | {"format": 99}))
-    with pytest.raises(ConfigMismatchError, match="format 99, this version of gems_jax reads format 2"):
+    with pytest.raises(ConfigMismatchError, match="format 99, this version of gems_jax reads format 3"):
         checkpoint.restore_checkpoint(tmp_path, tree(), set_aside=True)
     assert checkpoint.iterations(tmp_path) == [2]  # whole for whoever wrote it: it stays
 

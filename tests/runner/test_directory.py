@@ -129,7 +129,7 @@ def test_status(tmp_path: Path) -> None:
     for folder in run.folders:
         status = read_status(folder)
         assert (status["state"], status["iteration"], status["reason"]) == ("failed", 3, "gap became nan")
-    with pytest.raises(ValueError, match="unknown state 'finished'; known: running, done"):
+    with pytest.raises(ValueError, match="unknown state 'finished'; known: starting, running, done"):
         write_status(run, "finished", iteration=5, iterations=5)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import gems_jax
-from cli import bits
+from cli import bits, copy_checkpoint
 from gems_jax.config import REMOVED, GemsConfig
 from gems_jax.evaluate.loaded_policy import LoadedPolicy
 from gems_jax.extensive.values import build_tree, exact_mixture_returns, expected_returns, policy_tables
@@ -217,7 +217,7 @@ def test_foreign_and_missing_runs(kuhn_run: RunDirectory, matrix_run: RunDirecto
         ({"config": {"etta": 1}}, "no field 'etta': the file was written by another version"),
         ({"config": {"new_mass": "floor"}}, "no field 'new_mass': the file was written by another version"),
         ({"config": {"eta": -1}}, "eta must be a finite number"),
-        ({"config": 3}, "cannot rebuild"),
+        ({"config": 3}, "config.json is damaged: config: expected a record, got 3"),
     ],
 )
 def test_a_config_that_this_version_cannot_make(
@@ -247,7 +247,7 @@ def test_another_checkpoint_than_the_last(kuhn_run: RunDirectory, tmp_path: Path
     shutil.copytree(kuhn_run.shared, tmp_path / "run")
     folder = tmp_path / "run" / "checkpoints"
     for step in (2, 3):
-        shutil.copytree(folder / "00000001", folder / f"{step:08d}")
+        copy_checkpoint(folder, 1, step)
     found = {at: load(tmp_path / "run", at=at).iteration for at in ("last", 1, "2")}
     assert found == {"last": 3, 1: 1, "2": 2}
     with pytest.raises(NoRunError, match="has no best iteration: nothing was measured"):

@@ -23,7 +23,7 @@ from gems_jax.runner.session import (
     restore_or_start,
     save_checkpoint,
 )
-from gems_jax.runner.writers import CsvWriter
+from gems_jax.runner.writers import CsvWriter, read_metrics
 from walk_solver import MONITOR, make_walk, new_run
 
 OPTIONS = RunOptions(chunk=3, keep=2)
@@ -158,3 +158,23 @@ def test_the_first_value_that_is_not_finite() -> None:
     assert found is not None and found[:3] == (3, "state.x", 0)
     assert find_nonfinite(chunk, None) is None
     assert find_nonfinite(chunk._replace(nan_leaves=[]), ("a", "b")) is None
+
+
+def test_totals_are_exact_beyond_32_bits(tmp_path: Path) -> None:
+    """An iteration counts in int32; totals pass 2^31, 2^32 and 2^40 in rows, metrics.csv and the counters."""
+    directory = new_run(tmp_path / "run")
+    counters = Counters(0.0, 0.0, [2**31 - 2, 2**32 - 2], [2**40 - 1, 2**52])
+    steps = np.full((2, 3), 2**31 - 1, np.int32)
+    rows = complete_rows({"episodes": np.ones((2, 3), np.int32), "env_steps": steps}, 0, 3, 1.0, counters)
+    ends = [2**40 - 1 + 3 * (2**31 - 1), 2**52 + 3 * (2**31 - 1)]
+    assert counters.env_steps == ends and counters.episodes == [2**31 + 1, 2**32 + 1]
+    assert rows["total_env_steps"].dtype == np.int64 and rows["total_env_steps"][:, -1].tolist() == ends
+    writer = CsvWriter(directory)
+    writer.write(rows)
+    writer.close()
+    read = [read_metrics(member) for member in directory.members]
+    assert [int(one["total_env_steps"][-1]) for one in read] == ends
+    assert [int(one["total_episodes"][-1]) for one in read] == counters.episodes
+    assert json.loads(json.dumps(counters.env_steps)) == ends
+    with pytest.raises(RunError, match="env_steps of one iteration: expected at most 2147483647"):
+        complete_rows({"env_steps": np.full((2, 1), -5, np.int32)}, 0, 1, 1.0, counters)

@@ -28,5 +28,5 @@ COMMANDS: dict[str, Command] = {
     "plan": Command("plan", "plan GAME --minutes M", "propose settings that fit the time on this machine"),
     "games": Command("games", "games", "list the games; --check NAME validates one"),
     "methods": Command("methods", "methods", "list the methods, what they need and how they respond"),
-    "doctor": Command("doctor", "doctor", "print versions, devices, extras and cache for a bug report"),
+    "doctor": Command("doctor", "doctor [RUN]", "print versions and devices for a bug report, or inspect a run folder"),
 }

@@ -8,6 +8,8 @@ SIGTERM. Exit code 70 marks a defect of the program, whose traceback is written 
 from __future__ import annotations
 
 import contextlib
+import datetime
+import errno
 import importlib
 import os
 import sys
@@ -17,12 +19,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from gems_jax.cli import COMMANDS
+from gems_jax.cli import COMMANDS, starting
 from gems_jax.cli.words import asks_for_help, check_one_game, check_run_folder
 from gems_jax.host.base import EnvironmentFailure
 from gems_jax.runner.errors import RunError
 
 DEFECT = 70
+_PATHS = (errno.ENAMETOOLONG, errno.ELOOP, errno.ENOTDIR, errno.EISDIR, errno.EACCES, errno.EPERM, errno.EROFS)
 WAITING = ("train", "resume")  # commands that show what they wait for from the start
 QUICK_CHECKS = {"train": check_run_folder, "arena": check_one_game}  # before anything heavy is imported
 
@@ -55,9 +58,10 @@ def invoke(argv: Sequence[str]) -> int:
         return 141
     except (Exception, KeyboardInterrupt) as error:
         _end_waiting()
-        return _report(prog, error, show="--debug" in argv)
+        return _report(prog, error, argv)
     finally:
         _end_waiting()
+        starting.end()
 
 
 def _run_command(argv: list[str]) -> int:
@@ -67,6 +71,8 @@ def _run_command(argv: list[str]) -> int:
         open_console().wait("importing")
     if argv[0] in QUICK_CHECKS and not asks_for_help(argv):
         QUICK_CHECKS[argv[0]](argv[1:])
+    if argv[0] == "train":
+        starting.begin(argv[1:])
     module = importlib.import_module(f"gems_jax.cli.commands.{COMMANDS[_command(argv[0])].module}")
     # A user's own game may be in the current folder. Otherwise nothing is imported from there, whatever a file names.
     if _allows_imports(argv) and os.getcwd() not in sys.path:
@@ -81,14 +87,17 @@ def _end_waiting() -> None:
         module.close_console()
 
 
-def _report(prog: str, error: BaseException, show: bool) -> int:
+def _report(prog: str, error: BaseException, argv: Sequence[str]) -> int:
     if isinstance(error, RunError):
         return _fail(prog, str(error), error.exit_code)
     if isinstance(error, EnvironmentFailure):
         return _fail(prog, str(error), 1)
     if isinstance(error, KeyboardInterrupt):
         return _fail(prog, "stopped", 130)
-    return _report_defect(prog, error, show)
+    if isinstance(error, OSError) and error.errno in _PATHS and error.filename is not None:
+        name = os.fsdecode(error.filename) if isinstance(error.filename, str | bytes) else str(error.filename)
+        return _fail(prog, f"cannot use the path {name[:80]!r}: {error.strerror}. Choose another path", 2)
+    return _report_defect(prog, error, argv)
 
 
 def overview() -> str:
@@ -126,32 +135,46 @@ def _allows_imports(argv: Sequence[str]) -> bool:
 
 
 def _fail(prog: str, message: str, code: int) -> int:
+    line = "".join(letter if letter.isprintable() else "?" for letter in " ".join(message.split()))
     with contextlib.suppress(OSError, ValueError):  # stderr may be closed
-        print(f"{prog}: {' '.join(message.split())}", file=sys.stderr, flush=True)
+        print(f"{prog}: {line}", file=sys.stderr, flush=True)
     return code
 
 
-def _report_defect(prog: str, error: BaseException, show: bool) -> int:
+def _report_defect(prog: str, error: BaseException, argv: Sequence[str]) -> int:
     """Reports a defect in one line and writes its traceback to a file."""
     text = f"{type(error).__name__}: {str(error) or 'no message'}"
     if isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in text or "out of memory" in text.lower():
         return _fail(prog, f"out of memory ({text[:200]}); try fewer --seeds, a --seed-batch, or smaller sizes", 1)
-    if show:
+    if "--debug" in argv:
         traceback.print_exception(error)
         return DEFECT
-    return _fail(prog, f"unexpected {text[:300]}{_write_traceback(error)}", DEFECT)
+    return _fail(prog, f"unexpected {text[:300]}{_write_traceback(error, argv)}", DEFECT)
 
 
-def _write_traceback(error: BaseException) -> str:
-    """Writes the traceback to a file and names it for the end of a message; "" if it cannot be written."""
-    try:
-        with tempfile.NamedTemporaryFile(
-            "w", prefix="gems_jax-error-", suffix=".txt", delete=False, encoding="utf-8", errors="replace"
-        ) as file:
-            traceback.print_exception(error, file=file)
-    except OSError:
-        return ""
-    return f"; the traceback is in {Path(file.name)}"
+def _write_traceback(error: BaseException, argv: Sequence[str]) -> str:
+    """Writes the traceback to a new file and names it for the end of a message; "" if it cannot be written.
+
+    The file is in the run folder, or else in a new folder of mode 0700.
+    """
+    name = f"error-{datetime.datetime.now():%Y%m%d-%H%M%S}-{os.getpid()}.txt"
+    for find_folder in (lambda: _folder_of(argv), lambda: Path(tempfile.mkdtemp(prefix="gems_jax-"))):
+        with contextlib.suppress(OSError):
+            folder = find_folder()
+            if folder is not None:
+                with open(folder / name, "x", encoding="utf-8", errors="replace") as file:
+                    traceback.print_exception(error, file=file)
+                return f"; the traceback is in {folder / name}"
+    return ""
+
+
+def _folder_of(argv: Sequence[str]) -> Path | None:
+    """Finds the run folder that a line is about: the one that it has made, or its first word."""
+    if starting.begun_folder() is not None:
+        starting.take()  # the folder with the traceback stays
+        return starting.begun_folder()
+    named = Path(argv[1]) if len(argv) > 1 else None
+    return named if named is not None and (named / "config.json").is_file() else None
 
 
 def _forget_stdout() -> None:

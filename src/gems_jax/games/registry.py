@@ -14,7 +14,7 @@ import numpy as np
 from gems_jax.games.adapters.jaxmarl import jaxmarl_game
 from gems_jax.games.adapters.nashbench import nashbench_game
 from gems_jax.games.adapters.openspiel import openspiel_game
-from gems_jax.games.adapters.own import find_own
+from gems_jax.games.adapters.own import check_made, find_own
 from gems_jax.games.adapters.pettingzoo import environment_game, pettingzoo_game
 from gems_jax.games.adapters.pgx import RULES, PgxGame
 from gems_jax.games.boards.games import Chess, ConnectFour, Go
@@ -187,9 +187,10 @@ def _make(name: str, factory: Any, options: dict[str, Any]) -> Game:
     if isinstance(factory, Game) and not isinstance(factory, type):  # a user's own instance
         got = ", ".join(options)
         expect(not options, f"The game {name!r} is an instance: expected no options, got {got}.")
-        return factory
+        return check_made(name, factory)
     _check_options(name, _options(factory), options)
-    return factory(**options)
+    made = factory(**options)
+    return check_made(name, made) if is_own(name) else made
 
 
 def describe_game(game: Game) -> tuple[str, dict[str, Any]] | None:

@@ -1,12 +1,13 @@
 """Atomic checkpoints: every leaf of a run's state, saved by orbax.
 
-    checkpoints/<iteration>/manifest.json   names, shapes and kinds of the leaves, checksum of every file, the run's
-                                            identity, and host-side counters
+    checkpoints/<iteration>/manifest.json   names, shapes and kinds of the leaves, checksum of every file and of the
+                                            manifest itself, the run's identity, and host-side counters
     checkpoints/<iteration>/state/          the leaves, in orbax's format
 
 A checkpoint is written to a temporary folder and then renamed, so a folder named by a number is complete. Checksums
-detect later damage. Leaves are stored in order and described by the manifest, because a state is any pytree,
-including structs, typed PRNG keys, empty arrays and Python numbers. The structure itself comes from the solver.
+detect later damage; they do not prove who wrote a checkpoint. Leaves are stored in order and described by the manifest,
+because a state is any pytree, including structs, typed PRNG keys, empty arrays and Python numbers. The structure itself
+comes from the solver.
 """
 
 from __future__ import annotations
@@ -27,9 +28,13 @@ import jax.numpy as jnp
 from gems_jax.runner import leaves
 from gems_jax.runner.errors import CheckpointError, ConfigMismatchError, report_write_errors
 from gems_jax.runner.files import differing_field, write_json
+from gems_jax.runner.integrity.links import check_entries
+from gems_jax.runner.integrity.records import MANIFEST
+from gems_jax.runner.integrity.schema import Schema, check_record, read_json
 from gems_jax.types import PyTree
 
-FORMAT = 2
+FORMAT = 3
+READABLE = (2, 3)  # format 2 has no checksum of the manifest
 _OTHERS = " (another version of the code, or other options)"
 ROOM = 2**18  # upper limit on the bytes besides the leaves: manifest, orbax's metadata, page rounding
 
@@ -96,7 +101,14 @@ def _write_files(path: Path, manifest: dict[str, Any], tree: PyTree) -> None:
     _check_room(path.parent, records)
     path.mkdir()
     leaves.write_leaves(path / "state", tree)
-    write_json(path / "manifest.json", {**manifest, "leaves": records, "files": _checksums(path / "state")})
+    whole = {**manifest, "leaves": records, "files": _checksums(path / "state")}
+    write_json(path / "manifest.json", {**whole, "checksum": checksum_record(whole)})
+
+
+def checksum_record(manifest: Mapping[str, Any]) -> str:
+    """Computes the SHA-256 of a manifest without its field `checksum`."""
+    record = {name: value for name, value in manifest.items() if name != "checksum"}
+    return hashlib.sha256(json.dumps(record, sort_keys=True).encode()).hexdigest()
 
 
 def restore_checkpoint(
@@ -108,6 +120,7 @@ def restore_checkpoint(
     optional: Collection[str] = (),
     set_aside: bool = False,
     among: Collection[int] | None = None,
+    extra: Schema | None = None,
     say: Callable[[str], None] = lambda text: None,
 ) -> Checkpoint | None:
     """Restores the newest intact checkpoint of a folder.
@@ -120,6 +133,7 @@ def restore_checkpoint(
       optional: top-level entries of `template` that the tree lacks if the checkpoint does.
       set_aside: rename damaged checkpoints, so that they no longer count. Only for the process that holds the lock.
       among: iterations to consider, by default all.
+      extra: schema of the host-side counters; None to skip the check.
       say: called with one line for every damaged checkpoint.
 
     Returns:
@@ -134,7 +148,9 @@ def restore_checkpoint(
         path = folder / f"{step:08d}"
         try:
             manifest = verify_checkpoint(path)
-            _check_identity(manifest["identity"], identity)
+            if extra is not None:
+                check_record(manifest["extra"], extra, path / "manifest.json", CheckpointError)
+            check_identity(manifest["identity"], identity)
             wanted = _drop_absent(template, optional, manifest) if optional else template
             return Checkpoint(step, _load(path, manifest, wanted, same_shapes), manifest["extra"])
         except CheckpointError as error:
@@ -150,12 +166,18 @@ def iterations(folder: Path) -> list[int]:
     """Lists the iterations that have a complete checkpoint, ascending."""
     if not folder.is_dir():
         return []
-    return sorted(int(path.name) for path in folder.iterdir() if path.name.isdigit() and path.is_dir())
+    return sorted(int(path.name) for path in folder.iterdir() if path.name.isdecimal() and path.is_dir())
 
 
 def verify_checkpoint(path: Path) -> dict[str, Any]:
-    """Verifies the checksums of one checkpoint and returns its manifest. Raises CheckpointError."""
-    manifest = _read_manifest(path)
+    """Verifies the schema, links and checksums of one checkpoint and returns its manifest.
+
+    Raises:
+      CheckpointError: if it is damaged.
+      ConfigMismatchError: if it has a format that this version does not read.
+    """
+    check_entries(path, CheckpointError)
+    manifest = read_manifest(path)
     files, present = manifest["files"], _checksums(path / "state")
     wrong = [name for name in sorted(files.keys() | present.keys()) if files.get(name) != present.get(name)]
     if wrong:
@@ -165,17 +187,41 @@ def verify_checkpoint(path: Path) -> dict[str, Any]:
     return manifest
 
 
-def _read_manifest(path: Path) -> dict[str, Any]:
+def read_manifest(path: Path) -> dict[str, Any]:
+    """Reads and verifies the manifest of one checkpoint. Raises as `verify_checkpoint` does."""
+    if path.is_symlink() or path.parent.is_symlink():
+        raise CheckpointError(f"{path} is a link: expected a folder of the run. Replace it by a copy if you trust it")
+    file = path / "manifest.json"
     try:
-        manifest = json.loads((path / "manifest.json").read_text())
-        _, version = manifest["files"], manifest["format"]
+        manifest = read_json(file, error=CheckpointError)
     except FileNotFoundError:
         raise CheckpointError(f"{path} is not a gems_jax checkpoint: it has no manifest.json") from None
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise CheckpointError(f"its manifest is damaged ({type(error).__name__})") from error
-    if version != FORMAT:  # intact, but not readable: it must not be treated as damaged
-        raise ConfigMismatchError(f"{path} has format {version}, this version of gems_jax reads format {FORMAT}")
+    version = manifest.get("format") if isinstance(manifest, dict) else None
+    if type(version) is int and version not in READABLE:  # intact, but not readable: it must not be treated as damaged
+        raise ConfigMismatchError(
+            f"{path} has format {version}, this version of gems_jax reads format {FORMAT}. Install the version that "
+            "wrote it"
+        )
+    check_record(manifest, MANIFEST, file, CheckpointError)
+    _check_manifest(path, manifest)
     return manifest
+
+
+def _check_manifest(path: Path, manifest: Mapping[str, Any]) -> None:
+    """Checks what relates several fields of a manifest. Raises CheckpointError."""
+    if ("checksum" in manifest or manifest["format"] > 2) and manifest.get("checksum") != checksum_record(manifest):
+        raise CheckpointError("its manifest is damaged: the checksum differs from the content")
+    if path.name.isdecimal() and int(path.name) != manifest["iteration"]:
+        raise CheckpointError(f"its manifest is of iteration {manifest['iteration']}")
+    names = [record["name"] for record in manifest["leaves"]]
+    if len(set(names)) != len(names):
+        raise CheckpointError("its manifest is damaged: expected different names of leaves, got one twice")
+
+
+def replace_extra(path: Path, extra: Mapping[str, Any]) -> None:
+    """Replaces the host-side counters of an intact checkpoint, atomically."""
+    manifest = {**verify_checkpoint(path), "format": FORMAT, "extra": dict(extra)}
+    write_json(path / "manifest.json", {**manifest, "checksum": checksum_record(manifest)})
 
 
 def remove_leftovers(folder: Path) -> None:
@@ -215,7 +261,8 @@ def _check_names(described: Collection[str], wanted: Collection[str]) -> None:
         raise ConfigMismatchError(f"state differs from checkpoint: {min(surplus)} is only in the checkpoint{_OTHERS}")
 
 
-def _check_identity(there: Mapping[str, Any], here: Mapping[str, Any] | None) -> None:
+def check_identity(there: Mapping[str, Any], here: Mapping[str, Any] | None) -> None:
+    """Compares the identity of a checkpoint with that of a run; None skips. Raises ConfigMismatchError."""
     found = differing_field(there, here) if here is not None else None
     if found:
         name, old, new = found

@@ -64,8 +64,9 @@ class Console:
         self.quiet = quiet
         self.stop_requested = False
         self.rich = RichConsole(
-            file=stream, force_terminal=self.interactive, highlight=False, width=None if self.interactive else 110
-        )
+            file=stream, force_terminal=self.interactive, width=None if self.interactive else 110,
+            highlight=False, markup=False, emoji=False,  # names of files and games are text
+        )  # fmt: skip
         self._live: Any = None
         self._task: Any = None
         self._last_line = (-1.0, 0.0)  # fraction done and time of the last plain line
@@ -96,6 +97,7 @@ class Console:
         self._open()
         if self._live is not None:
             self._live.live.transient = False  # the last line of a run stays
+            title = printable(title)
             self._live.update(self._task, description=title, total=iterations, completed=done, line="", visible=True)
 
     def _open(self) -> None:
@@ -150,7 +152,7 @@ class Console:
         """Prints a message."""
         self._spoke = time.monotonic()
         if not self.quiet:
-            self.rich.print(text, markup=False, soft_wrap=True)
+            self.rich.print(printable(text), soft_wrap=True)
 
     def table(self, table: Any) -> None:
         """Prints a table of rich."""
@@ -165,6 +167,11 @@ class Console:
         if self._silence is not None:
             self._silence.set()
             self._silence = None
+
+
+def printable(text: str) -> str:
+    """Replaces control characters, such as those of a terminal's escape sequences, by question marks."""
+    return "".join(letter if letter.isprintable() or letter in "\n\t" else "?" for letter in text)
 
 
 _shared: list[Console] = []  # the console of the command that runs

@@ -1,8 +1,10 @@
 """The run directory: `runs/<game>/<method>/<time>-s<seed>/`, one folder per seed, never overwritten.
 
+    command.json   the command line, written before anything is imported; with the status "starting" alone, it is
+                   the trace of a run that was killed before its settings were complete
     config.json    the resolved configuration, schema version, commit, package versions, device
     metrics.csv    one row per iteration, flushed as it goes
-    status.json    running | done | failed | interrupted, and why
+    status.json    starting | running | done | failed | interrupted, and why
     log.txt        messages of the run
     checkpoints/   figures/   replays/
 
@@ -15,9 +17,10 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-import json
 import os
 import re
+import shlex
+import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -26,9 +29,12 @@ from typing import Any
 from gems_jax.runner import machine
 from gems_jax.runner.errors import RunError, RunExistsError, report_write_errors
 from gems_jax.runner.files import is_locked, resolve, write_json
+from gems_jax.runner.integrity.links import check_entries
+from gems_jax.runner.integrity.records import COMMAND, CONFIG, DISTINCT_SEEDS, STATES, STATUS
+from gems_jax.runner.integrity.schema import check_record, read_json, shorten
 
 SCHEMA = 1
-STATES = ("running", "done", "failed", "interrupted")
+_TRACES = ("command.json", "status.json", "config.json", ".lock")  # files of a run that has not begun
 # Fields of config.json that a checkpoint must match; the others may change between start and resume.
 IDENTITY = ("game", "method", "seeds", "config")
 
@@ -62,6 +68,7 @@ def create_run(
     root: Path | str = "runs",
     path: Path | str | None = None,
     options: Mapping[str, Any] | None = None,
+    begun: RunDirectory | None = None,
 ) -> RunDirectory:
     """Creates the folders of a new run and writes their config.json. Existing files are never overwritten.
 
@@ -74,6 +81,7 @@ def create_run(
       root: folder of all runs; the run is `<root>/<game>/<method>/<time>-s<seed>`.
       path: folder of the run instead; the seeds of a batch are then in `<path>/s<seed>`.
       options: further settings, written to config.json without being part of the run's identity.
+      begun: folders that `begin_run` has made for this run; `root` and `path` are then ignored.
 
     Returns:
       The folders of the run.
@@ -96,12 +104,45 @@ def create_run(
         "created": _now(),
         **machine.describe_machine(),
     }
-    where = Path(path) if path is not None else Path(root) / slug(game) / slug(method)
-    with report_write_errors(where):
-        run = (_claim_timestamp if path is None else _claim_path)(where, seeds)
+    run = begun or _claim(game, method, seeds, root, path)
+    with report_write_errors(run.shared):
         _write_configs(run, record)
     write_status(run, "running", iteration=0, iterations=iterations)
     return run
+
+
+def begin_run(
+    command: Sequence[str],
+    *,
+    game: str,
+    method: str,
+    seeds: Sequence[int],
+    root: Path | str = "runs",
+    path: Path | str | None = None,
+) -> RunDirectory:
+    """Creates the folders of a run whose settings are not known yet, with command.json and the status "starting".
+
+    Args:
+      command: the command line.
+      game, method, seeds, root, path: see `create_run`.
+
+    Returns:
+      The folders, for `create_run(begun=...)`.
+
+    Raises:
+      RunExistsError: if `path` is not empty.
+      RunError: if a folder cannot be written.
+    """
+    run = _claim(game, method, tuple(seeds), root, path)
+    write_json(run.shared / "command.json", {"command": list(command), "created": _now()})
+    write_status(run, "starting", iteration=0, iterations=0)
+    return run
+
+
+def _claim(game: str, method: str, seeds: tuple[int, ...], root: Path | str, path: Path | str | None) -> RunDirectory:
+    where = Path(path) if path is not None else Path(root) / slug(game) / slug(method)
+    with report_write_errors(where):
+        return (_claim_timestamp if path is None else _claim_path)(where, seeds)
 
 
 def _write_configs(run: RunDirectory, record: dict[str, Any]) -> None:
@@ -114,44 +155,70 @@ def _write_configs(run: RunDirectory, record: dict[str, Any]) -> None:
 
 
 def open_run(path: Path | str) -> RunDirectory:
-    """Opens the run that a seed's folder or a shared folder belongs to. Raises RunError if it is not a run."""
+    """Opens the run that a seed's folder or a shared folder belongs to.
+
+    Raises:
+      RunError: if it is not a run, its config.json is damaged, or a link in one of its folders leaves the folder.
+    """
     folder = Path(path)
     if folder.name == "config.json":
         folder = folder.parent
     if not folder.is_dir():
         raise RunError(f"no run at {folder}: the folder does not exist")
     record = read_config(folder)
+    check_record(record, DISTINCT_SEEDS, folder / "config.json")
+    if len(record["members"]) != len(record["seeds"]):
+        count = len(record["members"])
+        raise RunError(f"{folder / 'config.json'} is damaged: members: expected one for each seed, got {count}")
     shared, *members = (_join(folder, name) for name in (record["shared"], *record["members"]))
-    for other in (shared, *members):
+    run = RunDirectory(shared=shared, members=tuple(members), seeds=tuple(record["seeds"]))
+    for other in run.folders:
         _check_beside(folder, other)
-    return RunDirectory(shared=shared, members=tuple(members), seeds=tuple(record["seeds"]))
+        check_entries(other)
+    return run
 
 
 def _check_beside(folder: Path, other: Path) -> None:
-    if not Path(os.path.abspath(other)).is_relative_to(Path(os.path.abspath(folder)).parent):
+    beside = Path(os.path.abspath(other)).is_relative_to(Path(os.path.abspath(folder)).parent)
+    if not beside or (other != folder and not _lands_beside(folder, other)):
         raise RunError(f"invalid batch: {folder} refers to {other}, expected a folder inside {folder.parent}")
     if not (other / "config.json").is_file():
         raise RunError(f"incomplete batch: {folder} refers to {other}, which is missing. Move all folders together")
+
+
+def _lands_beside(folder: Path, other: Path) -> bool:
+    """Checks that another folder of a batch is not a link to somewhere else."""
+    parents = [folder.resolve().parent, Path(os.path.abspath(folder)).parent.resolve()]
+    return any(other.resolve().is_relative_to(parent) for parent in parents)
 
 
 def read_config(folder: Path | str) -> dict[str, Any]:
     """Reads config.json of a run folder and checks its schema. Raises RunError."""
     path = Path(folder) / "config.json"
     try:
-        record = json.loads(path.read_text())
+        record = read_json(path)
     except FileNotFoundError:
-        raise RunError(f"{folder} is not a run directory: it has no config.json") from None
-    except (OSError, ValueError) as error:
-        raise RunError(f"cannot read {path}: {error}") from error
-    _check_record(path, record)
+        raise RunError(_describe_missing(Path(folder))) from None
+    _check_version(path, record)
+    check_record(record, CONFIG, path)
     return record
 
 
-def _check_record(path: Path, record: Any) -> None:
+def _describe_missing(folder: Path) -> str:
+    """Describes a folder without config.json: it is not a run, or was killed while it started."""
+    try:
+        command = read_json(folder / "command.json", COMMAND)["command"]
+    except (FileNotFoundError, RunError):
+        return f"{folder} is not a run directory: it has no config.json"
+    line = shlex.join(["gems", *command])
+    return f"{folder} was stopped before its settings were complete. Start it again: {line}"
+
+
+def _check_version(path: Path, record: Any) -> None:
     if not isinstance(record, dict) or "schema" not in record:
         raise RunError(f"{path} was not written by gems_jax: it has no schema version")
     if record["schema"] != SCHEMA:
-        raise RunError(f"{path} has schema {record['schema']}, this version reads schema {SCHEMA}")
+        raise RunError(f"{path} has schema {shorten(record['schema'])}, this version reads schema {SCHEMA}")
     missing = {"game", "method", "seeds", "config", "iterations", "shared", "members"} - record.keys()
     if missing:
         raise RunError(f"{path} lacks {', '.join(sorted(missing))}")
@@ -197,10 +264,14 @@ def read_status(folder: Path | str) -> dict[str, Any]:
     """Reads status.json. A running state that no process holds the lock of is reported as interrupted."""
     path = Path(folder) / "status.json"
     try:
-        record = json.loads(path.read_text())
-    except (OSError, ValueError) as error:
-        raise RunError(f"cannot read {path}: {error}") from error
-    if record["state"] == "running" and not is_locked(_join(Path(folder), read_config(folder)["shared"])):
+        record = read_json(path, STATUS)
+    except FileNotFoundError:
+        raise RunError(f"cannot read {path}: there is no such file") from None
+    if record["state"] == "starting":
+        alive = is_locked(Path(folder))
+    else:
+        alive = record["state"] != "running" or is_locked(_join(Path(folder), read_config(folder)["shared"]))
+    if not alive:
         record = {**record, "state": "interrupted", "reason": "the process was killed"}
     return record
 
@@ -255,12 +326,20 @@ def _claim_timestamp(where: Path, seeds: tuple[int, ...]) -> RunDirectory:
 
 
 def check_free(path: Path) -> None:
-    """Checks that a path does not exist or is an empty folder. Raises RunExistsError."""
-    if path.exists() and (not path.is_dir() or any(path.iterdir())):
+    """Checks that a path does not exist, is an empty folder, or is abandoned. Raises RunExistsError."""
+    if path.exists() and (not path.is_dir() or any(path.iterdir())) and not is_abandoned(path):
         raise RunExistsError(
             f"{path} exists and is not empty; runs are never overwritten. Choose another folder, or resume it: "
             f"gems resume {path}"
         )
+
+
+def is_abandoned(path: Path) -> bool:
+    """Checks whether a folder is only the trace of a run that was killed before its settings were complete."""
+    if not (path / "command.json").is_file() or (path / "config.json").exists() or is_locked(path):
+        return False
+    files = [each.name for each in path.rglob("*") if not each.is_dir()]
+    return all(name in _TRACES or name.startswith("error-") for name in files)
 
 
 def check_writable(path: Path) -> None:
@@ -272,6 +351,8 @@ def check_writable(path: Path) -> None:
 
 def _claim_path(path: Path, seeds: tuple[int, ...]) -> RunDirectory:
     check_free(path)
+    if is_abandoned(path):
+        shutil.rmtree(path)
     path.mkdir(parents=True, exist_ok=True)
     return _make_members(path, (path,) if len(seeds) == 1 else tuple(path / f"s{seed}" for seed in seeds), seeds)
 

@@ -63,7 +63,7 @@ def read_leaves(path: Path, records: list[dict[str, Any]]) -> list[Any]:
     for record in records:
         dtype = record["dtype"]
         start, end = taken.get(dtype, 0), taken.get(dtype, 0) + math.prod(record["shape"])
-        leaves.append(_rebuild(record, arrays.get(dtype, np.zeros(0, jnp.dtype(dtype)))[start:end]))
+        leaves.append(_rebuild(record, arrays.get(dtype, np.zeros(0, _parse_dtype(dtype)))[start:end]))
         taken[dtype] = end
     for dtype, array in arrays.items():
         if array.size != taken[dtype]:
@@ -146,13 +146,23 @@ _REBUILD: dict[str, Callable[[np.ndarray], Any]] = {
 
 
 def _rebuild(record: dict[str, Any], flat: np.ndarray) -> Any:
-    kind, dtype = record["kind"], jnp.dtype(record["dtype"])
+    kind, dtype = record["kind"], _parse_dtype(record["dtype"])
     if flat.size != math.prod(record["shape"]) or flat.dtype != dtype:
         raise CheckpointError(f"leaf {record['name']} does not match the manifest: got {flat.size} of {flat.dtype}")
     value = flat.reshape(record["shape"])
-    if kind.startswith("key:"):
-        return jax.random.wrap_key_data(jnp.asarray(value), impl=kind.removeprefix("key:"))
-    return _REBUILD[kind](value)
+    try:
+        if kind.startswith("key:"):
+            return jax.random.wrap_key_data(jnp.asarray(value), impl=kind.removeprefix("key:"))
+        return _REBUILD[kind](value)
+    except (KeyError, TypeError, ValueError) as error:
+        raise CheckpointError(f"leaf {record['name']} is no {kind}: {error}") from error
+
+
+def _parse_dtype(name: str) -> Any:
+    try:
+        return jnp.dtype(name)
+    except TypeError as error:
+        raise CheckpointError(f"unknown dtype {name!r}") from error
 
 
 def _checkpointer() -> Any:

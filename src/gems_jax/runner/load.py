@@ -26,6 +26,8 @@ from gems_jax.runner import checkpoint
 from gems_jax.runner.directory import identity, open_run, read_config
 from gems_jax.runner.engine import Monitor, make_engine
 from gems_jax.runner.errors import CheckpointError, RunError, report_write_errors
+from gems_jax.runner.integrity.records import DESCRIPTION
+from gems_jax.runner.integrity.schema import check_record
 from gems_jax.runner.leaves import restore_keys
 from gems_jax.runner.rebuild import Problem, rebuild
 from gems_jax.runner.writers import read_metrics
@@ -174,27 +176,28 @@ def read_description(path: Path) -> dict[str, Any]:
     """Reads the description of an exported file. Raises RunError if it is not one."""
     from safetensors import SafetensorError, safe_open
 
+    if not path.is_file():
+        raise RunError(f"cannot read {path}: expected a regular file, got another kind of entry")
     try:
         with safe_open(path, "numpy") as file:
             description = json.loads((file.metadata() or {})[_META])
         if description["format"] != FORMAT:
             raise RunError(f"{path} has format {description['format']}, this version reads format {FORMAT}")
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError, RecursionError):
         raise RunError(f"{path} was not written by gems export") from None
     except (OSError, SafetensorError) as error:
         raise RunError(f"cannot read {path}: {error}") from error
+    check_record(description, DESCRIPTION, path)
     return description
 
 
 def _load_file(path: Path, seed: int | None, trust: bool, game: Game | None) -> LoadedPolicy:
-    from safetensors.numpy import load_file
-
     record = read_description(path)
     if seed is not None and seed != record["seed"]:
         raise RunError(f"{path} contains seed {record['seed']}, got seed {seed}")
     problem = rebuild(record, str(path), trust=trust, game=game)
     template = jax.eval_shape(lambda key: problem.solver.profile(problem.solver.init(key)), jax.random.key(0))
-    arrays = load_file(path)
+    arrays = _read_arrays(path)
 
     def look_up(name: Any, leaf: Any) -> Array:
         there = arrays.get(jax.tree_util.keystr(name))
@@ -207,6 +210,16 @@ def _load_file(path: Path, seed: int | None, trust: bool, game: Game | None) -> 
     return make_loaded_policy(
         problem, profile, record["seed"], record["iteration"], str(path), record.get("last_row", {})
     )
+
+
+def _read_arrays(path: Path) -> dict[str, np.ndarray]:
+    from safetensors import SafetensorError
+    from safetensors.numpy import load_file
+
+    try:
+        return load_file(path)
+    except (OSError, SafetensorError, KeyError, TypeError, ValueError, AttributeError) as error:
+        raise CheckpointError(f"cannot read the arrays of {path}: {error}") from error
 
 
 class RunState(NamedTuple):
@@ -324,7 +337,8 @@ def _last_row(folder: Path, iteration: int) -> dict[str, float]:
 
 def run_folder(path: Path) -> Path:
     """Checks that `path` is a run directory and returns it. Raises NoRunError, which names a run inside if any."""
-    if path.name == "config.json" or not path.is_dir() or (path / "config.json").exists():
+    there = any((path / name).exists() for name in ("config.json", "command.json"))
+    if path.name == "config.json" or not path.is_dir() or there:
         return path
     runs = itertools.chain(*(path.glob("*/" * depth + "config.json") for depth in (1, 2, 3)))  # at most three levels
     newest = max((found.parent for found in runs), default=None)

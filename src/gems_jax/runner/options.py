@@ -7,6 +7,7 @@ import importlib.util
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from gems_jax.runner.errors import RunError
 from gems_jax.types import did_you_mean
 
 WRITER_MODULES = {"tensorboard": "tensorboardX", "wandb": "wandb"}  # packages that optional writers need
@@ -47,10 +48,15 @@ class RunOptions:
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> RunOptions:
-        """Makes options from the `options` of config.json; unknown keys are ignored."""
+        """Makes options from the `options` of config.json; unknown keys are ignored. Raises RunError."""
         known = {field.name for field in dataclasses.fields(cls)}
         found = {name: value for name, value in record.items() if name in known}
-        return cls(**{**found, "writers": tuple(found.get("writers", ()))})
+        seconds = float(found.get("checkpoint_seconds", cls.checkpoint_seconds))  # infinity is stored as text
+        options = cls(**{**found, "writers": tuple(found.get("writers", ())), "checkpoint_seconds": seconds})
+        try:
+            return options.validate()
+        except ValueError as error:
+            raise RunError(f"the options of this run do not fit this installation: {error}") from error
 
     def validate(self) -> RunOptions:
         """Checks the ranges of the options and returns itself.

@@ -50,10 +50,8 @@ def rebuild(
         raise
     except (ValueError, TypeError, AttributeError, ImportError) as error:
         raise RunError(f"cannot rebuild {where}: {error}") from error
-    except Exception as error:
-        if not trust:
-            raise
-        raise RunError(f"cannot rebuild {where}: {type(error).__name__}: {error}") from error  # in the user's code
+    except Exception as error:  # values of a file, or the user's code, may cause any
+        raise RunError(f"cannot rebuild {where}: {type(error).__name__}: {error}") from error
 
 
 def _rebuild(record: Mapping[str, Any], where: str, trust: bool, game: Game | None) -> Problem:

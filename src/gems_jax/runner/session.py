@@ -19,10 +19,11 @@ from gems_jax.runner import checkpoint, distributed, machine
 from gems_jax.runner.console import Console
 from gems_jax.runner.directory import RunDirectory, extend_run, identity, log, read_config, write_status
 from gems_jax.runner.engine import Chunk, Engine, Monitor, Rows, no_best
-from gems_jax.runner.errors import RunError
+from gems_jax.runner.errors import CheckpointError, RunError
+from gems_jax.runner.integrity.records import EXTRA
 from gems_jax.runner.leaves import strip_keys
 from gems_jax.runner.options import RunOptions
-from gems_jax.runner.writers import Writer, read_metrics, truncate_csv
+from gems_jax.runner.writers import CsvWriter, Writer, checksum_text, keep_rows, read_metrics, truncate_csv
 from gems_jax.types import PyTree
 
 
@@ -93,20 +94,50 @@ def _restore(session: Session, engine: Engine) -> checkpoint.Checkpoint | None:
     found = _newest_checkpoint(session, session.directory, engine)
     if session.iterations != read_config(session.directory.shared)["iterations"]:
         extend_run(session.directory, session.iterations)
-    for member in session.directory.members:
-        _cut_rows(member / "metrics.csv", session.done, session.directory.checkpoints)
+    checksums = (found.extra.get("rows") if found else None) or [None] * len(session.directory.members)
+    for member, checksum in zip(session.directory.members, checksums, strict=True):
+        cut_rows(member / "metrics.csv", session.done, session.directory.checkpoints, checksum)
     write_state(session, "running")
     if found is None:
         session.say(f"fresh start: {session.iterations} iterations, seeds {_seed_list(session.seeds)}")
     return found
 
 
-def _cut_rows(path: Path, done: int, checkpoints: Path) -> None:
-    rows = truncate_csv(path, done)
+def cut_rows(path: Path, done: int, checkpoints: Path, checksum: str | None) -> None:
+    """Truncates the rows of one seed to a checkpoint, if they are those of the checkpoint.
+
+    Args:
+      path: metrics.csv of the seed.
+      done: iteration of the checkpoint.
+      checkpoints: folder of the checkpoints, for messages.
+      checksum: SHA-256 of the rows up to the checkpoint; None if it does not store one.
+
+    Raises:
+      RunError: if rows are missing, or differ from the checksum.
+    """
+    rows, kept = keep_rows(path, done)
     if rows < done:
         raise RunError(
             f"{path} ends at iteration {rows}, but the checkpoint is of iteration {done}. "
             f"To compute the missing rows again, remove the checkpoints after {rows} from {checkpoints}"
+        )
+    if checksum is not None and checksum_text(kept) != checksum:
+        raise RunError(
+            f"{path} differs from the rows of the checkpoint of iteration {done}: a cell was changed. Restore the "
+            f"file; `gems doctor {checkpoints.parent}` names checkpoints whose rows are intact"
+        )
+    truncate_csv(path, done)
+
+
+def check_totals(session: Session, found: checkpoint.Checkpoint) -> None:
+    """Checks that a checkpoint has one total, and one checksum of rows, for each seed. Raises CheckpointError."""
+    counters = found.extra["counters"]
+    lists = [counters["episodes"], counters["env_steps"], *filter(None, [found.extra.get("rows")])]
+    wrong = next((each for each in lists if len(each) != len(session.seeds)), None)
+    if wrong is not None:
+        raise CheckpointError(
+            f"checkpoint of iteration {found.iteration} is damaged: expected counters of {len(session.seeds)} seeds, "
+            f"got {len(wrong)}. Remove it to resume from an earlier one"
         )
 
 
@@ -122,9 +153,11 @@ def _newest_checkpoint(session: Session, directory: RunDirectory, engine: Engine
         same_shapes=engine.fixed_shapes,
         optional=("best",),
         set_aside=True,
+        extra=EXTRA,
         say=session.say,
     )
     assert found is not None
+    check_totals(session, found)
     if "best" in template and "best" not in found.tree:
         # From a sweep or an older version. Its best iteration may be an earlier one, so no later one claims to be it.
         found = found._replace(tree=found.tree | {"best": _unknown_best(found.tree["state"], template["best"])})
@@ -175,11 +208,17 @@ def save_checkpoint(session: Session, carry: PyTree) -> None:
             "versions": machine.versions(),
             "metric": session.last_metric,
             "measured": session.measured,
+            **_row_checksums(session),
         },
         keep=session.options.keep,
     )
     session.saved, session.saved_at = session.done, time.monotonic()
     session.save_cost = session.saved_at - begin
+
+
+def _row_checksums(session: Session) -> dict[str, list[str]]:
+    """Returns the checksum of every seed's rows so far; nothing if the rows are not written to files."""
+    return next(({"rows": each.checksums()} for each in session.writers if isinstance(each, CsvWriter)), {})
 
 
 @contextlib.contextmanager
@@ -274,14 +313,22 @@ def complete_rows(rows: Rows, done: int, count: int, took: float, counters: Coun
       counters: totals before the chunk; updated in place.
 
     Returns:
-      The complete rows of the first `count` iterations.
+      The complete rows of the first `count` iterations; totals are int64.
+
+    Raises:
+      RunError: if the counts of one iteration exceed int32.
     """
     num_seeds, length = next(iter(rows.values())).shape
     complete: Rows = {"iteration": np.tile(np.arange(done + 1, done + count + 1), (num_seeds, 1))}
     complete |= {name: values[:, :count] for name, values in rows.items()}
     for name, totals in (("episodes", counters.episodes), ("env_steps", counters.env_steps)):
         if name in rows:
-            sums = np.cumsum(rows[name][:, :count].astype(np.int64), axis=1) + np.asarray(totals, np.int64)[:, None]
+            own = rows[name][:, :count].astype(np.int64)
+            if (own < 0).any():  # a step counts in int32
+                raise RunError(
+                    f"{name} of one iteration: expected at most {2**31 - 1}, got more. Choose smaller settings"
+                )
+            sums = np.cumsum(own, axis=1) + np.asarray(totals, np.int64)[:, None]
             complete[f"total_{name}"] = sums
             totals[:] = [int(total) for total in sums[:, -1]]
     seconds = counters.seconds + took * np.arange(1, count + 1) / length

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import hashlib
 import importlib
 import io
 import os
@@ -20,6 +21,7 @@ import numpy as np
 from gems_jax.runner.directory import RunDirectory, read_config, slug
 from gems_jax.runner.errors import MissingExtraError, RunError, report_write_errors
 from gems_jax.runner.files import replace_text
+from gems_jax.runner.integrity.schema import read_text, shorten, shorten_text
 from gems_jax.runner.options import WRITER_MODULES
 
 
@@ -40,28 +42,34 @@ class Writer(Protocol):
 
 
 class CsvWriter:
-    """Writes `metrics.csv` of every seed's folder. Each chunk is flushed, and `flush` forces it to the disk."""
+    """Writes `metrics.csv` of every seed's folder. Each chunk is flushed, and `flush` forces it to the disk.
+
+    A running SHA-256 of each file costs no second reading when a checkpoint stores it.
+    """
 
     def __init__(self, run: RunDirectory) -> None:
         self._paths = [member / "metrics.csv" for member in run.members]
         self._columns: list[str] | None = None
         with contextlib.ExitStack() as stack:
-            self._files = []
+            self._files, self._sums = [], []
             for path in self._paths:
                 with report_write_errors(path):
                     self._files.append(stack.enter_context(open(path, "a", newline="", encoding="utf-8")))
+                    self._sums.append(hashlib.sha256(path.read_bytes()))
             self._stack = stack.pop_all()
+
+    def checksums(self) -> list[str]:
+        """Returns the SHA-256 of what each file contains, in the order of the seeds."""
+        return [each.hexdigest() for each in self._sums]
 
     def write(self, rows: Mapping[str, np.ndarray]) -> None:
         if self._columns is None:
             self._columns = list(rows)
-            for path, file in zip(self._paths, self._files, strict=True):
-                self._header(path, file)
-        for seed, (path, file) in enumerate(zip(self._paths, self._files, strict=True)):
+            for seed in range(len(self._paths)):
+                self._header(seed)
+        for seed in range(len(self._paths)):
             columns = [format_numbers(rows[name][seed]) for name in self._columns]
-            with report_write_errors(path):
-                file.write(_format_csv(zip(*columns, strict=True)))
-                file.flush()
+            self._append(seed, _format_csv(zip(*columns, strict=True)))
 
     def flush(self) -> None:
         for path, file in zip(self._paths, self._files, strict=True):
@@ -73,26 +81,54 @@ class CsvWriter:
         with contextlib.suppress(OSError):  # `write` has already reported a full disk
             self._stack.close()
 
-    def _header(self, path: Path, file: io.TextIOBase) -> None:
+    def _append(self, seed: int, text: str) -> None:
+        with report_write_errors(self._paths[seed]):
+            self._files[seed].write(text)
+            self._files[seed].flush()
+        self._sums[seed].update(text.encode())
+
+    def _header(self, seed: int) -> None:
         assert self._columns is not None
+        path = self._paths[seed]
         present = path.read_text(encoding="utf-8").split("\n", 1)[0]
         if not present:
-            with report_write_errors(path):
-                file.write(_format_csv([self._columns]))
+            self._append(seed, _format_csv([self._columns]))
         elif sorted(present.split(",")) == sorted(self._columns):
             self._columns = present.split(",")  # compiled loops sort their columns, Python loops do not
         else:
             raise RunError(f"columns of {path} differ: expected {','.join(self._columns)}, got {present}")
 
 
+def checksum_text(text: str) -> str:
+    """Computes the SHA-256 of a text in UTF-8."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def keep_rows(path: Path, iteration: int) -> tuple[int, str]:
+    """Selects the rows of a CSV file up to an iteration.
+
+    Args:
+      path: the file; it may be missing.
+      iteration: last iteration to keep.
+
+    Returns:
+      The last iteration that is there, and the text of the header and these rows, without a partial line.
+
+    Raises:
+      RunError: if the file is not text.
+    """
+    if not path.exists():
+        return 0, ""
+    lines = read_text(path).split("\n")[:-1]  # text after the last line end is a partial line
+    count = min(_count_rows(lines), iteration)
+    return count, "".join(f"{line}\n" for line in lines[: count + 1])
+
+
 def truncate_csv(path: Path, iteration: int) -> int:
     """Truncates a CSV file to the rows up to `iteration`, drops partial lines, and returns its last iteration."""
-    if not path.exists():
-        return 0
-    with open(path, newline="", encoding="utf-8") as file:
-        lines = file.read().split("\n")[:-1]  # text after the last line end is a partial line
-    count = min(_count_rows(lines), iteration)
-    replace_text(path, "".join(f"{line}\n" for line in lines[: count + 1]))
+    count, kept = keep_rows(path, iteration)
+    if path.exists():
+        replace_text(path, kept)
     return count
 
 
@@ -115,15 +151,37 @@ def read_metrics(folder: Path | str, empty: float = np.nan) -> dict[str, np.ndar
       {column: [iterations]}.
 
     Raises:
-      RunError: if there is no such file.
+      RunError: if there is no such file, or if it is damaged.
     """
+    path = Path(folder) / "metrics.csv"
     try:
-        with open(Path(folder) / "metrics.csv", newline="", encoding="utf-8") as file:
-            header, *lines = list(csv.reader(file)) or [[]]
+        header, *lines = list(csv.reader(read_text(path).splitlines())) or [[]]
     except FileNotFoundError:
         raise RunError(f"{folder} has no metrics.csv yet") from None
-    rows = [[float(cell) if cell else empty for cell in line] for line in lines if len(line) == len(header)]
+    except csv.Error as error:
+        raise RunError(f"{path} is damaged: {error}. Restore the file from a copy") from None
+    if not header:
+        return {}
+    _check_header(path, header)
+    if lines and len(lines[-1]) != len(header):
+        del lines[-1]  # a partial line: the process was killed, or is writing it
+    rows = [_parse_row(path, number, line, header, empty) for number, line in enumerate(lines, 1)]
     return dict(zip(header, np.asarray(rows, np.float64).reshape(-1, len(header)).T, strict=True))
+
+
+def _check_header(path: Path, header: Sequence[str]) -> None:
+    if len(set(header)) != len(header) or not all(name.isprintable() for name in header):
+        raise RunError(f"{path} is damaged: expected different names of columns, got {shorten(header)}")
+
+
+def _parse_row(path: Path, number: int, line: Sequence[str], header: Sequence[str], empty: float) -> list[float]:
+    """Parses the cells of a row. Raises RunError, which names the first that is not a number."""
+    if len(line) != len(header):
+        raise RunError(f"{path} is damaged: row {number} has {len(line)} cells, expected {len(header)}")
+    try:
+        return [float(cell) if cell else empty for cell in line]
+    except ValueError as error:
+        raise RunError(f"{path} is damaged: row {number}: {shorten_text(str(error))}") from None
 
 
 def format_numbers(column: np.ndarray) -> list[str]:

@@ -194,11 +194,15 @@ def _write_point(run: RunDirectory, work: RunDirectory, own: slice, result: RunR
     import jax
 
     from gems_jax.runner import checkpoint, machine
+    from gems_jax.runner.integrity.schema import read_text
     from gems_jax.runner.session import Counters
+    from gems_jax.runner.writers import checksum_text
 
+    sums = []
     for there, here in zip(work.members[own], run.members, strict=True):
         with report_write_errors(here):
             shutil.copyfile(there / "metrics.csv", here / "metrics.csv")
+        sums.append(checksum_text(read_text(here / "metrics.csv")))
     none = np.zeros((len(work.members), 1), int)
     episodes, env_steps = (result.rows.get(f"total_{name}", none)[own, -1] for name in ("episodes", "env_steps"))
     counters = Counters(result.seconds, result.compile_seconds, list(map(int, episodes)), list(map(int, env_steps)))
@@ -207,7 +211,12 @@ def _write_point(run: RunDirectory, work: RunDirectory, own: slice, result: RunR
         result.iteration,
         jax.tree.map(lambda leaf: leaf[own], {"state": result.state, "monitor": result.monitor}),
         identity=identity(run),
-        extra={"counters": dataclasses.asdict(counters), "versions": machine.versions(), "metric": None},
+        extra={
+            "counters": dataclasses.asdict(counters),
+            "versions": machine.versions(),
+            "metric": None,
+            "rows": sums,
+        },
     )
     write_status(run, "done", iteration=result.iteration, iterations=result.iteration)
 

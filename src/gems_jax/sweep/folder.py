@@ -9,12 +9,13 @@ summary.csv, summary.json, figures/parallel_coordinates.png
 from __future__ import annotations
 
 import dataclasses
-import json
 from pathlib import Path
 from typing import Any
 
 from gems_jax.runner.errors import ConfigMismatchError, RunError, RunExistsError, report_write_errors
 from gems_jax.runner.files import differing_field, resolve, write_json
+from gems_jax.runner.integrity.records import CELL, SWEEP
+from gems_jax.runner.integrity.schema import read_json, shorten
 from gems_jax.sweep.file import SweepFile, parse_sweep
 from gems_jax.sweep.points import Cell
 
@@ -44,8 +45,8 @@ class SweepFolder:
     def status(self, cell: int) -> dict[str, Any]:
         """Reads {"state": waiting | running | stopped | failed | done, "attempts": number, "reason": text}."""
         try:
-            return json.loads((self.cell(cell) / "status.json").read_text())
-        except (OSError, ValueError):
+            return read_json(self.cell(cell) / "status.json", CELL)
+        except (OSError, RunError):
             return {"state": "waiting", "attempts": 0, "reason": ""}
 
     def write_status(self, cell: int, state: str, attempts: int, reason: str = "") -> None:
@@ -58,13 +59,11 @@ class SweepFolder:
 def open_folder(path: Path) -> tuple[SweepFolder, SweepFile]:
     """Opens the sweep in a folder, to resume it. Raises RunError if there is none."""
     try:
-        record = json.loads((path / "sweep.json").read_text())
+        record = read_json(path / "sweep.json", SWEEP)
     except FileNotFoundError:
         raise RunError(f"{path} is not the folder of a sweep: it has no sweep.json") from None
-    except (OSError, ValueError) as error:
-        raise RunError(f"cannot read {path / 'sweep.json'}: {error}") from None
     if record.get("schema") != SCHEMA:
-        raise RunError(f"{path} has schema {record.get('schema')}, this version reads schema {SCHEMA}")
+        raise RunError(f"{path} has schema {shorten(record.get('schema'))}, this version reads schema {SCHEMA}")
     return SweepFolder(path), parse_sweep(_restore_infinities(record["sweep"]), str(path))
 
 

@@ -441,10 +441,15 @@ def _text(interval: Interval, values: tuple[float, ...]) -> str:
     return f"{interval.mean:.4f} [{interval.low:.4f}, {interval.high:.4f}]"
 
 
+def _escape_cell(text: str) -> str:
+    """Escapes what would end a cell of Markdown, or begin an element of HTML."""
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace("|", "\\|")
+
+
 def comparison_markdown(comparison: Comparison) -> str:
     """Formats the table as Markdown."""
     rows = [HEADER, ("---", "---", "---", *["---:"] * 4), *(_cells(line) for line in comparison.lines)]
-    table = "\n".join(f"| {' | '.join(row)} |" for row in rows)
+    table = "\n".join(f"| {' | '.join(map(_escape_cell, row))} |" for row in rows)
     notes = "".join(f"\n- {note}" for note in comparison.notes)
     return f"{_title(comparison)}\n\n{table}\n\n{CAPTION}\n{notes}{chr(10) * bool(notes)}"
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import logging
+import re
 from collections.abc import Sequence, Sized
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,6 +19,7 @@ from gems_jax.evaluate.statistics import LEAST_SEEDS, mean_band
 from gems_jax.runner.errors import report_write_errors
 
 DPI = 130
+_TICK = re.compile(r"\$\\mathdefault\{[\w{}^.\\\u2212-]*\}\$")  # what matplotlib writes for powers of ten
 
 
 class Style(NamedTuple):
@@ -201,11 +203,20 @@ def set_log_ticks(axis: Any, sparse: float = 1000.0) -> None:
     axis.set_minor_formatter(NullFormatter())
 
 
+def _disable_math(figure: Any) -> None:
+    """Shows the texts of a figure as they are, dollar signs included: names of files and games are no formulas."""
+    from matplotlib.text import Text
+
+    for text in figure.findobj(Text):
+        text.set_parse_math(bool(_TICK.fullmatch(text.get_text())))
+
+
 def save_figure(figure: Any, path: Path) -> Path:
     """Writes a figure as a PNG with a palette, which has a third of the size, and returns the path."""
     from matplotlib import rc_context
     from PIL import Image
 
+    _disable_math(figure)
     buffer = io.BytesIO()
     with rc_context({"hatch.linewidth": 0.5}):
         figure.savefig(buffer, dpi=DPI, format="png")

@@ -1,13 +1,16 @@
-"""Prints the versions and devices of this installation, for a bug report: `gems doctor`."""
+"""Prints the versions and devices of this installation (`gems doctor`), or inspects a run (`gems doctor RUN`)."""
 
 from __future__ import annotations
 
 import dataclasses
 import platform
 from collections.abc import Sequence
-from typing import Any
+from pathlib import Path
+from typing import Annotated, Any
 
-from gems_jax.cli.parsing import parse
+import tyro
+
+from gems_jax.cli.parsing import UsageError, parse
 
 EXTRAS = {
     "jaxmarl": "jaxmarl",
@@ -22,12 +25,42 @@ EXTRAS = {
 
 @dataclasses.dataclass(frozen=True)
 class Doctor:
-    """Print versions, devices, extras and the cache folder."""
+    """Print versions, devices, extras and the cache folder; or inspect a run folder.
+
+    With RUN, a table says which files are intact and what can be recovered. The exit code is 1 if any is damaged."""
+
+    run: Annotated[Path | None, tyro.conf.Positional, tyro.conf.arg(metavar="[RUN]")] = None
+    """Run directory to inspect: the folder of a seed or of a batch."""
+    accept_rows: bool = False
+    """Accept metrics.csv as it is, after you have changed it on purpose: store its checksum in the checkpoints."""
 
 
 def main(argv: Sequence[str]) -> int:
     """Runs `gems doctor` and returns its exit code."""
-    parse(Doctor, argv, prog="gems doctor")
+    arguments = parse(Doctor, argv, prog="gems doctor")
+    if arguments.run is None and arguments.accept_rows:
+        raise UsageError("--accept-rows needs a RUN")
+    return _print_installation() if arguments.run is None else _inspect(arguments.run, arguments.accept_rows)
+
+
+def _inspect(folder: Path, accept: bool) -> int:
+    """Prints the state of a run folder; returns 1 if any part is damaged."""
+    from gems_jax.runner.console import printable
+    from gems_jax.runner.directory import open_run
+    from gems_jax.runner.integrity.inspection import accept_rows, inspect_run
+
+    if accept:
+        for line in accept_rows(open_run(folder)):
+            print(line)
+    found = inspect_run(folder)
+    width = max(len(finding.part) for finding in found.findings)
+    for part, intact, note in found.findings:
+        print(printable(f"{part:<{width}}  {'intact ' if intact else 'DAMAGED'}  {note}").rstrip())
+    print(printable(f"{'all intact' if found.intact else 'damaged'}: {found.recovery}"))
+    return 0 if found.intact else 1
+
+
+def _print_installation() -> int:
     import jax
 
     from gems_jax.accelerator.cache import cache_root, compilation_cache_dir

@@ -117,7 +117,7 @@ def _print_joint_play(policy: Any, which: str) -> None:
 
     from gems_jax.runner.labels import column_label
 
-    row = {name: float(np.atleast_1d(values)[-1]) for name, values in _rows(policy).items()}
+    row = {name: float(np.atleast_1d(values)[-1]) for name, values in _rows(policy).items() if np.size(values)}
     columns = ("exploit_restricted",) * (which == "iterate") + ("cce_gap", "cce_gap_anchors", "cce_gap_ids")
     logged = [f"{column_label(column)} {row[column]:.4f}" for column in columns if column in row]
     if logged:

@@ -9,7 +9,8 @@ from typing import Annotated
 
 import tyro
 
-from gems_jax.cli.parsing import Trust, check_minima, parse
+from gems_jax.cli.parsing import Trust, UsageError, check_minima, parse
+from gems_jax.runner.integrity.records import LARGEST_COUNT
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,6 +37,8 @@ def main(argv: Sequence[str]) -> int:
     arguments = parse(Resume, argv, prog="gems resume")
     if arguments.iterations is not None:
         check_minima(arguments, iterations=1)
+        if arguments.iterations > LARGEST_COUNT:
+            raise UsageError(f"--iterations must be at most {LARGEST_COUNT}, got {arguments.iterations}")
     from gems_jax.runner import distributed
 
     if arguments.distributed:
@@ -53,6 +56,10 @@ def main(argv: Sequence[str]) -> int:
     problem = rebuild(record, str(directory.shared), trust=arguments.trust)
     options = RunOptions.from_record(record.get("options") or {})
     options = dataclasses.replace(options, debug=arguments.debug, mesh=options.mesh or arguments.distributed)
+    try:
+        options.validate()
+    except ValueError as error:
+        raise UsageError(str(error)) from error
     iterations = arguments.iterations or record["iterations"]
     written = directory if distributed.is_primary() else None
     shown = {"quiet": arguments.quiet, "figures": arguments.figures}

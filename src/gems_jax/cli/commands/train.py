@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeVar
 
 import tyro
 
+from gems_jax.cli import starting
 from gems_jax.cli.parsing import UsageError, check_minima, flags_of, parse, print_help
 from gems_jax.cli.words import HELP, HELP_ALL, asks_for_help, check_folder, values_of
 from gems_jax.runner.console import share_console
@@ -309,6 +310,7 @@ def _train(run: Train, game: Any, config: Any, preset: str) -> int:
             seeds=seeds,
             iterations=iterations,
             path=run.run_dir,
+            begun=starting.take(),
             options={**own, **dataclasses.asdict(options)},
         )
     return train_and_report(problem, directory, options, iterations, seeds, quiet=run.quiet, figures=run.figures)

@@ -6,13 +6,25 @@ Refuses functions, builtins and all other classes, so that a name never calls an
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from numbers import Integral
 from typing import Any
+
+import numpy as np
 
 from gems_jax.host.own import NotAGameError, import_own
 from gems_jax.host.pettingzoo import is_environment
 from gems_jax.types import Game
 
 MEMBERS = tuple(name for name in vars(Game) if not name.startswith("_"))
+_TYPES: dict[str, tuple[Any, str]] = {
+    "name": (str, "a string"),
+    **dict.fromkeys(("num_seats", "num_actions", "max_steps"), (Integral, "an integer")),
+    **dict.fromkeys(("simultaneous", "continuous", "zero_sum"), ((bool, np.bool_), "a bool")),
+    **dict.fromkeys(("observation_shape", "player_of_seat", "population_of_player"), (Sequence, "a tuple")),
+    "return_bounds": (Sequence, "a tuple"),
+}
+_ADVICE = "Give the class the attributes of gems_jax.Game"
 _EXPECTED = (
     "expected a class with the attributes of gems_jax.Game, an instance of one, or an environment class of PettingZoo"
 )
@@ -43,6 +55,27 @@ def find_own(name: str) -> Any:
         others = f" and {len(missing) - 4} others" if len(missing) > 4 else ""
         raise NotAGameError(f"the game {name!r} is a class without {', '.join(missing[:4])}{others}: {_EXPECTED}")
     return found
+
+
+def check_made(name: str, made: Any) -> Any:
+    """Checks that what a user's own class or instance gives is a game, by its attributes and their types.
+
+    Args:
+      name: `package.module:MyGame`.
+      made: the instance.
+
+    Returns:
+      The instance.
+
+    Raises:
+      NotAGameError: for the first attribute that is missing or of another type.
+    """
+    for member, (kind, words) in _TYPES.items():
+        found = getattr(made, member, None)
+        if not isinstance(found, kind) or (kind is Integral and isinstance(found, bool)):
+            got = type(found).__name__ if hasattr(made, member) else "no such attribute"
+            raise NotAGameError(f"the game {name!r} has no valid {member}: expected {words}, got {got}. {_ADVICE}")
+    return made
 
 
 def missing_members(kind: type) -> list[str]:

@@ -1,0 +1,1 @@
+"""Campaigns of faults and hostile files: `python -m benchmarks.trust`."""
