@@ -8,7 +8,7 @@ import pytest
 
 from gems_jax import exploitability, gems_step, make_solver
 from gems_jax.config import GemsConfig
-from gems_jax.evaluate.opponents import random_policy
+from gems_jax.opponents.uniform import random_policy
 from gems_jax.evaluate.sampled import random_profile
 from gems_jax.extensive.tree import build_tree
 from gems_jax.games import make_game

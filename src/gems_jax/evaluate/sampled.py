@@ -46,7 +46,6 @@ from gems_jax.estimation.monte_carlo import draw_opponents, player_return
 from gems_jax.evaluate.behavior import behavior_columns, make_watch
 from gems_jax.evaluate.head_to_head import DRAWS, Results, half_interval, head_to_head, measure_against
 from gems_jax.evaluate.monitor import Row
-from gems_jax.evaluate.opponents import opponents_of, random_policy
 from gems_jax.evaluate.statistics import normal_half_width
 from gems_jax.host.stages import stage_play
 from gems_jax.policies.population import StackedPolicies, materialize

@@ -46,7 +46,7 @@ _LOWER = (
     "cce_gap", "cce_gap_", "budget_", "monte_carlo_error", "meta_regret_estimated", "value_error", "abr_gap",
     "forgetting_kl", "collisions", "value_loss",
 )  # fmt: skip
-_OPPONENTS = ("random", "tactician")  # labels of `evaluate.opponents`
+_OPPONENTS = ("random", "tactician")  # labels of `opponents.registry`
 
 
 def column_label(column: str) -> str:
