@@ -6,13 +6,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from plain_connect_four import move_scores, observe, random_board
 
 from gems_jax import make_game
 from gems_jax.evaluate.head_to_head import head_to_head
 from gems_jax.opponents.connect_four import Minimax, minimax, tactician
 from gems_jax.opponents.profiles import fixed_profile
 from gems_jax.opponents.registry import cheap_opponents, opponents_of
+from plain_connect_four import move_scores, observe, random_board
 
 EMPTY = "......."
 GAME = make_game("connect_four")

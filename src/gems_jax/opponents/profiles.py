@@ -36,4 +36,6 @@ def fixed_profile(game: Game, policy: Policy) -> Profile:
     """
     expect(policy.params == (), "fixed_profile: expected a policy without parameters. Use StackedPolicies.")
     populations = num_populations(game)
-    return Profile(StackedPolicies(jnp.zeros((populations, 1, 1)), _IgnoreSlot(policy.apply)), jnp.ones((populations, 1)))
+    return Profile(
+        StackedPolicies(jnp.zeros((populations, 1, 1)), _IgnoreSlot(policy.apply)), jnp.ones((populations, 1))
+    )
