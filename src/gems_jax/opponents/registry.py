@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from gems_jax.opponents.chess import material_exchange, material_greedy
 from gems_jax.opponents.connect_four import minimax, tactician
+from gems_jax.opponents.go import go_tactician
 from gems_jax.opponents.uniform import random_policy
 from gems_jax.types import Game, Policy
 
@@ -21,6 +23,10 @@ def opponents_of(game: Game) -> dict[str, Policy]:
     known = cheap_opponents(game)
     if game.name == "connect_four":
         known |= {f"minimax_{depth}": minimax(depth) for depth in DEPTHS}
+    elif game.name == "go_9x9":
+        known |= {"tactician": go_tactician()}
+    elif game.name == "chess":
+        known |= {"greedy": material_greedy(), "exchange": material_exchange()}
     return known
 
 
