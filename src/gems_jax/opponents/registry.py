@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from gems_jax.games.hanabi.game import Hanabi
+from gems_jax.games.particles import SimpleTag
 from gems_jax.opponents.chess import material_exchange, material_greedy
 from gems_jax.opponents.connect_four import minimax, tactician
 from gems_jax.opponents.go import go_tactician
+from gems_jax.opponents.hanabi import hanabi_rules
+from gems_jax.opponents.simple_tag import tag_script
 from gems_jax.opponents.uniform import random_policy
 from gems_jax.types import Game, Policy
 
@@ -27,6 +31,10 @@ def opponents_of(game: Game) -> dict[str, Policy]:
         known |= {"tactician": go_tactician()}
     elif game.name == "chess":
         known |= {"greedy": material_greedy(), "exchange": material_exchange()}
+    elif isinstance(game, SimpleTag):
+        known |= {"script": tag_script(game.continuous)}
+    elif isinstance(game, Hanabi):
+        known |= {"rules": hanabi_rules(game.sizes)}
     return known
 
 

@@ -47,7 +47,7 @@ _LOWER = (
     "cce_gap", "cce_gap_", "budget_", "monte_carlo_error", "meta_regret_estimated", "value_error", "abr_gap",
     "forgetting_kl", "collisions", "value_loss",
 )  # fmt: skip
-_OPPONENTS = ("random", "tactician")  # labels of `opponents.registry`
+_OPPONENTS = ("random", "tactician", "script")  # labels of `opponents.registry`
 
 
 def column_label(column: str) -> str:
