@@ -7,15 +7,18 @@ import dataclasses
 import jax.numpy as jnp
 
 from gems_jax.policies.distributions import mask_logits
-from gems_jax.policies.population import StackedPolicies, materialize
-from gems_jax.types import Apply, Array, PolicyOutput, Profile, PyTree
+from gems_jax.types import Apply, Array, PolicyOutput, Population, Profile, PyTree, Struct
 
-_NARROW = -20.0  # log-deviation of continuous actions, which is far below a float's resolution of the action
+_NARROW = -20.0  # log-deviation of continuous actions, far below the resolution of a float
 
 
 @dataclasses.dataclass(frozen=True)
 class GreedyPlay:
-    """Plays the most probable action of a policy, uniformly among equally probable ones, or the mean."""
+    """Plays the most probable action of a policy, uniformly among equally probable ones, or the mean.
+
+    Args:
+      network: applies the policy.
+    """
 
     network: Apply
 
@@ -28,6 +31,19 @@ class GreedyPlay:
         return PolicyOutput(logits=mask_logits(jnp.zeros_like(found.logits), best))
 
 
+class GreedyPopulation(Struct):
+    """Policies of another population, played greedily."""
+
+    population: Population
+
+    @property
+    def apply(self) -> Apply:
+        return GreedyPlay(self.population.apply)
+
+    def select(self, index: Array) -> PyTree:
+        return self.population.select(index)
+
+
 def greedy_profile(profile: Profile) -> Profile:
     """Makes the profile whose policies play greedily. The policy of an episode is still drawn from sigma.
 
@@ -35,7 +51,6 @@ def greedy_profile(profile: Profile) -> Profile:
       profile: the mixtures, sigma [P, K].
 
     Returns:
-      The same mixtures of greedy policies.
+      The mixtures of greedy policies, with the same sigma.
     """
-    stacked = materialize(profile.population, profile.sigma.shape[1])
-    return Profile(StackedPolicies(stacked.params, GreedyPlay(stacked.apply)), profile.sigma)
+    return Profile(GreedyPopulation(profile.population), profile.sigma)
