@@ -157,7 +157,7 @@ def _print_sampled(policies: Sequence[Any], arguments: Evaluate) -> None:
     from gems_jax.evaluate.sampled import random_profile, sampled_row
     from gems_jax.runner.labels import column_label
 
-    game, key = policies[0].game, jax.random.key(0)
+    game = policies[0].game
     labels = _opponents(game, arguments.opponents)
     profiles = {}
     for policy in policies:
@@ -165,7 +165,8 @@ def _print_sampled(policies: Sequence[Any], arguments: Evaluate) -> None:
         profiles["greedy" if len(policies) == 1 else f"seed {policy.seed} greedy"] = greedy_profile(policy.profile)
     profiles["random"] = random_profile(game)
     rows = {
-        name: sampled_row(key, game, profile, arguments.episodes, labels) | _solved_columns(game, profile)
+        # All profiles play with the same key, so that they meet the same deals.
+        name: sampled_row(jax.random.key(0), game, profile, arguments.episodes, labels) | _solved_columns(game, profile)
         for name, profile in profiles.items()
     }
     print(_title(policies, arguments.which, f"{arguments.episodes} episodes, ± half of the 95 % interval"))
