@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -89,8 +90,10 @@ def _keep_values(game: Game, profile: Profile, positions: PyTree) -> tuple[Array
 def _keep(apply: Apply, params: PyTree, observation: Array, legal: Array, keeps: Array) -> Array:
     """Computes the probability that one policy keeps the value, [2, n], sampled and greedy."""
 
-    def one(play: Apply) -> Array:
-        logits = jax.vmap(lambda seen, allowed: play(params, seen, allowed).logits)(observation, legal)
-        return jnp.sum(jnp.where(keeps, jax.nn.softmax(logits), 0.0), axis=1)
+    def chance(play: Apply, seen: Array, allowed: Array, kept: Array) -> Array:
+        logits = play(params, seen, allowed).logits
+        assert logits is not None
+        return jnp.sum(jnp.where(kept, jax.nn.softmax(logits), 0.0))
 
-    return jnp.stack([one(apply), one(GreedyPlay(apply))])
+    plays = (apply, GreedyPlay(apply))
+    return jnp.stack([jax.vmap(partial(chance, play))(observation, legal, keeps) for play in plays])
