@@ -87,6 +87,6 @@ def test_chains_and_liberties_are_those_of_a_flood_fill():
 
 
 def test_it_beats_random_play():
-    found = head_to_head(jax.random.key(0), GAME, fixed_profile(GAME, go_tactician()), random_policy(GAME), episodes=64)
+    found = head_to_head(jax.random.key(0), GAME, fixed_profile(GAME, go_tactician()), random_policy(GAME), episodes=32)
     assert found.win > 0.8
     assert list(cheap_opponents(GAME)) == ["random"] and list(opponents_of(GAME)) == ["random", "tactician"]

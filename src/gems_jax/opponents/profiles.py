@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
+import jax
 import jax.numpy as jnp
 
 from gems_jax.policies.population import StackedPolicies
@@ -34,7 +35,9 @@ def fixed_profile(game: Game, policy: Policy) -> Profile:
     Raises:
       ValueError: if the policy has parameters.
     """
-    expect(policy.params == (), "fixed_profile: expected a policy without parameters. Use StackedPolicies.")
+    expect(
+        not jax.tree.leaves(policy.params), "fixed_profile: expected a policy without parameters. Use StackedPolicies."
+    )
     populations = num_populations(game)
     return Profile(
         StackedPolicies(jnp.zeros((populations, 1, 1)), _IgnoreSlot(policy.apply)), jnp.ones((populations, 1))
