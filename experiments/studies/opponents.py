@@ -122,8 +122,8 @@ EXPERIMENT = Study(
         "stronger than the one before.",
         "Minimax expects the best reply, so it does not resist where every move loses. The tactician still blocks one "
         "of two threats, and scores more than minimax_2 and minimax_3 against random play, which overlooks the other.",
-        "The chess players count material and do not look for checkmate: most of their games are drawn after 512 plies, "
-        "against random play as well.",
+        "The chess players count material and do not look for checkmate: most of their games are drawn, also against "
+        "random play.",
         "Solved positions: the probability that the move keeps the value of the position, over 960 positions of 20 to "
         "35 stones in which some move fails.",
         "The Hanabi player takes no risk: with itself it never loses a life. A partner that plays at random loses all "
