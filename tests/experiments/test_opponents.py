@@ -1,5 +1,9 @@
 """The study of the fixed opponents: who plays whom, and what its checks require."""
 
+import json
+import re
+from pathlib import Path
+
 from experiments.studies.opponents import Match, _checks, _table, matches_of
 from gems_jax import make_game
 
@@ -41,3 +45,13 @@ def test_checks_and_table():
         "|   script, pursuers | random | 1.000 ± 0.100" not in text and "|   script, pursuers | random | 1.100" in text
     )
     assert "|   minimax_5 | moves that keep the value | 0.800 ± 0.010 |" in text
+
+
+def test_the_page_repeats_the_published_numbers():
+    """docs/opponents.md shows a few means of docs/results/opponents.json."""
+    docs = Path(__file__).parents[2] / "docs"
+    table = (docs / "opponents.md").read_text().split("| game | measured |")[1].split("\n\n")[0]
+    published = json.loads((docs / "results" / "opponents.json").read_text())["numbers"]
+    known = {f"{row['mean']:.3f} ± {row['interval']:.3f}" for row in published}
+    shown = re.findall(r"[\d.]+ ± [\d.]+", table)
+    assert len(shown) == 7 and set(shown) <= known
