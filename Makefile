@@ -18,7 +18,7 @@
 #   make verify-results       repeat a cheap part and compare it with docs/results
 #   make leaderboard          every method that learns from episodes at equal steps: docs/leaderboard.md
 #   make defaults             GEMS with default settings: eight games and ten random matrix games
-#   make regret, meta-game, meta-rules, estimators, control-variates, rollouts, adaptive, cce   studies of single parts
+#   make regret, meta-game, meta-rules, estimators, control-variates, rollouts, adaptive, cce, opponents   studies of single parts
 #
 # Experiments have the paper's size; QUICK=1 takes minutes on two cores: QUICK=1 make paper. docs/experiments.md lists
 # their costs.
@@ -51,7 +51,7 @@ BENCHMARKS ?= openspiel seeds growth mpe_budget startup fractions kuhn_numpy dri
 PAPER := kuhn deceptive public-goods oracle regret two-thousand kuhn-compare scaling ablate-deceptive \
 	ablate-public-goods ablate-kuhn spread tag connect4 go hanabi chess
 EXPERIMENTS := $(PAPER) kuhn-family ablate-reuse cce estimators control-variates rollouts adaptive meta-game \
-	meta-rules defaults
+	meta-rules defaults opponents
 export QUICK FULL
 
 .PHONY: help venv dev shell paper report leaderboard verify-results bench bench-compare trust test test-fast test-slow lint format lock clean $(EXPERIMENTS)

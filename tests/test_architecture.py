@@ -20,7 +20,7 @@ TYPES = {"types", "config"}
 LEAVES = {*TYPES, "accelerator", "host", "meta"}
 PLAYING = {*LEAVES, "policies", "rollout"}
 LEARNING = {*PLAYING, "extensive", "estimation", "learning"}
-METHODS = {*LEARNING, "evaluate", "games"}
+METHODS = {*LEARNING, "opponents", "evaluate", "games"}
 SOLVERS = {*METHODS, "gems", "psro", "presets", "solvers"}
 RUNNING = {*SOLVERS, "runner"}
 ALLOWED = {
@@ -38,8 +38,9 @@ ALLOWED = {
     "extensive": {*LEAVES, "policies"},
     "estimation": {*PLAYING, "extensive"},
     "learning": {*PLAYING, "extensive", "estimation"},
+    "opponents": {"types", "policies", "games"},
     "gems": LEARNING,
-    "evaluate": LEARNING,
+    "evaluate": {*LEARNING, "opponents"},
     "psro": {*LEARNING, "evaluate"},
     "presets": {"types", "config", "gems"},
     "solvers": METHODS | {"gems", "psro", "presets"},

@@ -8,16 +8,15 @@ import pytest
 from gems_jax import make_game, matrix_game
 from gems_jax.evaluate.arena import (
     Entrant,
-    GreedyPlay,
     Match,
-    fixed_profile,
-    greedy_profile,
     play_arena,
     rank_entrants,
 )
-from gems_jax.evaluate.opponents import random_policy
+from gems_jax.evaluate.greedy import greedy_profile
+from gems_jax.opponents.profiles import fixed_profile
+from gems_jax.opponents.uniform import random_policy
 from gems_jax.policies.population import StackedPolicies
-from gems_jax.types import Policy, PolicyOutput, Profile
+from gems_jax.types import Profile
 from toy_games import constant, pure
 
 RPS = make_game("rock_paper_scissors")
@@ -104,17 +103,11 @@ def test_a_pool_meets_everybody_equally_often() -> None:
     assert found.scores.mean[0, 1] == 0.5 and all(match.games == 10 for match in matches)
 
 
-def test_greedy_play_and_fixed_policies() -> None:
-    """The most probable action, equal ones at random; a continuous policy plays the mean of its base."""
-    legal = jnp.asarray([True, True, True, False])
-    output = GreedyPlay(constant)(jnp.asarray([1.0, 1.1, 1.1, 9.0]), jnp.zeros(1), legal)
-    np.testing.assert_allclose(jax.nn.softmax(output.logits), [0.0, 0.5, 0.5, 0.0], atol=1e-7)
-    drift = GreedyPlay(lambda phi, seen, legal: PolicyOutput(mean=phi, log_std=phi))(jnp.ones(2), None, None)
-    assert (drift.mean == 1.0).all() and (drift.log_std < -10.0).all()
+def test_greedy_play_meets_fixed_policies() -> None:
+    """A policy that leans towards rock plays rock, and loses every game to paper: its rating has no lower bound."""
     leaning = StackedPolicies(jnp.broadcast_to(jnp.asarray([0.3, 0.2, 0.0]), (2, 1, 3)), constant)
     profile = greedy_profile(Profile(leaning, jnp.ones((2, 1))))
-    paper = fixed_profile(RPS, Policy(pure(3, 1)[0], constant))
-    found = play(RPS, [Entrant("rock", (profile,)), Entrant("paper", (paper,))])[1]
+    found = play(RPS, [Entrant("rock", (profile,)), entrant(RPS, "paper", 1)])[1]
     assert found.scores.mean[1, 0] == 1.0 and np.isinf(found.elo.low[0]) and found.elo.high[0] < 0.0
 
 

@@ -9,8 +9,11 @@ import pytest
 
 from gems_jax import make_game
 from gems_jax.evaluate.head_to_head import head_to_head, measure_against
-from gems_jax.evaluate.opponents import opponents_of, random_policy, tactician
 from gems_jax.evaluate.sampled import headlines, random_profile, sampled_row
+from gems_jax.opponents.connect_four import tactician
+from gems_jax.opponents.profiles import fixed_profile
+from gems_jax.opponents.registry import cheap_opponents
+from gems_jax.opponents.uniform import random_policy
 from gems_jax.policies.population import StackedPolicies
 from gems_jax.runner.driver import run
 from gems_jax.runner.measuring import make_monitor
@@ -80,10 +83,8 @@ def test_the_tactician_wins_blocks_or_does_not_care(position, columns):
 def test_the_tactician_beats_random_play():
     """Random play wins about 4 % against it; 0.85 is 7 standard errors from 0.96 with 200 episodes."""
     game = make_game("connect_four")
-    assert set(opponents_of(game)) == {"random", "tactician"} and set(opponents_of(RPS)) == {"random"}
-    player = tactician()
-    stacked = StackedPolicies(jnp.zeros((2, 1, 1)), lambda phi, seen, legal: player.apply((), seen, legal))
-    profile = Profile(stacked, jnp.ones((2, 1)))
+    assert set(cheap_opponents(game)) == {"random", "tactician"} and set(cheap_opponents(RPS)) == {"random"}
+    profile = fixed_profile(game, tactician())
     found = jax.jit(lambda k: measure_against(k, game, profile, random_policy(game), 200))(jax.random.key(0))
     assert found.win > 0.85
 

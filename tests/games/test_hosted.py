@@ -8,12 +8,12 @@ import pytest
 
 from gems_jax import exploitability, gems_step, make_solver
 from gems_jax.config import GemsConfig
-from gems_jax.evaluate.opponents import random_policy
 from gems_jax.evaluate.sampled import random_profile
 from gems_jax.extensive.tree import build_tree
 from gems_jax.games import make_game
 from gems_jax.games.adapters import hosted as python_game
 from gems_jax.host.stages import NotStagedError, session, stage
+from gems_jax.opponents.uniform import random_policy
 from gems_jax.policies.population import StackedPolicies
 from gems_jax.rollout.episode import play_episode, unroll, unroll_segment
 from gems_jax.rollout.groups import play_groups

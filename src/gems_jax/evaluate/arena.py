@@ -13,38 +13,28 @@ Games that share a draw of policies from the mixtures are not independent, so th
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from gems_jax.evaluate.head_to_head import compiled_games
 from gems_jax.evaluate.sampled import is_scored
 from gems_jax.meta.alpha_rank import alpha_rank, alpha_rank_single, profile_marginals
 from gems_jax.meta.elo import Elo, rate_entrants
-from gems_jax.policies.distributions import ILLEGAL
-from gems_jax.policies.population import StackedPolicies, materialize
 from gems_jax.types import (
-    Apply,
     Array,
     Game,
-    Policy,
-    PolicyOutput,
     PRNGKey,
     Profile,
-    PyTree,
     expect,
     is_two_player_zero_sum,
     num_players,
-    num_populations,
 )
 
 REPLICATES = 1000
-_GREEDY_LOG_STD = -20.0
 
 
 class Entrant(NamedTuple):
@@ -113,49 +103,6 @@ class ArenaRanking(NamedTuple):
         """Entrants from the best: by Elo or by their mean return, [n] int."""
         worth = self.elo.rating if self.by_score and self.elo else self.average_return.mean
         return np.argsort(-worth, kind="stable")
-
-
-@dataclasses.dataclass(frozen=True)
-class GreedyPlay:
-    """Applies another policy function and plays its most probable action; equal ones are drawn uniformly."""
-
-    apply: Apply
-
-    def __call__(self, phi: PyTree, observation: Array, legal: Array) -> PolicyOutput:
-        output = self.apply(phi, observation, legal)
-        if output.logits is None:
-            assert output.mean is not None
-            return PolicyOutput(mean=output.mean, log_std=jnp.full_like(output.mean, _GREEDY_LOG_STD))
-        return PolicyOutput(logits=jnp.where(output.logits >= jnp.max(output.logits), 0.0, ILLEGAL))
-
-
-def greedy_profile(profile: Profile) -> Profile:
-    """Returns the mixture of the same policies, each of which plays its most probable action.
-
-    Args:
-      profile: mixtures sigma [P, K] over populations with a leading axis P.
-
-    Returns:
-      The profile of greedy policies.
-    """
-    policies = materialize(profile.population, profile.sigma.shape[1])
-    return Profile(StackedPolicies(policies.params, GreedyPlay(policies.apply)), profile.sigma)
-
-
-def fixed_profile(game: Game, policy: Policy) -> Profile:
-    """Makes the profile in which every player plays one fixed policy.
-
-    Args:
-      game: the game.
-      policy: the policy of all players.
-
-    Returns:
-      A profile of one slot.
-    """
-    populations = num_populations(game)
-    params = policy.params if jax.tree.leaves(policy.params) else jnp.zeros(1)
-    stacked = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (populations, 1, *jnp.shape(leaf))), params)
-    return Profile(StackedPolicies(stacked, policy.apply), jnp.ones((populations, 1)))
 
 
 def play_arena(

@@ -78,7 +78,7 @@ def head_to_head(
 
     >>> import jax
     >>> from gems_jax import head_to_head, load
-    >>> from gems_jax.evaluate.opponents import random_policy
+    >>> from gems_jax.opponents.uniform import random_policy
     >>> policy = load("kuhn")
     >>> found = head_to_head(jax.random.key(0), policy.game, policy, random_policy(policy.game))
     >>> bool(found.mean - found.interval > 0.0), found.episodes

@@ -30,7 +30,11 @@ the solver's budget; `<column>_interval` is half of its 95 % interval.
     collisions                  how often per episode two agents begin to touch each other
     distinct                    fraction of episodes at whose end no two agents have the same nearest landmark
 
-The opponents are those of `opponents_of(game)`: uniformly random play, and any that the game adds.
+    <player>_with_<opponent>    return of the player with that partner in all other positions (cooperative games of
+                                several players, and only where the partner is named)
+
+A run plays against `cheap_opponents(game)`: uniformly random play, and opponents that cost about as much. `sampled_row`
+takes the labels of any that `opponents_of(game)` lists.
 """
 
 from __future__ import annotations
@@ -46,10 +50,12 @@ from gems_jax.estimation.monte_carlo import draw_opponents, player_return
 from gems_jax.evaluate.behavior import behavior_columns, make_watch
 from gems_jax.evaluate.head_to_head import DRAWS, Results, half_interval, head_to_head, measure_against
 from gems_jax.evaluate.monitor import Row
-from gems_jax.evaluate.opponents import opponents_of, random_policy
 from gems_jax.evaluate.statistics import normal_half_width
 from gems_jax.host.stages import stage_play
-from gems_jax.policies.population import StackedPolicies, materialize
+from gems_jax.opponents.profiles import fixed_profile
+from gems_jax.opponents.registry import cheap_opponents, opponents_of
+from gems_jax.opponents.uniform import random_policy
+from gems_jax.policies.population import materialize
 from gems_jax.rollout.episode import watch_episode
 from gems_jax.rollout.groups import play_joint
 from gems_jax.types import (
@@ -90,8 +96,8 @@ def sampled_columns(game: Game, solver: Solver, episodes: int = 256, seed: int =
     return sample
 
 
-@stage_play(static_argnames=("game", "episodes"))
-def sampled_row(key: Array, game: Game, profile: Profile, episodes: int) -> Row:
+@stage_play(static_argnames=("game", "episodes", "labels"))
+def sampled_row(key: Array, game: Game, profile: Profile, episodes: int, labels: tuple[str, ...] | None = None) -> Row:
     """Measures all columns of one profile.
 
     Args:
@@ -99,18 +105,21 @@ def sampled_row(key: Array, game: Game, profile: Profile, episodes: int) -> Row:
       game: the game.
       profile: the mixtures.
       episodes: minimum number of episodes behind each column.
+      labels: the opponents of `opponents_of(game)` to play against; by default those of `cheap_opponents(game)`.
 
     Returns:
       `{column: []}`.
     """
     key_joint, key_fixed = jax.random.split(key)
     row = _own_columns(key_joint, game, profile, episodes)
-    opponents = opponents_of(game)
+    opponents = cheap_opponents(game) if labels is None else {label: opponents_of(game)[label] for label in labels}
     for opponent_key, label in zip(jax.random.split(key_fixed, len(opponents)), opponents, strict=True):
         if is_scored(game):
             row |= _score_columns(label, measure_against(opponent_key, game, profile, opponents[label], episodes))
         elif not _is_cooperative(game):
             row |= _contest_columns(opponent_key, game, profile, label, episodes)
+        elif labels is not None and num_players(game) > 1:
+            row |= _partner_columns(opponent_key, game, profile, label, episodes)
     return row
 
 
@@ -133,12 +142,23 @@ def _contest_columns(key: Array, game: Game, profile: Profile, label: str, episo
     return row
 
 
+def _partner_columns(key: Array, game: Game, profile: Profile, label: str, episodes: int) -> Row:
+    """Plays every player with the policy called `label` as all of its partners."""
+    names, partner = player_labels(game), opponents_of(game)[label]
+    row: Row = {}
+    for player, player_key in enumerate(jax.random.split(key, len(names))):
+        found = head_to_head(player_key, game, profile, partner, player, episodes)
+        column = f"{names[player]}_with_{label}"
+        row |= {column: found.mean, f"{column}_interval": found.interval}
+    return row
+
+
 def headlines(game: Game) -> tuple[str, ...]:
     """Returns the columns that rank mixtures, higher is better; the first one defines "best".
 
-    They measure play against the fixed opponents, hardest first, or the joint return of a team without opponents.
+    They measure play against the opponents of training, hardest first, or the joint return of a team without opponents.
     """
-    names, opponents = player_labels(game), tuple(opponents_of(game))
+    names, opponents = player_labels(game), tuple(cheap_opponents(game))
     if is_scored(game):
         return tuple(f"score_{label}" for label in reversed(opponents))
     if _is_cooperative(game):
@@ -148,9 +168,7 @@ def headlines(game: Game) -> tuple[str, ...]:
 
 def random_profile(game: Game) -> Profile:
     """Makes the profile of uniformly random play, as a reference."""
-    chance = random_policy(game)
-    populations = num_populations(game)
-    return Profile(StackedPolicies(jnp.zeros((populations, 1, 1)), chance.apply), jnp.ones((populations, 1)))
+    return fixed_profile(game, random_policy(game))
 
 
 def is_scored(game: Game) -> bool:

@@ -28,6 +28,7 @@ _NAMES = {
     "self_draws": "draws in self-play",
     "decisive": "decisive fraction of self-play",
     "centre": "fraction of central squares occupied",
+    "solved_move_rate": "moves that keep the value of solved positions",
 }
 _PREFIXES = {
     "value": "{owner} value",
@@ -40,13 +41,13 @@ _PREFIXES = {
 _SUFFIXES = {"auc": "area", "interval": "±"}  # area: under the curve
 # Columns by the direction in which they improve, as exact names or, with a final underscore, prefixes. Columns that
 # are not listed, such as `length` or `entropy`, have no direction.
-_HIGHER = ("score_", "win_", "return_", "coop", "welfare", "covered", "distinct")
+_HIGHER = ("score_", "win_", "return_", "coop", "welfare", "covered", "distinct", "solved_move_rate")
 _LOWER = (
     "exploitability", "exploitability_average", "nash_conv", "nash_conv_average", "exploit_restricted", "regret_",
     "cce_gap", "cce_gap_", "budget_", "monte_carlo_error", "meta_regret_estimated", "value_error", "abr_gap",
     "forgetting_kl", "collisions", "value_loss",
 )  # fmt: skip
-_OPPONENTS = ("random", "tactician")  # labels of `evaluate.opponents`
+_OPPONENTS = ("random", "tactician", "script")  # labels of `opponents.registry`
 
 
 def column_label(column: str) -> str:

@@ -131,8 +131,10 @@ def _checkpoint(run: str, at: str) -> str:
 
 def _entrants(arguments: ArenaArguments, game: Game, loaded: Sequence[_Loaded]) -> list[Entrant]:
     """Makes the entrants: every seed or every run, and the fixed opponents."""
-    from gems_jax.evaluate.arena import Entrant, fixed_profile, greedy_profile
-    from gems_jax.evaluate.opponents import opponents_of
+    from gems_jax.evaluate.arena import Entrant
+    from gems_jax.evaluate.greedy import greedy_profile
+    from gems_jax.opponents.profiles import fixed_profile
+    from gems_jax.opponents.registry import cheap_opponents
 
     entrants = []
     same = Counter(one.label for one in loaded)
@@ -145,7 +147,7 @@ def _entrants(arguments: ArenaArguments, game: Game, loaded: Sequence[_Loaded]) 
             named = zip(one.policies, profiles, strict=True)
             entrants += [Entrant(f"{label} s{policy.seed}", (profile,)) for policy, profile in named]
     if arguments.opponents:
-        fixed = opponents_of(game)
+        fixed = cheap_opponents(game)
         entrants += [Entrant(label, (fixed_profile(game, policy),)) for label, policy in fixed.items()]
     return _distinct(entrants)
 

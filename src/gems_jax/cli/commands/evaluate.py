@@ -17,7 +17,9 @@ from gems_jax.cli.parsing import PolicyArguments, UsageError, check_minima, load
 class Evaluate(PolicyArguments):
     """Measure the exact exploitability (NashConv / 2) of a trained mixture; NashConv unless two-player zero-sum.
 
-    On games that are not enumerable, measure its score and that of random play against fixed opponents. With
+    On games that are not enumerable, measure its score and that of random play against fixed opponents, with actions
+    drawn from its policies and with their most probable actions (greedy). Connect Four adds how often a move keeps the
+    value of a solved position. With
     --exploiter, add a lower bound of its exploitability and the error budget, both by held-out episodes."""
 
     why: bool = False
@@ -28,6 +30,8 @@ class Evaluate(PolicyArguments):
     """Seed of a batch to evaluate (default: all)."""
     episodes: int = 1000
     """Episodes per measured mean, on games that are not enumerable and with --exploiter."""
+    opponents: tuple[str, ...] = ()
+    """Fixed opponents to play against, separated by spaces (default: all of the game)."""
     exploiter: int = 0
     """Training rounds of an exploiter, whose gain is a lower bound (0: no exploiter and no error budget)."""
     confidence: float = 0.95
@@ -147,21 +151,53 @@ def _certify_policies(policies: Sequence[Any], arguments: Evaluate) -> list[Mapp
 
 
 def _print_sampled(policies: Sequence[Any], arguments: Evaluate) -> None:
-    """Prints every measured column for each seed and for random play."""
+    """Prints every measured column for each seed, drawn and greedy, and for random play."""
     import jax
 
+    from gems_jax.evaluate.greedy import greedy_profile
     from gems_jax.evaluate.sampled import random_profile, sampled_row
     from gems_jax.runner.labels import column_label
 
-    game, key = policies[0].game, jax.random.key(0)
-    profiles = {f"seed {policy.seed}": policy.profile for policy in policies} | {"random": random_profile(game)}
-    rows = {name: sampled_row(key, game, profile, arguments.episodes) for name, profile in profiles.items()}
+    game = policies[0].game
+    labels = _opponents(game, arguments.opponents)
+    profiles = {}
+    for policy in policies:
+        profiles[f"seed {policy.seed}"] = policy.profile
+        profiles["greedy" if len(policies) == 1 else f"seed {policy.seed} greedy"] = greedy_profile(policy.profile)
+    profiles["random"] = random_profile(game)
+    rows = {
+        # All profiles play with the same key, so that they meet the same deals.
+        name: sampled_row(jax.random.key(0), game, profile, arguments.episodes, labels) | _solved_columns(game, profile)
+        for name, profile in profiles.items()
+    }
     print(_title(policies, arguments.which, f"{arguments.episodes} episodes, ± half of the 95 % interval"))
     columns = [column for column in rows["random"] if not column.endswith("_interval")]
     width = max(map(len, map(column_label, columns)))
     print(" " * width, *(f"{name:>18}" for name in rows))
     for column in columns:
         print(f"{column_label(column):<{width}}", *(f"{_cell(row, column):>18}" for row in rows.values()))
+
+
+def _opponents(game: Any, wanted: Sequence[str]) -> tuple[str, ...]:
+    """Returns the labels of the opponents to play against, all of the game's by default."""
+    from gems_jax.opponents.registry import opponents_of
+    from gems_jax.types import did_you_mean
+
+    known = tuple(opponents_of(game))
+    if unknown := [label for label in wanted if label not in known]:
+        hint = did_you_mean(unknown[0], known).replace("did", "Did", 1)
+        raise UsageError(f"{game.name} has no opponent {', '.join(unknown)}. {hint}Known: {', '.join(known)}.")
+    return tuple(wanted) or known
+
+
+def _solved_columns(game: Any, profile: Any) -> dict[str, Any]:
+    """Measures how often moves keep the value of solved positions, in games that have some."""
+    from gems_jax.evaluate.solved_moves import has_solved_positions, solved_move_rate
+
+    if not has_solved_positions(game):
+        return {}
+    found = solved_move_rate(game, profile)
+    return {"solved_move_rate": found.sampled, "solved_move_rate_interval": found.sampled_interval}
 
 
 def _cell(row: Mapping[str, Any], column: str) -> str:
