@@ -1,4 +1,4 @@
-"""Runs cells, shows what is left, writes the page, tunes a baseline: `python -m experiments.leaderboard --help`."""
+"""Runs cells, shows what is left, writes the page, tunes a baseline (`run`, `plan`, `write`, `tune`)."""
 
 from __future__ import annotations
 

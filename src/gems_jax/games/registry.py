@@ -56,7 +56,7 @@ def history_game(name: str, **options: Any) -> WithHistory:
     """Makes a game by name and adds the history to its observations.
 
     Args:
-      name: the game without the prefix. Your own games are not imported here: that needs a name that says so.
+      name: the game without the prefix. Your own games are not imported here: that needs a name that states it.
       **options: keyword arguments of the game.
 
     Returns:

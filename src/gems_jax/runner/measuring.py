@@ -64,7 +64,7 @@ def make_monitor(game: Game, solver: Solver, options: RunOptions | None = None) 
 
 
 def _describe_times(every: int) -> str:
-    """Says after which iterations a monitor measures."""
+    """Describes after which iterations a monitor measures."""
     return "after " + ("every iteration" if every == 1 else f"iterations 1, {every}, {2 * every}, ... and the last")
 
 

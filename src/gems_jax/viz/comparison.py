@@ -3,8 +3,8 @@
     comparison = compare_runs(["runs/kuhn_poker", "runs/other"], metric="exploitability")
 
 Runs with the same game, method and settings are one *group*; their seeds are its sample. Two runs of one seed count
-once, and runs without rows are skipped; `Comparison.notes` says so. Estimates are the interquartile mean and the mean
-over seeds, with 95 % intervals by bootstrap from three seeds on. Groups of the same label on several games are also
+once, and runs without rows are skipped; `Comparison.notes` reports both. Estimates are the interquartile mean and the
+mean over seeds, with 95 % intervals by bootstrap from three seeds on. Groups of the same label on several games are also
 combined: each game is then a stratum, with scores in units of its range of returns.
 
 A number within a budget is that of the last *measured* iteration within it. There is none before the first measurement,

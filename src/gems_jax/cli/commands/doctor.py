@@ -27,7 +27,7 @@ EXTRAS = {
 class Doctor:
     """Print versions, devices, extras and the cache folder; or inspect a run folder.
 
-    With RUN, a table says which files are intact and what can be recovered. The exit code is 1 if any is damaged."""
+    With RUN, a table shows which files are intact and what can be recovered. The exit code is 1 if any is damaged."""
 
     run: Annotated[Path | None, tyro.conf.Positional, tyro.conf.arg(metavar="[RUN]")] = None
     """Run directory to inspect: the folder of a seed or of a batch."""

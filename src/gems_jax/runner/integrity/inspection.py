@@ -26,7 +26,7 @@ class Finding(NamedTuple):
 
 
 class Inspection(NamedTuple):
-    """All findings, and a sentence that says what can be recovered."""
+    """All findings, and a sentence about what can be recovered."""
 
     findings: tuple[Finding, ...]
     recovery: str
