@@ -6,7 +6,7 @@ Warnings whose source is `gems_jax` are errors by pyproject.toml.
 import gc
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple
@@ -42,6 +42,7 @@ from cli import SMALL, TINY, Outcome, gems, untrained_run  # noqa: E402
 from gems_jax import GemsConfig, GemsMetrics, GemsState, gems_step, init_gems, make_game  # noqa: E402
 from gems_jax.accelerator.cache import enable_compilation_cache  # noqa: E402
 from gems_jax.runner.directory import RunDirectory  # noqa: E402
+from gems_jax.runner.machine import memory_bytes  # noqa: E402
 from gems_jax.types import Game  # noqa: E402
 from quick import (  # noqa: E402, F401
     pytest_addoption,
@@ -58,6 +59,18 @@ jax.config.update("jax_debug_key_reuse", True)
 # The checker has no rule for `transpose`, and takes keys for used when vmap turns the axes of a scan over them.
 key_reuse.key_reuse_signatures.setdefault(jax.lax.transpose_p, key_reuse.KeyReuseSignature(key_reuse.Forward(0, 0)))
 enable_compilation_cache()  # compilation is most of the suite's time: the second run is quick
+
+
+_MEMORY_LIMIT = 3 * 2**30  # bytes resident in one process
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _release_memory() -> Iterator[None]:
+    """Forgets compiled programs at the end of a file once they take too much: a whole suite's would fill the memory."""
+    yield
+    if memory_bytes() > _MEMORY_LIMIT:
+        jax.clear_caches()
+        gc.collect()
 
 
 class KuhnGems(NamedTuple):

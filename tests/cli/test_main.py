@@ -25,7 +25,7 @@ from gems_jax.runner.directory import RunDirectory, open_run, read_config, read_
 from gems_jax.runner.errors import RunError
 from gems_jax.runner.files import resolve
 from gems_jax.runner.load import load
-from gems_jax.runner.options import RunOptions
+from gems_jax.runner.options import WRITER_MODULES, RunOptions
 from gems_jax.runner.rebuild import parse_config
 from gems_jax.runner.writers import read_metrics
 from gems_jax.solvers import METHODS
@@ -472,9 +472,10 @@ def test_game_options_are_python_or_text() -> None:
     }
 
 
-def test_settings_go_through_json() -> None:
+def test_settings_go_through_json(monkeypatch: pytest.MonkeyPatch) -> None:
     import dataclasses
 
+    monkeypatch.setitem(WRITER_MODULES, "tensorboard", "json")  # whether or not the extra is installed
     settings = RunOptions(chunk=3, exact=False, writers=("tensorboard",))
     assert RunOptions.from_record(json.loads(json.dumps({**dataclasses.asdict(settings), "preset": "x"}))) == settings
     assert RunOptions.from_record({}) == RunOptions()
