@@ -30,6 +30,9 @@
 #   make test            the test suite without the slow tests                         (ARGS="-k omwu" goes to pytest)
 #   make test-fast       the tests that take moments, in a minute and a half
 #   make test-slow       the slow tests, and how long each took
+#   make smoke           build the packages, install the wheel alone and use its commands elsewhere
+#   make test-matrix     the same and some tests on every Python found, with the oldest and the newest JAX
+#   make dist            sdist and wheel in dist/
 #   make lint            ruff and mypy;  make format fixes what ruff can fix
 #   make lock            rewrite requirements.lock from a clean install
 #   make clean           remove .venv and caches; runs/ stays
@@ -54,7 +57,7 @@ EXPERIMENTS := $(PAPER) kuhn-family ablate-reuse cce estimators control-variates
 	meta-rules defaults opponents
 export QUICK FULL
 
-.PHONY: help venv dev shell paper report leaderboard verify-results bench bench-compare trust test test-fast test-slow lint format lock clean $(EXPERIMENTS)
+.PHONY: help venv dev shell paper report leaderboard verify-results bench bench-compare trust test test-fast test-slow smoke test-matrix dist lint format lock clean $(EXPERIMENTS)
 .DEFAULT_GOAL := help
 
 help:
@@ -105,6 +108,17 @@ test-fast: dev
 test-slow: dev
 	$(PY) -m pytest -m slow --durations=0 --durations-min=5 $(ARGS)
 
+smoke: dev
+	@$(PY) .ci/smoke --reuse $(ARGS)
+
+# Environments stay in .matrix/; --publish writes docs/compatibility.json.
+test-matrix: dev
+	@$(PY) .ci/matrix $(ARGS)
+
+dist: dev
+	@rm -rf dist
+	$(PY) -m build --no-isolation --outdir dist .
+
 lint: dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -151,5 +165,5 @@ lock:
 	@echo "requirements.lock: $$(grep -c == requirements.lock) packages"
 
 clean:
-	rm -rf $(VENV) $(VENV)-lock .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks build dist
+	rm -rf $(VENV) $(VENV)-lock .matrix .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks build dist
 	find . -name __pycache__ -type d -not -path './.git/*' -prune -exec rm -rf {} +

@@ -15,7 +15,7 @@ class Command(NamedTuple):
 
 COMMANDS: dict[str, Command] = {
     "train": Command("train", "train GAME", "solve a game; every setting is a flag"),
-    "resume": Command("resume", "resume RUN", "continue a stopped run, or extend a finished one"),
+    "resume": Command("resume", "resume RUN", "continue or extend a run; --latest: the newest unfinished one"),
     "sweep": Command("sweep", "sweep FILE", "run many settings from a TOML file, locally, on SLURM or on Ray"),
     "eval": Command("evaluate", "eval RUN", "measure exploitability; --why explains what limits it"),
     "exploit": Command("exploit", "exploit RUN --steps N", "train exploiters of a policy and measure their gains"),
