@@ -32,7 +32,8 @@
 #   make test-slow       the slow tests, and how long each took
 #   make smoke           build the packages, install the wheel alone and use its commands elsewhere
 #   make test-matrix     the same and some tests on every Python found, with the oldest and the newest JAX
-#   make dist            sdist and wheel in dist/
+#   make dist            sdist and wheel in dist/;  make sbom  the bill of materials of requirements.lock in build/
+#   make check-version   one version in the package, CITATION.cff and CHANGELOG.md          (TAG=v0.2.0: of this tag)
 #   make lint            ruff and mypy;  make format fixes what ruff can fix
 #   make lock            rewrite requirements.lock from a clean install
 #   make clean           remove .venv and caches; runs/ stays
@@ -47,6 +48,7 @@ PYTHON ?=
 ARGS ?=
 QUICK ?=
 FULL ?=
+TAG ?=
 # number of test processes; they share compiled programs through the cache
 JOBS ?= 2
 BENCHMARKS ?= openspiel seeds growth mpe_budget startup fractions kuhn_numpy driver_overhead python_workers worlds reuse program
@@ -57,7 +59,7 @@ EXPERIMENTS := $(PAPER) kuhn-family ablate-reuse cce estimators control-variates
 	meta-rules defaults opponents
 export QUICK FULL
 
-.PHONY: help venv dev shell paper report leaderboard verify-results bench bench-compare trust test test-fast test-slow smoke test-matrix dist lint format lock clean $(EXPERIMENTS)
+.PHONY: help venv dev shell paper report leaderboard verify-results bench bench-compare trust test test-fast test-slow smoke test-matrix dist sbom check-version lint format lock clean $(EXPERIMENTS)
 .DEFAULT_GOAL := help
 
 help:
@@ -119,6 +121,13 @@ dist: dev
 	@rm -rf dist
 	$(PY) -m build --no-isolation --outdir dist .
 
+sbom: $(VENV)/.stamp-release
+	@mkdir -p build
+	$(BIN)/cyclonedx-py requirements requirements.lock --pyproject pyproject.toml --output-file build/sbom.cdx.json
+
+check-version: dev
+	@$(PY) .ci/version $(TAG)
+
 lint: dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -149,6 +158,10 @@ $(VENV)/.stamp-dev: pyproject.toml
 
 $(VENV)/.stamp-bench: pyproject.toml
 	@.ci/venv "$(VENV)" "$(PYTHON)" ".[dev,compare]"
+	@touch $(VENV)/.stamp-core $(VENV)/.stamp-dev $@
+
+$(VENV)/.stamp-release: pyproject.toml
+	@.ci/venv "$(VENV)" "$(PYTHON)" ".[dev,release]"
 	@touch $(VENV)/.stamp-core $(VENV)/.stamp-dev $@
 
 # The newest versions that resolve on the oldest supported Python, without this package and installer tools. Packages

@@ -29,4 +29,5 @@ COMMANDS: dict[str, Command] = {
     "games": Command("games", "games", "list the games; --check NAME validates one"),
     "methods": Command("methods", "methods", "list the methods, what they need and how they respond"),
     "doctor": Command("doctor", "doctor [RUN]", "print versions and devices for a bug report, or inspect a run folder"),
+    "completion": Command("completion", "completion SHELL", "print a script that completes commands and flags"),
 }
