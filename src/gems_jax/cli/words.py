@@ -41,6 +41,8 @@ def check_run_folder(argv: Sequence[str]) -> None:
     if asks_for_help(argv) or "--distributed" in argv:
         return
     given = values_of(argv, "--run-dir") or []
+    if given and "--resume-latest" in argv and (Path(given[0]) / "config.json").exists():
+        return  # a run that may be continued
     check_folder(Path(given[0]) if given else None)
 
 
