@@ -102,10 +102,7 @@ def run_kills(folder: Path, count: int, seed: int, kinds: Iterable[str], lives: 
 def run_mutation(folder: Path, seed: int, numbers: Sequence[int]) -> None:
     """Plants the faults that have no result, and runs their tests."""
     campaign = Campaign(folder, "mutation", seed)
-    missing = campaign.missing(numbers)
-    if missing:
-        mutation.check_tests()
-    for number in missing:
+    for number in campaign.missing(numbers):
         campaign.add([mutation.try_fault(number)])
         _say(f"mutation: {campaign.records[list(campaign.records)[-1]]}")
 

@@ -2,7 +2,8 @@
 
 A fault is a mistake that a programmer could make: a wrong sign, constant, mask, index, key or order. It leaves the
 shapes as they are, so that the program runs. The tests are the files of the default suite that test the same module;
-these files are run, not the whole suite, so a fault that is found here is found by `make test` too.
+these files are run, not the whole suite, so a fault that is found here is found by `make test` too. Of long files
+the tests that are nearest to the fault run first, and the others if these pass.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ class Fault(NamedTuple):
     old: str
     new: str
     tests: tuple[str, ...]  # below tests
+    first: str = ""  # names of the tests of these files that run first, as pytest's -k selects them
 
 
 _OMWU, _SIMPLEX = ("meta/test_omwu.py",), ("meta/test_simplex.py",)
@@ -61,6 +63,7 @@ FAULTS = (
         "(jnp.arange(num_draws) + jax.random.uniform(key_offset))",
         "(jnp.arange(num_draws) + 0.5)",
         _SIMPLEX,
+        "stratified",
     ),
     Fault(
         "mixtures: stratified draws in the order of the slots",
@@ -68,6 +71,7 @@ FAULTS = (
         "return jax.random.permutation(key_order, _inverse_cdf(log_sigma, points))",
         "return _inverse_cdf(log_sigma, points)",
         _SIMPLEX,
+        "stratified",
     ),
     Fault(
         "oracle: the distance between means is no deviation",
@@ -75,6 +79,7 @@ FAULTS = (
         " + old_count * weight * shift**2",
         "",
         _INDICES,
+        "numpy",
     ),
     Fault(
         "oracle: range term over n instead of n - 1",
@@ -82,14 +87,16 @@ FAULTS = (
         "3.0 * log_term / jnp.maximum(pulls - 1.0, 1.0)",
         "3.0 * log_term / pulls",
         _INDICES,
+        "eb_ucb or width",
     ),
-    Fault("oracle: ln(2 / delta) in EB-UCB", "meta/bandit.py", "jnp.log(3.0 / ", "jnp.log(2.0 / ", _INDICES),
+    Fault("oracle: ln(2 / delta) in EB-UCB", "meta/bandit.py", "jnp.log(3.0 / ", "jnp.log(2.0 / ", _INDICES, "eb_ucb"),
     Fault(
         "oracle: the Jacobian term is a bonus",
         "meta/bandit.py",
         "score - jnp.asarray(lambda_jacobian)",
         "score + jnp.asarray(lambda_jacobian)",
         _INDICES,
+        "eb_ucb",
     ),
     Fault(
         "oracle: the most pulled candidates in order of the lowest score",
@@ -97,6 +104,7 @@ FAULTS = (
         "jnp.lexsort((-scores, -stats.count))",
         "jnp.lexsort((scores, -stats.count))",
         ("gems/test_candidates.py",),
+        "pick_the_argmax or adaptive_pulls",
     ),
     Fault(
         "insertion: a new anchor's mass counts empty slots",
@@ -104,6 +112,7 @@ FAULTS = (
         "mass = 1.0 / jnp.sum(active)",
         "mass = 1.0 / len(active)",
         _STEP,
+        "newcomers",
     ),
     Fault(
         "insertion: the run average keeps the mass of a replaced anchor",
@@ -111,6 +120,7 @@ FAULTS = (
         "remove_mass(_average_sigma(state, solution.sigma), expansion.slots)",
         "_average_sigma(state, solution.sigma)",
         _STEP,
+        "average or given_away",
     ),
     Fault(
         "Jacobian: slope 1 - f in the closed form",
@@ -118,6 +128,7 @@ FAULTS = (
         "slope = 1.0 - self.features(theta, z) ** 2",
         "slope = 1.0 - self.features(theta, z)",
         _GENERATOR,
+        "jacobian",
     ),
     Fault(
         "Jacobian: the norm instead of its square",
@@ -125,6 +136,7 @@ FAULTS = (
         "return jnp.sum(jax.jacfwd(_flat_output(generator, theta))(z) ** 2)",
         "return jnp.sqrt(jnp.sum(jax.jacfwd(_flat_output(generator, theta))(z) ** 2))",
         _GENERATOR,
+        "jacobian",
     ),
     Fault(
         "GAE: the decay without the discount",
@@ -132,6 +144,7 @@ FAULTS = (
         "delta + discount * decay * next_advantage",
         "delta + decay * next_advantage",
         _GAE,
+        "gae",
     ),
     Fault(
         "GAE: advantages flow across a time limit",
@@ -146,6 +159,7 @@ FAULTS = (
         "taken * (target[..., None] - action_values)",
         "taken * (target[..., None] - value)",
         _GAE,
+        "weights_by_hand",
     ),
     Fault(
         "PPO: no clipping from below",
@@ -153,6 +167,7 @@ FAULTS = (
         "jnp.clip(ratio, 1.0 - clip, 1.0 + clip)",
         "jnp.clip(ratio, 0.0, 1.0 + clip)",
         _PPO,
+        "by_hand",
     ),
     Fault(
         "PPO: entropy is punished",
@@ -160,6 +175,7 @@ FAULTS = (
         "- settings.entropy_weight * parts.entropy",
         "+ settings.entropy_weight * parts.entropy",
         _PPO,
+        "by_hand",
     ),
     Fault(
         "trust region: KL of the frozen policy from the new one",
@@ -167,6 +183,7 @@ FAULTS = (
         "batch.kl_per_code(batch.behavior(learner, params), then)",
         "batch.kl_per_code(then, batch.behavior(learner, params))",
         _LOSS,
+        "by_hand or terms",
     ),
     Fault(
         "ABR-TR: the slowdown does not weigh the trust region",
@@ -174,6 +191,7 @@ FAULTS = (
         "penalty = config.beta_kl * config.slowdown * kl",
         "penalty = config.beta_kl * kl",
         (*_LOSS, *_STEP),
+        "terms or slowdown",
     ),
     Fault(
         "estimators: the biased variance",
@@ -181,6 +199,7 @@ FAULTS = (
         "jnp.var(returns, axis=-1) * (count / max(count - 1, 1))",
         "jnp.var(returns, axis=-1)",
         _VALUES,
+        "variances_are_unbiased",
     ),
     Fault(
         "estimators: opponents are drawn from the own mixture",
@@ -188,6 +207,7 @@ FAULTS = (
         "policy_returns(own_key, views, own, others, rotate(log_sigma, p), sampling, wanted)",
         "policy_returns(own_key, views, own, others, log_sigma, sampling, wanted)",
         _VALUES,
+        "values_by_hand or own_populations or known_value",
     ),
     Fault(
         "estimators: weights of the others include the player's own",
@@ -195,6 +215,7 @@ FAULTS = (
         "(others / chance[:, player])[:, None]",
         "(profile_weight / chance[:, player])[:, None]",
         _WEIGHTS,
+        "floor or formula",
     ),
     Fault(
         "estimators: the delta method without its factor B",
@@ -202,6 +223,7 @@ FAULTS = (
         "jnp.where(met, len(earned) * square",
         "jnp.where(met, square",
         _WEIGHTS,
+        "self_normalised",
     ),
     Fault(
         "replay: returns of a replaced anchor stay",
@@ -209,6 +231,7 @@ FAULTS = (
         "return jnp.where(replaced, 0.0, factor)",
         "return jnp.where(replaced, discount, factor)",
         _REPLAY,
+        "moved_anchor or discount",
     ),
     Fault(
         "replay: pairs are drawn by 1 / (1 + N) instead of its root",
@@ -216,6 +239,7 @@ FAULTS = (
         "- 0.5 * jnp.log1p(counts)",
         "- 1.0 * jnp.log1p(counts)",
         _REPLAY,
+        "drawn_where",
     ),
     Fault(
         "control variates: final positions have a value",
@@ -223,6 +247,7 @@ FAULTS = (
         "return jnp.where(state.done, 0.0, self.to_view(found))",
         "return self.to_view(found)",
         _CONTROL,
+        "no_variance",
     ),
     Fault(
         "CFR+: every iteration weighs the same",
@@ -230,6 +255,7 @@ FAULTS = (
         "weight = 2.0 / (step + 1.0) if plus else 1.0 / step",
         "weight = 1.0 / step",
         _CFR,
+        "open_spiel",
     ),
     Fault(
         "CFR: counterfactual values include the player's own reach",
@@ -237,6 +263,7 @@ FAULTS = (
         "gain = gain if other == player else gain * reaches[other]",
         "gain = gain * reaches[other]",
         _CFR,
+        "by_the_definition or open_spiel",
     ),
     Fault(
         "MCCFR: the sampling probability of own actions is not divided out",
@@ -244,6 +271,7 @@ FAULTS = (
         "inverse * jnp.where(own, 1.0, played)",
         "inverse * played",
         _SAMPLED,
+        "unbiased",
     ),
     Fault(
         "Nash: the tolerance does not scale with the payoffs",
@@ -251,6 +279,7 @@ FAULTS = (
         "carry[1] > tolerance * largest",
         "carry[1] > tolerance",
         _NASH,
+        "tolerance",
     ),
     Fault(
         "Nash: regrets are not clipped",
@@ -258,6 +287,7 @@ FAULTS = (
         "regrets.at[player].set(jnp.maximum(regrets[player] + regret, 0.0))",
         "regrets.at[player].set(regrets[player] + regret)",
         _NASH,
+        "gap_of_random or regret_matching_plus",
     ),
     Fault(
         "Nash: the gap counts empty slots",
@@ -265,5 +295,6 @@ FAULTS = (
         "best = jnp.max(values, axis=1, initial=-jnp.inf, where=active)",
         "best = jnp.max(values, axis=1)",
         _NASH,
+        "unequal or padding",
     ),
 )
