@@ -114,7 +114,7 @@ def watch(name: str, folder: Path, iterations: int, minutes: float, every: float
             ):
                 time.sleep(every)
                 sample = take_sample(process.pid, run, start)
-                if sample and not (samples and sample["iteration"] == samples[-1]["iteration"]):
+                if sample and _is_new(sample, samples):
                     samples.append(sample)
                     file.write(json.dumps(sample) + "\n")
                     file.flush()
@@ -127,12 +127,17 @@ def watch(name: str, folder: Path, iterations: int, minutes: float, every: float
     return samples
 
 
+def _is_new(sample: Sample, samples: Sequence[Sample]) -> bool:
+    """Checks that a process was running when it was sampled, and had advanced."""
+    return sample["memory_mb"] > 0.0 and not (samples and sample["iteration"] == samples[-1]["iteration"])
+
+
 def summarize(samples: Sequence[Sample]) -> dict[str, Any]:
     """Summarizes the samples of a run.
 
     Returns:
-      Iterations and seconds; of every field the mean of the first and last quarter after the warm-up and their relative
-      difference; the largest error of sigma; and whether all are within `LIMITS` and `SIGMA`.
+      Iterations and seconds; of every field the medians of the first and last quarter after the warm-up, and their
+      relative difference; the largest error of sigma; and whether all are within `LIMITS` and `SIGMA`.
     """
     settled = samples[int(WARM_UP * len(samples)) :]
     quarter = max(len(settled) // 4, 1)
@@ -145,10 +150,10 @@ def summarize(samples: Sequence[Sample]) -> dict[str, Any]:
     flat = found["sigma_error"] <= SIGMA
     for field, limit in LIMITS.items():
         values = np.array([sample[field] for sample in settled])
-        first, last = values[:quarter].mean(), values[-quarter:].mean()
+        first, last = float(np.median(values[:quarter])), float(np.median(values[-quarter:]))
         growth = (last - first) / first
-        found[field] = {"first": round(first, 1), "last": round(last, 1), "growth": round(float(growth), 4)}
-        flat &= bool(growth <= limit)
+        found[field] = {"first": round(first, 1), "last": round(last, 1), "growth": round(growth, 4)}
+        flat &= growth <= limit
     return {**found, "flat": flat}
 
 

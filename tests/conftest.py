@@ -3,10 +3,12 @@
 Warnings whose source is `gems_jax` are errors by pyproject.toml.
 """
 
+import contextlib
+import ctypes
 import gc
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple
@@ -58,6 +60,14 @@ jax.config.update("jax_debug_key_reuse", True)
 # The checker has no rule for `transpose`, and takes keys for used when vmap turns the axes of a scan over them.
 key_reuse.key_reuse_signatures.setdefault(jax.lax.transpose_p, key_reuse.KeyReuseSignature(key_reuse.Forward(0, 0)))
 enable_compilation_cache()  # compilation is most of the suite's time: the second run is quick
+
+
+@pytest.fixture(scope="module", autouse=True)
+def freed_memory() -> Iterator[None]:
+    """Returns to the system what the compiler has freed: several gigabytes over the suite, which glibc would keep."""
+    yield
+    with contextlib.suppress(OSError, AttributeError):  # another C library
+        ctypes.CDLL("libc.so.6").malloc_trim(0)
 
 
 class KuhnGems(NamedTuple):
