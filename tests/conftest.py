@@ -3,6 +3,8 @@
 Warnings whose source is `gems_jax` are errors by pyproject.toml.
 """
 
+import contextlib
+import ctypes
 import gc
 import logging
 import os
@@ -61,16 +63,18 @@ key_reuse.key_reuse_signatures.setdefault(jax.lax.transpose_p, key_reuse.KeyReus
 enable_compilation_cache()  # compilation is most of the suite's time: the second run is quick
 
 
-_MEMORY_LIMIT = 3 * 2**30  # bytes resident in one process
+_MEMORY_LIMIT = 3 * 2**30  # bytes resident in one process, before compiled programs are forgotten
 
 
-@pytest.fixture(autouse=True, scope="module")
-def _release_memory() -> Iterator[None]:
-    """Forgets compiled programs at the end of a file once they take too much: a whole suite's would fill the memory."""
+@pytest.fixture(scope="module", autouse=True)
+def freed_memory() -> Iterator[None]:
+    """Returns to the system what the compiler has freed, which glibc would keep, and limits the compiled programs."""
     yield
     if memory_bytes() > _MEMORY_LIMIT:
         jax.clear_caches()
         gc.collect()
+    with contextlib.suppress(OSError, AttributeError):  # another C library
+        ctypes.CDLL("libc.so.6").malloc_trim(0)
 
 
 class KuhnGems(NamedTuple):
