@@ -8,6 +8,6 @@ records of a run into one file. Text of a file is data of the page: it is escape
 """
 
 from gems_jax.web.play_page import PLAYABLE, write_play_page
-#from gems_jax.web.run_page import write_run_page
+from gems_jax.web.run_page import write_run_page
 
-__all__ = ["PLAYABLE", "write_play_page"]
+__all__ = ["PLAYABLE", "write_play_page", "write_run_page"]
