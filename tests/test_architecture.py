@@ -47,8 +47,9 @@ ALLOWED = {
     "profiling": RUNNING,
     "runner": SOLVERS,
     "viz": RUNNING,
+    "web": RUNNING | {"viz"},
     "sweep": RUNNING | {"viz", "profiling"},
-    "cli": RUNNING | {"viz", "profiling", "sweep", "testing"},
+    "cli": RUNNING | {"viz", "web", "profiling", "sweep", "testing"},
 }
 LOOSE = {"__init__", "__main__", "types", "config", "presets", "solvers"}
 MAX_FILES = 20  # in any folder

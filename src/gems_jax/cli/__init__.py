@@ -23,6 +23,8 @@ COMMANDS: dict[str, Command] = {
     "arena": Command("arena", "arena RUN...", "play all against all: cross-play matrix, Elo, alpha-Rank"),
     "replay": Command("replay", "replay RUN", "write games of a trained policy as text and SVG animations"),
     "play": Command("play", "play RUN", "play against a trained policy in the terminal"),
+    "web": Command("web", "web RUN", "write a page in which a person plays against a trained policy"),
+    "view": Command("view", "view RUN", "write a page of a run: curves, error budget, mixture, anchors, replays"),
     "export": Command("export", "export RUN", "write the trained policy as one safetensors file"),
     "profile": Command("profile", "profile RUN", "measure the phases of an iteration and write a trace"),
     "plan": Command("plan", "plan GAME --minutes M", "propose settings that fit the time on this machine"),

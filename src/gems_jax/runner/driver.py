@@ -26,6 +26,7 @@ from gems_jax.runner.directory import RunDirectory
 from gems_jax.runner.engine import Chunk, Engine, Family, Monitor, Rows, make_engine
 from gems_jax.runner.errors import NonFiniteError
 from gems_jax.runner.files import lock_run
+from gems_jax.runner.mixtures import MixtureRecorder
 from gems_jax.runner.options import RunOptions
 from gems_jax.runner.session import (
     Counters,
@@ -121,6 +122,8 @@ def run(
             resumed_from = session.saved
             stack.callback(session.console.stop)
             session.console.start(title, iterations, session.done)
+            if session.directory is not None:
+                session.mixtures = MixtureRecorder(session.directory.members, session.done, iterations)
             carry = _loop(session, engine, carry, stop)
             _finish(session, carry, stop, how_to_resume)
     return _result(session, carry, stop, resumed_from)
@@ -231,6 +234,8 @@ def _advance(session: Session, advance: Callable[[PyTree, int, int], Chunk], car
     pieces.seconds = took / count
     rows = _log_chunk(session, chunk, count, took)
     session.done += count
+    if session.mixtures is not None:
+        session.mixtures.record(session.done, chunk.carry["state"])
     note_metric(session, rows)
     session.console.record(rows)
     _show_progress(session, rows, took)

@@ -22,6 +22,7 @@ from gems_jax.runner.engine import Chunk, Engine, Monitor, Rows, no_best
 from gems_jax.runner.errors import CheckpointError, RunError
 from gems_jax.runner.integrity.records import EXTRA
 from gems_jax.runner.leaves import strip_keys
+from gems_jax.runner.mixtures import MixtureRecorder
 from gems_jax.runner.options import RunOptions
 from gems_jax.runner.writers import CsvWriter, Writer, checksum_text, keep_rows, read_metrics, truncate_csv
 from gems_jax.types import PyTree
@@ -56,6 +57,7 @@ class Session:
     last_metric: float | None = None  # headline of the last measured iteration, mean over seeds
     measured: int = 0  # that iteration
     history: list[Rows] = dataclasses.field(default_factory=list)
+    mixtures: MixtureRecorder | None = None
 
     @property
     def best(self) -> str:

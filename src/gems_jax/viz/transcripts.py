@@ -9,6 +9,7 @@ Equal policies and seeds give equal games.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -82,10 +83,22 @@ def choose_action(policy: LoadedPolicy, state: GameState, seat: int, key: Array)
     ], probs
 
 
-def play_game(table: GameTable, policy: LoadedPolicy, key: Array) -> GameRecord:
-    """Plays one game with all players sampled from the policy's mixture. key: consumed."""
+def play_game(
+    table: GameTable, policy: LoadedPolicy, key: Array, slots: tuple[int, ...] | None = None
+) -> GameRecord:
+    """Plays one game of the policy's mixture.
+
+    Args:
+      table: the game.
+      policy: the mixture.
+      key: consumed.
+      slots: policy that plays for each population; by default drawn from the mixture.
+
+    Returns:
+      The record of the game.
+    """
     key_slots, key_deal, key_play = jax.random.split(key, 3)
-    policy = policy.episode(key_slots)
+    policy = policy.episode(key_slots) if slots is None else dataclasses.replace(policy, slots=slots)
     state, turns, returns = table.init(key_deal), list[Turn](), np.zeros(table.game.num_seats)
     while len(turns) < table.game.max_steps and not bool(state.done):
         key_act, key_step = jax.random.split(jax.random.fold_in(key_play, len(turns)))

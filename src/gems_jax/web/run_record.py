@@ -1,0 +1,196 @@
+"""What is stored of a run, as data of a page: rows, mixtures, settings, command and hardware."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gems_jax.runner import checkpoint
+from gems_jax.runner.directory import RunDirectory, read_config, read_status
+from gems_jax.runner.errors import RunError
+from gems_jax.runner.integrity.records import COMMAND
+from gems_jax.runner.integrity.schema import read_json
+from gems_jax.runner.labels import column_label, describe_direction
+from gems_jax.runner.load import load_state
+from gems_jax.runner.mixtures import Mixtures, read_mixtures
+from gems_jax.runner.writers import read_metrics
+from gems_jax.types import Game
+from gems_jax.viz.figures import BUDGET
+
+MAX_POINTS = 400  # iterations of a curve
+MAX_SNAPSHOTS = 120  # iterations of the heat map
+MAX_SEEDS = 16
+_GAPS = ("exploitability", "exploitability_average")
+_RETURNS = ("exploit", "nash_conv", "value_", "return_", "regret_", "budget_", "cce_gap", "monte_carlo", "welfare")
+_FRACTIONS = ("score_", "win_", "draw_", "coop", "solved_move_rate", "first_wins", "second_wins", "self_draws")
+_UNITS = {"seconds": "s", "memory_mb": "MB", "entropy": "nats", "kl": "nats", "forgetting_kl": "nats", "abr_gap": ""}
+
+
+def describe_rows(run: RunDirectory, unit: str) -> dict[str, Any]:
+    """Collects the logged rows of every seed.
+
+    Args:
+      run: folders of the run.
+      unit: unit of returns.
+
+    Returns:
+      Columns with labels, directions and units, the rows by seed, and the columns of the first chart.
+    """
+    seeds = []
+    for seed, member in list(zip(run.seeds, run.members, strict=True))[:MAX_SEEDS]:
+        with contextlib.suppress(RunError):  # the page says that there are no rows
+            rows = read_metrics(member)
+            if len(rows.get("iteration", ())):
+                seeds.append({"seed": seed, "rows": _thin(rows)})
+    names = list(dict.fromkeys(name for one in seeds for name in one["rows"]))
+    columns = {name: _describe_column(name, unit) for name in names}
+    budget = [{"column": column, "label": label, "color": color} for column, label, color, _ in BUDGET]
+    return {
+        "seeds": seeds,
+        "left": len(run.seeds) - len(seeds) if seeds else 0,
+        "columns": columns,
+        "headline": _headline(names),
+        "budget": budget if all(one["column"] in names for one in budget) else [],
+    }
+
+
+def _describe_column(name: str, unit: str) -> dict[str, str]:
+    return {"label": column_label(name), "direction": describe_direction(name), "unit": _unit_of(name, unit)}
+
+
+def _unit_of(name: str, unit: str) -> str:
+    if name in _UNITS:
+        return _UNITS[name]
+    if name.startswith(_RETURNS):
+        return f"{unit} per game"
+    return "fraction of points or games" if name.startswith(_FRACTIONS) else ""
+
+
+def _headline(names: Sequence[str]) -> dict[str, Any]:
+    """Chooses the columns of the first chart, and whether its axis is logarithmic."""
+    gaps = [name for name in _GAPS if name in names] or [name for name in ("nash_conv",) if name in names]
+    if gaps:
+        return {"columns": gaps, "log": True}
+    scores = [name for name in names if name.startswith("score_") and not name.endswith("_interval")]
+    others = [name for name in names if name.startswith(("return_", "value_")) and not name.endswith("_interval")]
+    return {"columns": (scores or others)[:5], "log": False}
+
+
+def _thin(rows: Mapping[str, np.ndarray]) -> dict[str, list[float | None]]:
+    """Selects at most `MAX_POINTS` iterations, those with the fewest empty cells of each stretch, in 6 digits."""
+    table = np.stack(list(rows.values()))
+    count = table.shape[1]
+    stretches = np.array_split(np.arange(count), min(count, MAX_POINTS))
+    empty = np.isnan(table).sum(axis=0)
+    chosen = [stretch[::-1][np.argmin(empty[stretch][::-1])] for stretch in stretches]
+    return {
+        name: [_digits(value) for value in table[index, chosen]]
+        for index, name in enumerate(rows)
+        if not np.isnan(table[index]).all()
+    }
+
+
+def _digits(value: float) -> float | None:
+    return float(f"{value:.6g}") if math.isfinite(value) else None
+
+
+def describe_mixture(run: RunDirectory, seed: int, trust: bool = False, game: Game | None = None) -> dict[str, Any]:
+    """Collects the mixtures of a seed over iterations: the recorded ones, or those of the stored checkpoints.
+
+    Args:
+      run: folders of the run.
+      seed: the seed.
+      trust, game: as for `gems_jax.load`.
+
+    Returns:
+      Iterations, masses by population and iteration, and where they are from.
+    """
+    found = read_mixtures(run.members[run.seeds.index(seed)])
+    source = "recorded while the run was computed, in mixtures.csv"
+    if found is None:
+        found, source = _stored_mixtures(run, seed, trust, game), "those of the stored checkpoints"
+    if found is None:
+        return {"iterations": [], "populations": [], "source": ""}
+    keep = np.unique(np.linspace(0, len(found.iterations) - 1, MAX_SNAPSHOTS).round().astype(int))
+    masses = found.masses[keep]
+    populations = []
+    for index in range(masses.shape[1]):
+        slots = np.flatnonzero(masses[:, index].max(axis=0) > 0)
+        rows = np.round(masses[:, index][:, slots], 5).tolist()
+        populations.append({"slots": slots.tolist(), "masses": rows})
+    return {"iterations": found.iterations[keep].tolist(), "populations": populations, "source": source}
+
+
+def _stored_mixtures(run: RunDirectory, seed: int, trust: bool, game: Game | None) -> Mixtures | None:
+    iterations, masses = [], []
+    for step in checkpoint.iterations(run.checkpoints):
+        with contextlib.suppress(RunError):
+            one = load_state(run.shared, seed, step, trust=trust, game=game)
+            iterations.append(step)
+            masses.append(np.asarray(one.problem.solver.profile(one.state).sigma))
+    if not masses:
+        return None
+    slots = max(one.shape[1] for one in masses)
+    padded = [np.pad(one, ((0, 0), (0, slots - one.shape[1]))) for one in masses]
+    return Mixtures(np.asarray(iterations), np.stack(padded))
+
+
+def describe_run(run: RunDirectory) -> dict[str, Any]:
+    """Collects status, settings, command, hardware and versions of a run."""
+    record, status = read_config(run.shared), read_status(run.shared)
+    device = record.get("device") or {}
+    facts = {
+        "folder": run.shared.name,
+        "command": _command(run),
+        "seeds": ", ".join(map(str, run.seeds)),
+        "created": record.get("created"),
+        "commit": _commit(record),
+        "device": " ".join(str(device[name]) for name in ("count", "kind") if name in device),
+        "CPUs": record.get("cpus"),
+        "platform": record.get("platform"),
+        "Python": record.get("python"),
+        "versions": ", ".join(f"{name} {version}" for name, version in (record.get("versions") or {}).items()),
+    }
+    return {
+        "game": record["game"],
+        "method": record["method"],
+        "state": status["state"],
+        "reason": status["reason"],
+        "iteration": status["iteration"],
+        "planned": status["iterations"] or record["iterations"],
+        "facts": [[name, str(value)] for name, value in facts.items() if value not in (None, "")],
+        "settings": _flatten(record["config"]),
+        "options": _flatten(record.get("options") or {}),
+    }
+
+
+def _commit(record: Mapping[str, Any]) -> str:
+    commit = str(record.get("commit") or "")
+    return commit + " with uncommitted changes" * bool(commit and record.get("dirty"))
+
+
+def _command(run: RunDirectory) -> str:
+    for folder in run.folders:
+        with contextlib.suppress(RunError, FileNotFoundError):
+            return shlex.join(["gems", *read_json(folder / "command.json", COMMAND)["command"]])
+    return ""
+
+
+def _flatten(config: Any, prefix: str = "") -> list[list[str]]:
+    if isinstance(config, Mapping):
+        return [row for name, value in config.items() for row in _flatten(value, f"{prefix}.{name}" if prefix else name)]
+    return [[prefix, ", ".join(map(str, config)) if isinstance(config, list) else str(config)]]
+
+
+def quietly(make: Callable[[], Any], otherwise: Callable[[str], Any]) -> Any:
+    """Calls a function whose RunError or ValueError becomes a sentence of the page."""
+    try:
+        return make()
+    except (RunError, ValueError) as error:
+        return otherwise(str(error))
