@@ -27,6 +27,8 @@
 #   make bench-compare   print what changed since the previous run of the benchmarks
 #   make trust           campaigns of kills, damaged and hostile files, fuzzed command lines   (ARGS=--quick: a part)
 #   make shell           a shell in which `gems` and `python` are those of .venv
+#   make docs            the documentation site, build/site/index.html;  make docs-serve shows it
+#   make tutorials       execute the tutorials and write their pages          (ARGS=kuhn: one of them)
 #   make test            the test suite without the slow tests                         (ARGS="-k omwu" goes to pytest)
 #   make test-fast       the tests that take moments, in a minute and a half
 #   make test-slow       the slow tests, and how long each took
@@ -54,7 +56,7 @@ EXPERIMENTS := $(PAPER) kuhn-family ablate-reuse cce estimators control-variates
 	meta-rules defaults opponents
 export QUICK FULL
 
-.PHONY: help venv dev shell paper report leaderboard verify-results bench bench-compare trust test test-fast test-slow lint format lock clean $(EXPERIMENTS)
+.PHONY: help venv dev shell paper report leaderboard verify-results bench bench-compare trust docs docs-serve tutorials test test-fast test-slow lint format lock clean $(EXPERIMENTS)
 .DEFAULT_GOAL := help
 
 help:
@@ -94,6 +96,18 @@ bench-compare: venv
 trust: venv
 	@$(PY) -m benchmarks.trust $(ARGS)
 
+# -- documentation -----------------------------------------------------------------------------------------------
+
+# Strict: a warning, a broken link or a missing reference is an error. Nothing is fetched from a network.
+docs: $(VENV)/.stamp-docs
+	@$(PY) -m website.build $(ARGS)
+
+docs-serve: $(VENV)/.stamp-docs
+	@$(PY) -m website.build --serve $(ARGS)
+
+tutorials: venv
+	@$(PY) -m website.notebooks $(ARGS)
+
 # -- checks ------------------------------------------------------------------------------------------------------
 
 test: dev
@@ -131,6 +145,10 @@ $(VENV)/.stamp-core: pyproject.toml
 
 $(VENV)/.stamp-dev: pyproject.toml
 	@.ci/venv "$(VENV)" "$(PYTHON)" ".[dev]"
+	@touch $(VENV)/.stamp-core $@
+
+$(VENV)/.stamp-docs: pyproject.toml
+	@.ci/venv "$(VENV)" "$(PYTHON)" ".[docs]"
 	@touch $(VENV)/.stamp-core $@
 
 $(VENV)/.stamp-bench: pyproject.toml
