@@ -38,7 +38,7 @@ LINES = {
     "matrix": f"train biased_rps {SMALL} --chunk 200 --no-exact",
     "kuhn": f"train kuhn_poker {SMALL} --chunk 50",
 }
-TITLES = {"matrix": "biased rock-paper-scissors", "kuhn": "Kuhn poker, exact evaluation in every iteration"}
+TITLES = {"matrix": "biased rock-paper-scissors", "kuhn": "Kuhn poker with its exact monitor"}
 FIELDS = ("seconds", "iteration", "memory_mb", "open_files", "checkpoint_bytes", "bytes_per_row", "sigma_error")
 WARM_UP = 0.2  # fraction of the samples before which a run may still grow
 LIMITS = {"memory_mb": 0.05, "open_files": 0.0, "checkpoint_bytes": 0.02, "bytes_per_row": 0.02}  # relative growth
@@ -182,10 +182,13 @@ def draw(runs: dict[str, list[Sample]], path: Path) -> None:
     save_figure(figure, path)
 
 
-def publish(runs: dict[str, list[Sample]], folder: Path) -> None:
+def publish(runs: dict[str, list[Sample]]) -> None:
     """Writes the summaries, with command and commit, and the figure to docs/."""
     line = "python -m benchmarks.soak"
-    found = {name: {"line": f"gems {LINES[name]}", **summarize(samples)} for name, samples in runs.items()}
+    found = {
+        name: {"title": TITLES[name], "line": f"gems {LINES[name]}", **summarize(samples)}
+        for name, samples in runs.items()
+    }
     record = {"command": line, "commit": commit(), "date": time.strftime("%Y-%m-%d"), "runs": found}
     (ROOT / "docs" / "soak.json").write_text(json.dumps(record, indent=2) + "\n")
     draw(runs, ROOT / "docs" / "figures" / "soak.png")
@@ -214,7 +217,7 @@ def main() -> int:
     found = {name: summarize(samples) for name, samples in runs.items()}
     print(json.dumps(found, indent=2))
     if arguments.publish:
-        publish(runs, folder)
+        publish(runs)
     return 0 if all(one["flat"] for one in found.values()) else 1
 
 
