@@ -26,8 +26,8 @@ from gems_jax.rollout.views import make_view
 from toy_games import constant
 
 SLOTS = 5
-ANY = settings(deadline=None, derandomize=True, database=None, max_examples=50)
-FEW = settings(ANY, max_examples=20)
+ANY = settings(deadline=None, derandomize=True, database=None, max_examples=30)
+FEW = settings(ANY, max_examples=12)
 
 
 def rows(size=SLOTS, largest=100.0):
@@ -153,8 +153,8 @@ PLAYED = {name: jax.jit(estimate) for name, estimate in ESTIMATORS.items()}
 
 
 def masked(sigma, active):
-    """The mixture on the active slots, uniform where it has no mass there."""
-    sigma = np.where(active, sigma + 1e-3, 0.0)
+    """The mixture on the active slots, each with some mass: what is never drawn has no sample variance."""
+    sigma = np.where(active, sigma + 0.05, 0.0)
     return np.log(sigma / sigma.sum(axis=-1, keepdims=True), where=active, out=np.full(active.shape, -np.inf))
 
 
