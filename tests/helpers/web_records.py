@@ -14,13 +14,15 @@ import numpy as np
 
 from gems_jax import make_game
 from gems_jax.evaluate.loaded_policy import LoadedPolicy
-from gems_jax.types import Array, Game, Profile
+from gems_jax.policies.population import StackedPolicies
+from gems_jax.types import Array, Game, Profile, Shared, num_populations
 from gems_jax.web.page import read_assets
 from gems_jax.web.play_page import INFERENCE, RULES, describe_game, make_record
 from gems_jax.web.policies import read_policy
 
 CHECK = Path(__file__).parents[1] / "web" / "check.js"
 NODE = shutil.which("node")
+CLOSE = 1e-5  # largest difference of probabilities
 
 
 class Playouts(NamedTuple):
@@ -93,7 +95,9 @@ def inference_record(policy: LoadedPolicy, playouts: Playouts, count: int) -> di
     slots = [data.populations[each].slots[anchor] for each, anchor in zip(owner, anchors, strict=True)]
     seen, legal = (np.stack([array[place] for place in chosen]) for array in (playouts.observation, playouts.legal))
     shaped = seen.reshape(-1, *policy.game.observation_shape).astype(np.float32)
-    probabilities = _play(policy.profile, jnp.asarray(owner), jnp.asarray(slots), jnp.asarray(shaped), jnp.asarray(legal))
+    probabilities = _play(
+        policy.profile, jnp.asarray(owner), jnp.asarray(slots), jnp.asarray(shaped), jnp.asarray(legal)
+    )
     return {
         "policy": make_record(policy, data, "policy"),
         "inputs": seen.shape[1],
@@ -121,7 +125,9 @@ def mixed_record(policy: LoadedPolicy, playouts: Playouts, count: int) -> list[d
     records = []
     for index in range(count):
         moves = range(int(playouts.lengths[index]))
-        rows = [read(playouts.observation[index, move].astype(np.float32), playouts.legal[index, move]) for move in moves]
+        rows = [
+            read(playouts.observation[index, move].astype(np.float32), playouts.legal[index, move]) for move in moves
+        ]
         records.append(
             {
                 "game": describe_game(policy.game),
@@ -155,3 +161,21 @@ def cached_playouts(name: str, count: int) -> Playouts:
     """Plays random games of a registered game, once per process."""
     return play_randomly(make_game(name), count)
 
+
+def random_policy(game: Game, network: Any, slots: int = 3) -> LoadedPolicy:
+    """Makes an untrained mixture of a network whose probabilities are far from uniform."""
+    rng, populations = np.random.default_rng(0), num_populations(game)
+
+    def draw(shape: jax.ShapeDtypeStruct, lead: tuple[int, ...]) -> Array:
+        scale = 1.0 / np.sqrt(max(shape.shape[0] if len(shape.shape) > 1 else 1, 1))
+        return jnp.asarray(rng.normal(size=(*lead, *shape.shape)) * scale, jnp.float32)
+
+    def fill(node: Any) -> Any:
+        lead = (populations,) if isinstance(node, Shared) else (populations, slots)
+        return jax.tree.map(lambda shape: draw(shape, lead), node)
+
+    shapes = jax.eval_shape(network.init, jax.random.key(0))
+    params = jax.tree.map(fill, shapes, is_leaf=lambda node: isinstance(node, Shared))
+    sigma = jnp.tile(jnp.asarray([0.5, 0.3, 0.2][:slots]), (populations, 1))
+    profile = Profile(StackedPolicies(params, network), sigma)
+    return LoadedPolicy(game, None, profile, "gems", 0, 1, "untrained", (0,) * populations)

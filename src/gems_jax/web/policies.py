@@ -54,6 +54,7 @@ class PolicyNumbers(NamedTuple):
     slots: list[int]
     masses: list[float]
     parts: list[Parts]
+    dropped: float = 0.0  # mass of the anchors that were left out
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,14 +80,16 @@ class PolicyData:
             return None
         _, lightest, _ = min(ends)
         kept = [
-            PolicyNumbers(one.slots[:-1], one.masses[:-1], one.parts[:-1]) if index == lightest else one
+            PolicyNumbers(one.slots[:-1], one.masses[:-1], one.parts[:-1], one.dropped + one.masses[-1])
+            if index == lightest
+            else one
             for index, one in enumerate(self.populations)
         ]
         return PolicyData(self.kind, kept)
 
     def dropped_mass(self) -> float:
-        """Computes the mass that is missing from the population that lost most."""
-        return max(max(1.0 - sum(one.masses), 0.0) for one in self.populations)
+        """Returns the mass that is missing from the population that lost most."""
+        return max(one.dropped for one in self.populations)
 
     def record(self) -> dict[str, Any]:
         """Returns plain data for `mixture.js`. Masses are those of the mixture, also of one that was cut."""
@@ -106,7 +109,7 @@ def read_policy(policy: LoadedPolicy) -> PolicyData:
       UnsupportedPolicyError: if pages cannot run the policy's network.
     """
     sigma = np.asarray(policy.profile.sigma, np.float64)
-    slots = [sorted(np.flatnonzero(row > 0).tolist(), key=lambda slot, row=row: -row[slot]) for row in sigma]
+    slots = [[int(slot) for slot in np.argsort(-row, kind="stable") if row[slot] > 0] for row in sigma]
     network, params = _as_known_network(policy)
     runner = _RUNNERS[type(network)]
 

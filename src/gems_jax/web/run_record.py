@@ -6,7 +6,6 @@ import contextlib
 import math
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -42,7 +41,7 @@ def describe_rows(run: RunDirectory, unit: str) -> dict[str, Any]:
     Returns:
       Columns with labels, directions and units, the rows by seed, and the columns of the first chart.
     """
-    seeds = []
+    seeds: list[dict[str, Any]] = []
     for seed, member in list(zip(run.seeds, run.members, strict=True))[:MAX_SEEDS]:
         with contextlib.suppress(RunError):  # the page says that there are no rows
             rows = read_metrics(member)
@@ -184,7 +183,9 @@ def _command(run: RunDirectory) -> str:
 
 def _flatten(config: Any, prefix: str = "") -> list[list[str]]:
     if isinstance(config, Mapping):
-        return [row for name, value in config.items() for row in _flatten(value, f"{prefix}.{name}" if prefix else name)]
+        return [
+            row for name, value in config.items() for row in _flatten(value, f"{prefix}.{name}" if prefix else name)
+        ]
     return [[prefix, ", ".join(map(str, config)) if isinstance(config, list) else str(config)]]
 
 
