@@ -22,6 +22,12 @@ from gems_jax.web.policies import read_policy
 
 CHECK = Path(__file__).parents[1] / "web" / "check.js"
 NODE = shutil.which("node")
+# A game of Go whose last move repeats a position.
+REPETITION = (
+    33, 75, 2, 52, 80, 26, 62, 44, 14, 34, 3, 16, 19, 10, 7, 1, 8, 45, 78, 12, 20, 61, 30, 71, 49, 48, 70, 56, 36, 17,
+    77, 21, 47, 9, 57, 69, 73, 6, 15, 46, 59, 42, 5, 13, 24, 41, 40, 23, 8, 63, 25, 72, 4, 53, 74, 38, 29, 55, 31, 76,
+    18, 39, 37, 43, 7, 6, 8,
+)  # fmt: skip
 CLOSE = 1e-5  # largest difference of probabilities
 
 
@@ -37,14 +43,18 @@ class Playouts(NamedTuple):
     cards: np.ndarray | None
 
 
-def play_randomly(game: Game, count: int, seed: int = 0) -> Playouts:
-    """Plays games with uniformly random legal actions, in one compiled call."""
+def play_randomly(game: Game, count: int, first: tuple[int, ...] = ()) -> Playouts:
+    """Plays games with uniformly random legal actions, in one compiled call; `first` begins the first game."""
+    given = np.full((count, game.max_steps), -1)
+    given[0, : len(first)] = first
 
-    def one(key: Array) -> Any:
-        def move(state: Any, key: Array) -> Any:
+    def one(key: Array, given: Array) -> Any:
+        def move(state: Any, asked: tuple[Array, Array]) -> Any:
+            key, wanted = asked
             seat = jnp.argmax(state.to_move)
             legal = state.legal[seat]
-            action = jax.random.categorical(key, jnp.where(legal, 0.0, -jnp.inf))
+            drawn = jax.random.categorical(key, jnp.where(legal, 0.0, -jnp.inf))
+            action = jnp.where(wanted >= 0, wanted, drawn)
             after = game.step(state, jnp.full(2, action), key)
             kept = jax.tree.map(lambda new, old: jnp.where(state.done, old, new), after, state)
             seen = state.observation[seat].astype(jnp.uint8).ravel()
@@ -52,10 +62,10 @@ def play_randomly(game: Game, count: int, seed: int = 0) -> Playouts:
 
         key_start, key_play = jax.random.split(key)
         start = game.init(key_start)
-        _, rows = jax.lax.scan(move, start, jax.random.split(key_play, game.max_steps))
+        _, rows = jax.lax.scan(move, start, (jax.random.split(key_play, game.max_steps), given))
         return rows, getattr(start.inner.state, "_cards", jnp.zeros(0))
 
-    rows, cards = jax.jit(jax.vmap(one))(jax.random.split(jax.random.key(seed), count))
+    rows, cards = jax.jit(jax.vmap(one))(jax.random.split(jax.random.key(0), count), jnp.asarray(given))
     *moves, alive = (np.asarray(row) for row in rows)
     return Playouts(*moves, alive.sum(axis=1), np.asarray(cards) if cards.size else None)
 
@@ -159,7 +169,7 @@ def run_in_node(records: dict[str, Any], folder: Path) -> dict[str, Any]:
 @lru_cache(maxsize=8)
 def cached_playouts(name: str, count: int) -> Playouts:
     """Plays random games of a registered game, once per process."""
-    return play_randomly(make_game(name), count)
+    return play_randomly(make_game(name), count, REPETITION if name == "go_9x9" else ())
 
 
 def random_policy(game: Game, network: Any, slots: int = 3) -> LoadedPolicy:

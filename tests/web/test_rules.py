@@ -17,6 +17,7 @@ from gems_jax.web.policies import UnsupportedPolicyError, read_policy
 from web_records import (
     CLOSE,
     NODE,
+    REPETITION,
     cached_playouts,
     inference_record,
     mixed_record,
@@ -43,6 +44,7 @@ def test_boards(name: str, games: int, network, tmp_path: Path) -> None:
     inference = inference_record(random_policy(game, network), playouts, 30)
     found = run_in_node({"rules": [rules_record(game, playouts)], "inference": [inference]}, tmp_path)
     positions = int(playouts.lengths.sum())
+    assert name != "go_9x9" or playouts.lengths[0] == len(REPETITION)  # ends by the rule of repetition
     assert found["rules"] == [{"positions": positions, "mover": 0, "legal": 0, "observation": 0, "returns": 0}]
     assert found["inference"][0]["positions"] == 30 and found["inference"][0]["anchors"] < CLOSE
 

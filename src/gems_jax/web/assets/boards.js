@@ -7,7 +7,7 @@
   function grid(state, rules, view, { className, fields, stone, actionAt, brief = false, decorate = () => {} }) {
     const { rows, columns } = rules, legal = rules.legal(state), highest = view.heat ? Math.max(...view.heat) : 0;
     const board = make("div", {
-      class: `board ${className}`, role: "grid", "aria-label": "board",
+      class: `board ${className}`, role: "group", "aria-label": "board",
       style: { gridTemplateColumns: `repeat(${columns}, minmax(0, 1fr))` },
     });
     for (let place = 0; place < rows * columns; place++) {
