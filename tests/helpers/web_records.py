@@ -17,7 +17,7 @@ from gems_jax.evaluate.loaded_policy import LoadedPolicy
 from gems_jax.policies.population import StackedPolicies
 from gems_jax.types import Array, Game, Profile, Shared, num_populations
 from gems_jax.web.page import read_assets
-from gems_jax.web.play_page import INFERENCE, RULES, describe_game, make_record
+from gems_jax.web.play_page import INFERENCE, RULES, describe_rules, make_record
 from gems_jax.web.policies import read_policy
 
 CHECK = Path(__file__).parents[1] / "web" / "check.js"
@@ -91,7 +91,7 @@ def rules_record(game: Game, playouts: Playouts) -> dict[str, Any]:
             }
         )
     inputs, actions = playouts.observation.shape[-1], playouts.legal.shape[-1]
-    return {"game": describe_game(game), "games": games, "inputs": inputs, "actions": actions}
+    return {"game": describe_rules(game), "games": games, "inputs": inputs, "actions": actions}
 
 
 def inference_record(policy: LoadedPolicy, playouts: Playouts, count: int) -> dict[str, Any]:
@@ -140,7 +140,7 @@ def mixed_record(policy: LoadedPolicy, playouts: Playouts, count: int) -> list[d
         ]
         records.append(
             {
-                "game": describe_game(policy.game),
+                "game": describe_rules(policy.game),
                 "cards": playouts.cards[index].tolist(),
                 "actions": playouts.actions[index, : len(rows)].tolist(),
                 "probabilities": [np.asarray(row, np.float64).tolist() for row in rows],

@@ -19,12 +19,12 @@ from gems_jax.policies.mlp import MlpPolicy
 from gems_jax.runner.directory import create_run, open_run, read_config
 from gems_jax.runner.driver import run
 from gems_jax.runner.files import write_json
-from gems_jax.runner.mixtures import NAME, MixtureRecorder, read_mixtures
 from gems_jax.runner.options import RunOptions
+from gems_jax.runner.training.mixtures import NAME, MixtureRecorder, read_mixtures
 from gems_jax.types import Array, Solver, Struct
 from gems_jax.web import write_play_page
 from gems_jax.web.play_page import MAX_BYTES, NotPlayableError, fit, make_play_page
-from gems_jax.web.policies import Parts, PolicyData, PolicyNumbers
+from gems_jax.web.policies import PolicyData, PolicyNumbers, PolicyParts
 from gems_jax.web.run_page import make_run_page
 from stored_run import FOLDER
 from web_records import random_policy
@@ -80,7 +80,7 @@ def test_a_mixture_is_cut_to_fit_or_refused() -> None:
     """Anchors of 25 float32 numbers, 134 bytes each in base64: the lightest are dropped, at most 5 % of the mass."""
 
     def data(*masses: float) -> PolicyData:
-        parts = [Parts({}, {"logits": np.zeros(25, np.float32)}) for _ in masses]
+        parts = [PolicyParts({}, {"logits": np.zeros(25, np.float32)}) for _ in masses]
         return PolicyData({"name": "table"}, [PolicyNumbers(list(range(len(masses))), list(masses), parts)])
 
     (kept,) = fit([data(0.6, 0.36, 0.03, 0.01)], 300 + len("table"))

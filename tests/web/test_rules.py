@@ -12,7 +12,7 @@ from gems_jax import load, make_game
 from gems_jax.evaluate.loaded_policy import LoadedPolicy
 from gems_jax.policies.film import BoardPolicy, ConvPolicy, FilmPolicy
 from gems_jax.policies.mlp import MlpPolicy
-from gems_jax.web.play_page import NotPlayableError, describe_game
+from gems_jax.web.play_page import NotPlayableError, describe_rules
 from gems_jax.web.policies import UnsupportedPolicyError, read_policy
 from web_records import (
     CLOSE,
@@ -78,8 +78,8 @@ def test_a_wrong_rule_or_parameter_is_seen(tmp_path: Path) -> None:
 def test_games_and_networks_that_no_page_runs() -> None:
     for name, options in (("rock_paper_scissors", {}), ("kuhn_poker_3p", {}), ("leduc_holdem", {"suits": True})):
         with pytest.raises(NotPlayableError, match="expected one of kuhn_poker"):
-            describe_game(make_game(name, **options))
-    assert describe_game(make_game("connect_four", rows=4, columns=5, connect=3))["options"]["rows"] == 4
+            describe_rules(make_game(name, **options))
+    assert describe_rules(make_game("connect_four", rows=4, columns=5, connect=3))["options"]["rows"] == 4
     policy = random_policy(make_game("connect_four"), FilmPolicy(84, 7, (8,)))
     with pytest.raises(UnsupportedPolicyError, match="tabular, mlp, film, conv or board"):
         read_policy(disguise(policy))

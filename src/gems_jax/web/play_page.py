@@ -65,7 +65,7 @@ def write_play_page(
 def make_play_page(policy: LoadedPolicy, second: LoadedPolicy | None = None, names: Sequence[str] = ()) -> str:
     """Makes the HTML text of `write_play_page`, whose arguments it takes."""
     policies = [policy] if second is None else [policy, second]
-    games = [describe_game(one.game) for one in policies]
+    games = [describe_rules(one.game) for one in policies]
     if games[0] != games[-1]:
         raise NotPlayableError(
             f"two policies: expected one game, got {policy.game.name} and {policies[-1].game.name}. Choose policies "
@@ -89,7 +89,7 @@ def make_play_page(policy: LoadedPolicy, second: LoadedPolicy | None = None, nam
     return render(fit(whole, MAX_BYTES - besides))
 
 
-def describe_game(game: Game) -> dict[str, Any]:
+def describe_rules(game: Game) -> dict[str, Any]:
     """Describes a game for the page: its name, title and options.
 
     Raises:

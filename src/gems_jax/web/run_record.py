@@ -1,4 +1,4 @@
-"""What is stored of a run, as data of a page: rows, mixtures, settings, command and hardware."""
+"""Reads what is stored of a run as data of a page: rows, mixtures, settings, command and hardware."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gems_jax.runner.integrity.records import COMMAND
 from gems_jax.runner.integrity.schema import read_json
 from gems_jax.runner.labels import column_label, describe_direction
 from gems_jax.runner.load import load_state
-from gems_jax.runner.mixtures import Mixtures, read_mixtures
+from gems_jax.runner.training.mixtures import Mixtures, read_mixtures
 from gems_jax.runner.writers import read_metrics
 from gems_jax.types import Game
 from gems_jax.viz.figures import BUDGET

@@ -1,4 +1,4 @@
-"""`mixtures.csv`: the mixture of a run over its iterations, for `gems view`.
+"""Records the mixture of a run over its iterations in `mixtures.csv`, for `gems view`.
 
 A line is `iteration,population,masses`, with the masses of all slots separated by spaces. Lines are written after the
 compiled calls of a run, about `SNAPSHOTS` in all. Which iterations these are depends on the speed of the machine, so
