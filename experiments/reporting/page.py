@@ -65,7 +65,8 @@ def overview(sources: Sources, ledger: Ledger, shown: Sequence[Source]) -> str:
     """Summarizes the page in a few lines: what was run, and where the claims are."""
     newest = max((source.day for source in shown), default="")
     count = "1 experiment" if len(shown) == 1 else f"{len(shown)} experiments and studies"
-    lines = [f"{count}{f', the newest of {newest}' if newest else ''}."]
+    of = "of" if len(shown) == 1 else "the newest of"
+    lines = [f"{count}{f', {of} {newest}' if newest else ''}."]
     reduced = [source.name for source in shown if source.is_reduced]
     if reduced:
         lines.append(f"Only a reduced size was run of: {', '.join(reduced)}.")

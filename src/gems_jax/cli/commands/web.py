@@ -30,7 +30,9 @@ def main(argv: Sequence[str]) -> int:
     from gems_jax.web import write_play_page
 
     policy = load_policy(arguments)
-    second = None if arguments.second is None else load_policy(dataclasses.replace(arguments, run=arguments.second))
+    second = None
+    if arguments.second is not None:  # its own first seed and last checkpoint
+        second = load_policy(dataclasses.replace(arguments, run=arguments.second, seed=None, at="last"))
     if len(arguments.names) > 1 + (second is not None):
         raise UsageError(f"--names: expected at most one for each policy, got {len(arguments.names)}")
     path = write_play_page(policy, arguments.output, second, names=arguments.names)
