@@ -1,6 +1,7 @@
 """The pages in headless Chromium: inference on 1,000 positions, games that are played, the parts of a run's page."""
 
 import json
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -152,6 +153,20 @@ def test_arrow_keys_move_on_a_board(browser: Browser, pages) -> None:
     browser.wait_for("document.querySelectorAll('#moves button').length == 2")
     assert browser.evaluate("document.querySelector('#moves').textContent").startswith("1. you: field 1")
     assert browser.evaluate("document.activeElement.dataset.place") == "0"
+
+
+@pytest.mark.parametrize("rows", ["", "iteration,exploitability\n1,0.5\n", "iteration\n1\n"])
+def test_a_run_that_lacks_everything_else(rows: str, browser: Browser, tmp_path: Path) -> None:
+    """No checkpoint, and no rows, or no column besides the headline: every part explains itself."""
+    folder = tmp_path / "run"
+    shutil.copytree(FOLDER, folder)
+    shutil.rmtree(folder / "checkpoints")
+    (folder / "metrics.csv").write_text(rows) if rows else (folder / "metrics.csv").unlink()
+    browser.open(write_run_page(folder, tmp_path / "run.html"))
+    for part in ("budget", "mixture", "anchors", "replays"):
+        assert len(browser.evaluate(f"document.querySelector('#{part} .soft').textContent")) > 40
+    assert browser.evaluate("document.querySelectorAll('#curves svg').length") == (1 if "exploitability" in rows else 0)
+    assert browser.evaluate("document.querySelectorAll('#facts dt').length") > 5 and not browser.errors
 
 
 @pytest.mark.parametrize("width", [1280, 390])

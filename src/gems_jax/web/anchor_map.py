@@ -13,6 +13,7 @@ from gems_jax.evaluate.loaded_policy import LoadedPolicy
 from gems_jax.extensive.tables import behavior_table, policy_tables
 from gems_jax.extensive.tables import reach as sequence_reach
 from gems_jax.extensive.tree import GameTree, build_tree, is_enumerable
+from gems_jax.host.stages import on_host
 from gems_jax.rollout.views import take_population
 from gems_jax.types import Game, GameState, num_populations
 from gems_jax.viz.policy_points import Probes, choices, features, principal, probe
@@ -138,8 +139,11 @@ def name_infosets(game: Any, tree: GameTree, words: Words) -> dict[int, tuple[st
       words: its descriptions.
 
     Returns:
-      Label and names of all actions ("" for illegal ones) by information set; those of at most `MAX_NAMED` positions.
+      Label and names of all actions ("" for illegal ones) by information set; those of at most `MAX_NAMED` positions,
+      and none of a game that runs in Python.
     """
+    if on_host(game):  # its positions are in Python, and cannot be copied
+        return {}
     table = GameTable(game)
     seats, observations, legal = (np.asarray(part) for part in (tree.seat, tree.observation, tree.legal))
     index = {

@@ -41,6 +41,8 @@
       chart ? gems.legend(shown.map((one) => [one.name + (one.dashed ? " (dashed)" : ""), one.color])) : null,
       chart ? make("p", { class: "soft small" }, `${first.direction}. Hover, or focus a chart and press the arrow keys, to read values.`) : null);
     const column = byId("column").value, further = series(column, axis);
+    byId("column").closest(".row").hidden = !column;
+    if (!column) return;
     const second = gems.lineChart(further, { x, y: labelOf(column) });
     replace(byId("further"), second || say("This column has no measured values."), second && seeds.length > 1 ? gems.legend(further.map((one) => [one.name, one.color])) : null);
     if (data.rows.left) byId("further").append(say(`${data.rows.left} further seeds are not shown.`));
