@@ -111,7 +111,7 @@
   function describeAnchor(one, chosen) {
     const head = make("p", {}, [make("strong", {}, `anchor ${one.slots[chosen]}`), `: ${percent(one.masses[chosen])} of the mixture`]);
     if (one.table) return [head, ...gems.behaviorTable(one.table, chosen)];
-    if (one.games[chosen]) return [head, make("p", { class: "soft small" }, "A game of this anchor against the heaviest anchor of the other player:"), make("pre", { tabindex: 0 }, one.games[chosen])];
+    if (one.games[chosen]) return [head, make("p", { class: "soft small" }, data.anchors.populations.length === 1 ? "A game in which all players play this anchor:" : "A game of this anchor against the heaviest anchors of the others:"), make("pre", { tabindex: 0 }, one.games[chosen])];
     return [head, say(`Games were played for the ${one.games.length} heaviest anchors only.`)];
   }
 
