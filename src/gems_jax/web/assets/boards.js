@@ -22,7 +22,7 @@
       if (chance > 0.004) {
         const strength = 0.15 + 0.75 * (chance / highest);
         cell.prepend(make("span", { class: "heat", style: { background: `rgba(var(--heat), ${strength})` } }));
-        const told = brief ? `${Math.round(100 * chance)}` : percent(chance).replace(" ", "\u200a");
+        const told = brief ? `${Math.round(100 * chance)}` : percent(chance).replace("\u00a0", "\u200a");
         if (!brief || chance >= 0.02) cell.append(make("span", { class: "percent" }, told));
       }
       decorate(cell, place);
