@@ -30,6 +30,8 @@ def test_the_wheel_holds_the_package_alone(wheel: Path) -> None:
         sources = {name: archive.read(name).decode() for name in names if name.endswith(".py")}
     assert {name.split("/")[0].split("-")[0] for name in names} == {"gems_jax"}
     assert "gems_jax/runner/driver.py" in sources and "gems_jax/checkpoints/" in " ".join(names)
+    assets = sorted((ROOT / "src" / "gems_jax" / "web" / "assets").rglob("*.*"))
+    assert assets and {str(path.relative_to(ROOT / "src")) for path in assets} <= set(names)  # of the pages
     for name, text in sources.items():
         lines = [line.strip() for line in text.splitlines()]
         assert not [line for line in lines if line.startswith(("from experiments", "import experiments"))], name

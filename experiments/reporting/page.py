@@ -6,10 +6,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from experiments.reporting import html, sections
-from experiments.reporting.claims import Verdict
 from experiments.reporting.gathering import Source, Sources
-from experiments.reporting.ledger import Ledger, everything
-from experiments.reporting.sections import KIND, About
+from experiments.reporting.ledger import Ledger
+from experiments.reporting.sections import About
 from experiments.reporting.style import SCRIPT, STYLE
 from gems_jax.runner.directory import slug
 from gems_jax.runner.errors import report_write_errors
@@ -25,12 +24,23 @@ def page(
     order: Sequence[str] = (),
     drawn: Sequence[Path] = (),
 ) -> str:
-    """The whole page. about: questions and notes by experiment; order: of the experiments, others follow."""
+    """Makes the whole page: the results first, then the claims.
+
+    Args:
+      sources: experiments, studies and benchmarks.
+      ledger: the judged claims.
+      about: questions and notes by experiment.
+      order: names of the first experiments; others follow.
+      drawn: pictures of the benchmarks.
+
+    Returns:
+      The HTML text.
+    """
     known = dict(sources.folders)
     names = [*(name for name in order if name in known), *(name for name in known if name not in order)]
     shown = [known[name] for name in names]
-    links = [("claims", "claims")] * bool(ledger)
-    links += [(f"run-{slug(source.name)}", source.name.replace("_", " ")) for source in shown]
+    links = [(f"run-{slug(source.name)}", source.name.replace("_", " ")) for source in shown]
+    links += [("claims", "claims")] * bool(ledger)
     links += [("benchmarks", "benchmarks")] * bool(sources.benchmarks)
     nav = "".join(html.element("a", html.escape(text), href=f"#{target}") for target, text in links)
     button = '<button type="button" id="theme" hidden>Dark</button>'
@@ -38,9 +48,9 @@ def page(
         "header", html.element("div", html.element("nav", nav, aria_label="sections") + button), class_="bar"
     )
     body = [html.element("h1", html.escape(TITLE)), overview(sources, ledger, shown)]
-    if ledger:
-        body.append(sections.claims(ledger))
     body += [sections.experiment(source, (about or {}).get(source.name, About())) for source in shown]
+    if ledger:
+        body.append(sections.claims(ledger, origin_of_claims(sources)))
     if sources.benchmarks:
         body.append(sections.benchmarks(sources.benchmarks, drawn))
     return (
@@ -52,24 +62,25 @@ def page(
 
 
 def overview(sources: Sources, ledger: Ledger, shown: Sequence[Source]) -> str:
-    """Summarizes the page in a few lines."""
-    entries = everything(ledger)
-    counts = [(verdict, sum(entry.verdict is verdict for entry in entries)) for verdict in Verdict]
-    badges = " ".join(
-        html.element("span", f"{count} {html.escape(verdict)}", class_=f"badge {KIND[verdict]}")
-        for verdict, count in counts
-        if count
-    )
+    """Summarizes the page in a few lines: what was run, and where the claims are."""
     newest = max((source.day for source in shown), default="")
+    count = "1 experiment" if len(shown) == 1 else f"{len(shown)} experiments and studies"
+    of = "of" if len(shown) == 1 else "the newest of"
+    lines = [f"{count}{f', {of} {newest}' if newest else ''}."]
     reduced = [source.name for source in shown if source.is_reduced]
-    stated = [source.name for source in sources.experiments.values() if source.folder is None]
-    lines = [f"{len(shown)} experiments and studies{f', the newest of {newest}' if newest else ''}."]
     if reduced:
         lines.append(f"Only a reduced size was run of: {', '.join(reduced)}.")
-    if stated:
-        lines.append(f"Claims are judged by the numbers in docs/results for: {', '.join(stated)}.")
-    told = html.paragraphs(lines, "facts") + (html.element("div", badges, class_="badges") if entries else "")
+    told = html.paragraphs(lines, "facts")
+    if ledger:
+        link = html.element("a", "The paper's claims", href="#claims")
+        told += html.element("p", f"{link} come after the results.", class_="facts")
     return told + (sections.contents(shown) if shown else "")
+
+
+def origin_of_claims(sources: Sources) -> list[str]:
+    """Names the experiments whose claims are judged by published numbers, in a sentence."""
+    stated = [source.name for source in sources.experiments.values() if source.folder is None]
+    return [f"Claims are judged by the numbers in docs/results for: {', '.join(stated)}."] * bool(stated)
 
 
 def write_page(path: Path, text: str) -> Path:

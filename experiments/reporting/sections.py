@@ -58,7 +58,8 @@ class About(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
-def claims(ledger: Ledger) -> str:
+def claims(ledger: Ledger, notes: Sequence[str] = ()) -> str:
+    """Renders the section of the claims; notes: sentences about the numbers that judge them."""
     entries = everything(ledger)
     buttons = [f'<button type="button" data-kind="all" aria-pressed="true">all {len(entries)}</button>']
     for verdict in Verdict:
@@ -70,6 +71,7 @@ def claims(ledger: Ledger) -> str:
     parts = [
         html.element("h2", "The paper's claims"),
         html.paragraphs([f"{len(entries)} claims: {tally(entries)}."], "question"),
+        html.paragraphs(notes, "facts"),
         html.folded("How verdicts are reached", html.paragraphs([*MEANINGS, BASIS])),
         html.element("div", "".join(buttons), class_="filter"),
     ]

@@ -72,7 +72,6 @@ ul{padding-left:1.2rem}
 .undecided{color:var(--undecided);background:var(--undecided-ground)}
 .not{color:var(--not);background:var(--not-ground)}
 .unknown{color:var(--unknown);background:var(--unknown-ground)}
-.badges{display:flex;flex-wrap:wrap;gap:.4rem;margin:1rem 0}
 .filter{display:flex;flex-wrap:wrap;gap:.5rem;margin:1rem 0}
 .claim{border:1px solid var(--line);border-radius:.5rem;background:var(--paper);padding:.8rem 1rem;margin:.7rem 0}
 .claim blockquote{margin:.35rem 0 0;font-size:1.02rem}

@@ -146,6 +146,13 @@ def test_the_page_is_well_formed_and_has_the_numbers(root: Path) -> None:
         assert words in reader.text, words
 
 
+def test_the_page_opens_with_the_results_of_the_run(root: Path) -> None:
+    """The run's own section comes first, in the text and among the links; the claims follow."""
+    text = text_of(root)
+    assert 0 < text.index('<section id="run-toys"') < text.index('<section id="claims"')
+    assert text.index('href="#run-toys"') < text.index('href="#claims"')
+
+
 def test_the_page_needs_nothing_from_elsewhere(root: Path) -> None:
     text = text_of(root)
     addresses = re.findall(r'(?:src|href)="([^"]*)"', text)

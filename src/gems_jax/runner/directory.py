@@ -4,6 +4,7 @@
                    the trace of a run that was killed before its settings were complete
     config.json    the resolved configuration, schema version, commit, package versions, device
     metrics.csv    one row per iteration, flushed as it goes
+    mixtures.csv   the mixture at about 200 iterations, for `gems view`
     status.json    starting | running | done | failed | interrupted, and why
     log.txt        messages of the run
     checkpoints/   figures/   replays/

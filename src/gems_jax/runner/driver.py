@@ -26,7 +26,6 @@ from gems_jax.runner.directory import RunDirectory
 from gems_jax.runner.engine import Chunk, Engine, Family, Monitor, Rows, make_engine
 from gems_jax.runner.errors import NonFiniteError
 from gems_jax.runner.files import lock_run
-from gems_jax.runner.mixtures import MixtureRecorder
 from gems_jax.runner.options import RunOptions
 from gems_jax.runner.session import (
     Counters,
@@ -43,6 +42,7 @@ from gems_jax.runner.session import (
     write_state,
 )
 from gems_jax.runner.signals import StopRequest, stop_request
+from gems_jax.runner.training.mixtures import MixtureRecorder
 from gems_jax.runner.writers import CsvWriter, Writer, make_writer
 from gems_jax.types import PyTree, Solver
 

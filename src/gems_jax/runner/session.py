@@ -22,8 +22,8 @@ from gems_jax.runner.engine import Chunk, Engine, Monitor, Rows, no_best
 from gems_jax.runner.errors import CheckpointError, RunError
 from gems_jax.runner.integrity.records import EXTRA
 from gems_jax.runner.leaves import strip_keys
-from gems_jax.runner.mixtures import MixtureRecorder
 from gems_jax.runner.options import RunOptions
+from gems_jax.runner.training.mixtures import MixtureRecorder
 from gems_jax.runner.writers import CsvWriter, Writer, checksum_text, keep_rows, read_metrics, truncate_csv
 from gems_jax.types import PyTree
 

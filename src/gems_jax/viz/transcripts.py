@@ -83,9 +83,7 @@ def choose_action(policy: LoadedPolicy, state: GameState, seat: int, key: Array)
     ], probs
 
 
-def play_game(
-    table: GameTable, policy: LoadedPolicy, key: Array, slots: tuple[int, ...] | None = None
-) -> GameRecord:
+def play_game(table: GameTable, policy: LoadedPolicy, key: Array, slots: tuple[int, ...] | None = None) -> GameRecord:
     """Plays one game of the policy's mixture.
 
     Args:

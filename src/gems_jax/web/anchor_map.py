@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any, NamedTuple
 
 import jax
@@ -12,8 +13,9 @@ from gems_jax.evaluate.loaded_policy import LoadedPolicy
 from gems_jax.extensive.tables import behavior_table, policy_tables
 from gems_jax.extensive.tables import reach as sequence_reach
 from gems_jax.extensive.tree import GameTree, build_tree, is_enumerable
+from gems_jax.host.stages import on_host
 from gems_jax.rollout.views import take_population
-from gems_jax.types import Game, num_populations
+from gems_jax.types import Game, GameState, num_populations
 from gems_jax.viz.policy_points import Probes, choices, features, principal, probe
 from gems_jax.viz.transcripts import GameTable, game_transcript, movers, play_game
 from gems_jax.viz.words import Words, legal_actions, words_of
@@ -137,11 +139,16 @@ def name_infosets(game: Any, tree: GameTree, words: Words) -> dict[int, tuple[st
       words: its descriptions.
 
     Returns:
-      Label and names of all actions ("" for illegal ones) by information set; those of at most `MAX_NAMED` positions.
+      Label and names of all actions ("" for illegal ones) by information set; those of at most `MAX_NAMED` positions,
+      and none of a game that runs in Python.
     """
+    if on_host(game):  # its positions are in Python, and cannot be copied
+        return {}
     table = GameTable(game)
     seats, observations, legal = (np.asarray(part) for part in (tree.seat, tree.observation, tree.legal))
-    index = {_key(seat, seen, may): row for row, (seat, seen, may) in enumerate(zip(seats, observations, legal, strict=True))}
+    index = {
+        _key(seat, seen, may): row for row, (seat, seen, may) in enumerate(zip(seats, observations, legal, strict=True))
+    }
     deals, masses = jax.device_get(game.deals())
     waiting = [jax.tree.map(lambda leaf, one=one: leaf[one], deals) for one in range(len(masses))]
     found: dict[int, tuple[str, list[str]]] = {}
@@ -150,18 +157,21 @@ def name_infosets(game: Any, tree: GameTree, words: Words) -> dict[int, tuple[st
         state = waiting.pop(0)
         visited += 1
         moving = movers(state)
-        if len(moving) != 1:
-            continue
-        (seat,) = moving
-        row = index.get(_key(seat, np.asarray(state.observation[seat], np.float32), np.asarray(state.legal[seat])))
-        if row is not None and row not in found:
-            may = legal_actions(state, seat)
-            names = [words.action(state, action) if action in may else "" for action in range(game.num_actions)]
-            who = f"seat {seat}, " * (len(set(game.population_of_player)) < game.num_seats)
-            found[row] = (f"{who}{words.seen(state, seat)}".replace("   ", ", ").removeprefix("your "), names)
-        after = (table.advance(state, {seat: action}, key) for action in legal_actions(state, seat))
-        waiting += [each for each in map(jax.device_get, after) if not each.done]
+        for seat in moving:
+            row = index.get(_key(seat, np.asarray(state.observation[seat]), np.asarray(state.legal[seat])))
+            if row is not None and row not in found:
+                found[row] = _describe_infoset(game, words, state, seat)
+        for joint in itertools.product(*(legal_actions(state, seat) for seat in moving)):
+            after = jax.device_get(table.advance(state, dict(zip(moving, joint, strict=True)), key))
+            waiting += [] if after.done else [after]
     return found
+
+
+def _describe_infoset(game: Game, words: Words, state: GameState, seat: int) -> tuple[str, list[str]]:
+    may = legal_actions(state, seat)
+    names = [words.action(state, action) if action in may else "" for action in range(game.num_actions)]
+    who = f"seat {seat}, " * (len(set(game.population_of_player)) < game.num_seats)
+    return f"{who}{words.seen(state, seat)}".replace("   ", ", ").removeprefix("your "), names
 
 
 def _key(seat: int, observation: np.ndarray, legal: np.ndarray) -> tuple[int, bytes, bytes]:

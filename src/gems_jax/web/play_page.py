@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from gems_jax.evaluate.loaded_policy import LoadedPolicy
 from gems_jax.games.boards.games import ConnectFour
@@ -65,22 +65,31 @@ def write_play_page(
 def make_play_page(policy: LoadedPolicy, second: LoadedPolicy | None = None, names: Sequence[str] = ()) -> str:
     """Makes the HTML text of `write_play_page`, whose arguments it takes."""
     policies = [policy] if second is None else [policy, second]
-    games = [describe_game(one.game) for one in policies]
+    games = [describe_rules(one.game) for one in policies]
     if games[0] != games[-1]:
         raise NotPlayableError(
             f"two policies: expected one game, got {policy.game.name} and {policies[-1].game.name}. Choose policies "
             "of one game and with equal options"
         )
-    called = _distinct([*names, *(Path(one.source).name.removesuffix(".safetensors") for one in policies[len(names) :])])
-    room = MAX_BYTES - len(_render(games[0], []).encode())
-    fitted = fit([read_policy(one) for one in policies], room - 10_000 * len(policies))
-    records = [make_record(*each) for each in zip(policies, fitted, called, strict=True)]
-    text = _render(games[0], records)
-    assert len(text.encode()) <= MAX_BYTES
-    return text
+    called = _distinct(
+        [*names, *(Path(one.source).name.removesuffix(".safetensors") for one in policies[len(names) :])]
+    )
+    whole = [read_policy(one) for one in policies]
+
+    def render(parts: list[PolicyData]) -> str:
+        records = [make_record(*each) for each in zip(policies, parts, called, strict=True)]
+        data = {"game": games[0], "policies": records}
+        return make_page(f"{games[0]['title']}: play", "play.html", ("base.css", "play.css"), _SCRIPTS, data)
+
+    text = render(whole)
+    size = len(text.encode())
+    if size <= MAX_BYTES:
+        return text
+    besides = size - sum(one.count_bytes() for one in whole)
+    return render(fit(whole, MAX_BYTES - besides))
 
 
-def describe_game(game: Game) -> dict[str, Any]:
+def describe_rules(game: Game) -> dict[str, Any]:
     """Describes a game for the page: its name, title and options.
 
     Raises:
@@ -139,11 +148,6 @@ def fit(policies: list[PolicyData], room: int) -> list[PolicyData]:
     return policies
 
 
-def _render(game: dict[str, Any], policies: list[dict[str, Any]]) -> str:
-    data = {"game": game, "policies": policies}
-    return make_page(f"{game['title']}: play", "play.html", ("base.css", "play.css"), _SCRIPTS, data)
-
-
 def make_record(policy: LoadedPolicy, data: PolicyData, name: str) -> dict[str, Any]:
     """Makes the record of a policy that `mixture.js` reads.
 
@@ -164,7 +168,7 @@ def make_record(policy: LoadedPolicy, data: PolicyData, name: str) -> dict[str, 
         "seed": policy.seed,
         "iteration": policy.iteration,
         "populationOf": [game.population_of_player[player] for player in game.player_of_seat],
-        "dropped": data.dropped_mass() if data.dropped_mass() > 1e-4 else 0.0,
+        "dropped": data.dropped_mass(),
         "measured": {key: float(row[key]) for key in ("exploitability", "score_random") if key in row},
     }
 

@@ -34,7 +34,7 @@ class UnsupportedPolicyError(RunError):
     exit_code = 2
 
 
-class Parts(NamedTuple):
+class PolicyParts(NamedTuple):
     """Parameters of one anchor: arrays that all anchors of its population share, and its own."""
 
     shared: Arrays
@@ -45,7 +45,7 @@ class Runner(NamedTuple):
     """How a page runs a network."""
 
     describe: Callable[[Any], dict[str, Any]]  # network -> its sizes, for `networks.js`
-    split: Callable[[Any, PyTree], Parts]  # network, parameters of one policy -> arrays
+    split: Callable[[Any, PyTree], PolicyParts]  # network, parameters of one policy -> arrays
 
 
 class PolicyNumbers(NamedTuple):
@@ -53,7 +53,8 @@ class PolicyNumbers(NamedTuple):
 
     slots: list[int]
     masses: list[float]
-    parts: list[Parts]
+    parts: list[PolicyParts]
+    dropped: float = 0.0  # mass of the anchors that were left out
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,14 +80,16 @@ class PolicyData:
             return None
         _, lightest, _ = min(ends)
         kept = [
-            PolicyNumbers(one.slots[:-1], one.masses[:-1], one.parts[:-1]) if index == lightest else one
+            PolicyNumbers(one.slots[:-1], one.masses[:-1], one.parts[:-1], one.dropped + one.masses[-1])
+            if index == lightest
+            else one
             for index, one in enumerate(self.populations)
         ]
         return PolicyData(self.kind, kept)
 
     def dropped_mass(self) -> float:
-        """Computes the mass that is missing from the population that lost most."""
-        return max(max(1.0 - sum(one.masses), 0.0) for one in self.populations)
+        """Returns the mass that is missing from the population that lost most."""
+        return max(one.dropped for one in self.populations)
 
     def record(self) -> dict[str, Any]:
         """Returns plain data for `mixture.js`. Masses are those of the mixture, also of one that was cut."""
@@ -106,14 +109,14 @@ def read_policy(policy: LoadedPolicy) -> PolicyData:
       UnsupportedPolicyError: if pages cannot run the policy's network.
     """
     sigma = np.asarray(policy.profile.sigma, np.float64)
-    slots = [sorted(np.flatnonzero(row > 0).tolist(), key=lambda slot, row=row: -row[slot]) for row in sigma]
+    slots = [[int(slot) for slot in np.argsort(-row, kind="stable") if row[slot] > 0] for row in sigma]
     network, params = _as_known_network(policy)
     runner = _RUNNERS[type(network)]
 
-    def split(population: int, slot: int) -> Parts:
+    def split(population: int, slot: int) -> PolicyParts:
         one = take_slot(jax.tree.map(lambda leaf: leaf[population], params), slot)
         parts = runner.split(network, jax.tree.map(lambda leaf: np.asarray(leaf, np.float32), one))
-        return Parts(*({name: np.ravel(array) for name, array in arrays.items()} for arrays in parts))
+        return PolicyParts(*({name: np.ravel(array) for name, array in arrays.items()} for arrays in parts))
 
     numbers = [
         PolicyNumbers(found, [float(row[slot]) for slot in found], [split(population, slot) for slot in found])
@@ -177,16 +180,16 @@ def _describe_table(network: TabularPolicy) -> dict[str, Any]:
     return {"name": "table", "count": rows, "inputs": seen.shape[1], "actions": actions, **packed}
 
 
-def _split_table(network: TabularPolicy, phi: np.ndarray) -> Parts:
-    return Parts({}, {"logits": phi[network.legal]})
+def _split_table(network: TabularPolicy, phi: np.ndarray) -> PolicyParts:
+    return PolicyParts({}, {"logits": phi[network.legal]})
 
 
 def _describe_mlp(network: MlpPolicy) -> dict[str, Any]:
     return {"name": "mlp", "actions": network.num_actions, "hidden": list(network.hidden)}
 
 
-def _split_mlp(network: MlpPolicy, phi: dict[str, Any]) -> Parts:
-    return Parts({}, _named({name: phi[name] for name in sorted(phi)}))
+def _split_mlp(network: MlpPolicy, phi: dict[str, Any]) -> PolicyParts:
+    return PolicyParts({}, _named({name: phi[name] for name in sorted(phi)}))
 
 
 def _describe_film(network: FilmPolicy) -> dict[str, Any]:
@@ -203,10 +206,10 @@ def _describe_board(network: BoardPolicy) -> dict[str, Any]:
     return {"name": "board", "actions": network.num_actions, **shape}
 
 
-def _split_film(network: Any, phi: dict[str, Any]) -> Parts:
+def _split_film(network: Any, phi: dict[str, Any]) -> PolicyParts:
     own = {"film": _indexed(phi["film"]), "head": phi["head"]}
     torso = phi["torso"].value
-    return Parts(_named({"torso": torso if isinstance(torso, dict) else _indexed(torso)}), _named(own))
+    return PolicyParts(_named({"torso": torso if isinstance(torso, dict) else _indexed(torso)}), _named(own))
 
 
 def _indexed(parts: Sequence[Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What is stored of a run, as data of a page: rows, mixtures, settings, command and hardware."""
+"""Reads what is stored of a run as data of a page: rows, mixtures, settings, command and hardware."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import contextlib
 import math
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,12 +17,13 @@ from gems_jax.runner.integrity.records import COMMAND
 from gems_jax.runner.integrity.schema import read_json
 from gems_jax.runner.labels import column_label, describe_direction
 from gems_jax.runner.load import load_state
-from gems_jax.runner.mixtures import Mixtures, read_mixtures
+from gems_jax.runner.training.mixtures import Mixtures, read_mixtures
 from gems_jax.runner.writers import read_metrics
 from gems_jax.types import Game
 from gems_jax.viz.figures import BUDGET
 
-MAX_POINTS = 400  # iterations of a curve
+MAX_POINTS, LEAST_POINTS = 400, 50  # iterations of a curve
+MAX_CELLS = 150_000  # about the number of logged values in a page
 MAX_SNAPSHOTS = 120  # iterations of the heat map
 MAX_SEEDS = 16
 _GAPS = ("exploitability", "exploitability_average")
@@ -42,13 +42,15 @@ def describe_rows(run: RunDirectory, unit: str) -> dict[str, Any]:
     Returns:
       Columns with labels, directions and units, the rows by seed, and the columns of the first chart.
     """
-    seeds = []
+    found: dict[int, dict[str, np.ndarray]] = {}
     for seed, member in list(zip(run.seeds, run.members, strict=True))[:MAX_SEEDS]:
         with contextlib.suppress(RunError):  # the page says that there are no rows
             rows = read_metrics(member)
             if len(rows.get("iteration", ())):
-                seeds.append({"seed": seed, "rows": _thin(rows)})
-    names = list(dict.fromkeys(name for one in seeds for name in one["rows"]))
+                found[seed] = rows
+    points = int(np.clip(MAX_CELLS // max(sum(map(len, found.values())), 1), LEAST_POINTS, MAX_POINTS))
+    seeds = [{"seed": seed, "rows": _thin(rows, points)} for seed, rows in found.items()]
+    names = list(dict.fromkeys(name for rows in found.values() for name in rows if not np.isnan(rows[name]).all()))
     columns = {name: _describe_column(name, unit) for name in names}
     budget = [{"column": column, "label": label, "color": color} for column, label, color, _ in BUDGET]
     return {
@@ -82,11 +84,11 @@ def _headline(names: Sequence[str]) -> dict[str, Any]:
     return {"columns": (scores or others)[:5], "log": False}
 
 
-def _thin(rows: Mapping[str, np.ndarray]) -> dict[str, list[float | None]]:
-    """Selects at most `MAX_POINTS` iterations, those with the fewest empty cells of each stretch, in 6 digits."""
+def _thin(rows: Mapping[str, np.ndarray], points: int) -> dict[str, list[float | None]]:
+    """Selects at most `points` iterations, those with the fewest empty cells of each stretch, in 6 digits."""
     table = np.stack(list(rows.values()))
     count = table.shape[1]
-    stretches = np.array_split(np.arange(count), min(count, MAX_POINTS))
+    stretches = np.array_split(np.arange(count), min(count, points))
     empty = np.isnan(table).sum(axis=0)
     chosen = [stretch[::-1][np.argmin(empty[stretch][::-1])] for stretch in stretches]
     return {
@@ -184,7 +186,9 @@ def _command(run: RunDirectory) -> str:
 
 def _flatten(config: Any, prefix: str = "") -> list[list[str]]:
     if isinstance(config, Mapping):
-        return [row for name, value in config.items() for row in _flatten(value, f"{prefix}.{name}" if prefix else name)]
+        return [
+            row for name, value in config.items() for row in _flatten(value, f"{prefix}.{name}" if prefix else name)
+        ]
     return [[prefix, ", ".join(map(str, config)) if isinstance(config, list) else str(config)]]
 
 

@@ -13,7 +13,7 @@ from gems_jax.cli.parsing import PolicyArguments, check_minima, parse
 
 
 @dataclasses.dataclass(frozen=True)
-class View(PolicyArguments):
+class ViewArguments(PolicyArguments):
     """Write one HTML file about a run: curves, error budget, mixture over time, map of anchors, replays, settings."""
 
     output: Annotated[Path, tyro.conf.arg(aliases=["-o"])] = Path("run.html")
@@ -24,7 +24,7 @@ class View(PolicyArguments):
 
 def main(argv: Sequence[str]) -> int:
     """Runs `gems view` and returns its exit code."""
-    arguments = parse(View, argv, prog="gems view")
+    arguments = parse(ViewArguments, argv, prog="gems view")
     check_minima(arguments, games=0)
     from gems_jax.accelerator.cache import enable_compilation_cache
     from gems_jax.web import write_run_page

@@ -13,7 +13,7 @@ from gems_jax.cli.parsing import PolicyArguments, UsageError, load_policy, parse
 
 
 @dataclasses.dataclass(frozen=True)
-class Web(PolicyArguments):
+class WebArguments(PolicyArguments):
     """Write one HTML file in which a person plays against a trained mixture; it needs neither server nor network."""
 
     output: Annotated[Path, tyro.conf.arg(aliases=["-o"])] = Path("play.html")
@@ -26,11 +26,13 @@ class Web(PolicyArguments):
 
 def main(argv: Sequence[str]) -> int:
     """Runs `gems web` and returns its exit code."""
-    arguments = parse(Web, argv, prog="gems web")
+    arguments = parse(WebArguments, argv, prog="gems web")
     from gems_jax.web import write_play_page
 
     policy = load_policy(arguments)
-    second = None if arguments.second is None else load_policy(dataclasses.replace(arguments, run=arguments.second))
+    second = None
+    if arguments.second is not None:  # its own first seed and last checkpoint
+        second = load_policy(dataclasses.replace(arguments, run=arguments.second, seed=None, at="last"))
     if len(arguments.names) > 1 + (second is not None):
         raise UsageError(f"--names: expected at most one for each policy, got {len(arguments.names)}")
     path = write_play_page(policy, arguments.output, second, names=arguments.names)

@@ -4,10 +4,10 @@
   const { make, draw, percent } = gems, COLUMNS = "ABCDEFGHJ";
 
   // view.heat: probabilities by action, or null; view.play(action): called for a legal action, or null.
-  function grid(state, rules, view, { className, fields, stone, actionAt, name, decorate = () => {} }) {
+  function grid(state, rules, view, { className, fields, stone, actionAt, brief = false, decorate = () => {} }) {
     const { rows, columns } = rules, legal = rules.legal(state), highest = view.heat ? Math.max(...view.heat) : 0;
     const board = make("div", {
-      class: `board ${className}`, role: "grid", "aria-label": "board",
+      class: `board ${className}`, role: "group", "aria-label": "board",
       style: { gridTemplateColumns: `repeat(${columns}, minmax(0, 1fr))` },
     });
     for (let place = 0; place < rows * columns; place++) {
@@ -22,7 +22,8 @@
       if (chance > 0.004) {
         const strength = 0.15 + 0.75 * (chance / highest);
         cell.prepend(make("span", { class: "heat", style: { background: `rgba(var(--heat), ${strength})` } }));
-        cell.append(make("span", { class: "percent" }, percent(chance).replace(" ", "\u200a")));
+        const told = brief ? `${Math.round(100 * chance)}` : percent(chance).replace("\u00a0", "\u200a");
+        if (!brief || chance >= 0.02) cell.append(make("span", { class: "percent" }, told));
       }
       decorate(cell, place);
       board.append(cell);
@@ -89,7 +90,7 @@
     action: (state, action) => (action === 81 ? "pass" : pointName(action)),
     draw(state, rules, view) {
       return grid(state, rules, { ...view, heatAt: (place) => view.heat[place] }, {
-        className: "go", actionAt: (place) => place, stone: (now, place) => disc(stoneOf(now.board[place])),
+        className: "go", brief: true, actionAt: (place) => place, stone: (now, place) => disc(stoneOf(now.board[place])),
         fields: (place, now) => `${pointName(place)}, ${["empty", "black", "white"][stoneOf(now.board[place]) + 1]}`,
         decorate(cell, place) {
           const row = Math.floor(place / 9), column = place % 9, label = (text, style) =>

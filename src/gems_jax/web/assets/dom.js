@@ -17,7 +17,9 @@
   gems.make = (tag, attributes, children = []) => fill(document.createElement(tag), attributes, children);
   gems.draw = (tag, attributes, children = []) => fill(document.createElementNS(SVG, tag), attributes, children);
   gems.replace = (node, ...children) => node.replaceChildren(...children.flat().filter(Boolean));
-  gems.percent = (value) => (value >= 0.995 || value < 0.0005 ? `${Math.round(100 * value)} %`
-    : `${(100 * value).toFixed(value < 0.0995 ? 1 : 0)} %`);
+  gems.percent = function (value) {
+    const digits = value >= 0.995 || value < 0.0005 || value >= 0.0995 ? 0 : 1;
+    return `${(100 * value).toFixed(digits)}\u00a0%`;
+  };
   gems.readData = () => JSON.parse(document.getElementById("data").textContent);
 })((globalThis.gems = globalThis.gems || {}));

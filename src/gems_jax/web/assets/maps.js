@@ -79,6 +79,6 @@
       ]) : null)))]));
     const head = make("thead", {}, make("tr", {}, [make("th", { scope: "col" }, "what it sees"), make("th", { scope: "col" }, "what it does")]));
     const note = left ? make("p", { class: "soft small" }, `${left} information sets that the mixture reaches less often are left out.`) : null;
-    return [make("div", { class: "detail" }, make("table", {}, [head, make("tbody", {}, body)])), note];
+    return [make("div", { class: "detail", tabindex: 0 }, make("table", {}, [head, make("tbody", {}, body)])), note];
   };
 })((globalThis.gems = globalThis.gems || {}));

@@ -6,6 +6,7 @@
   gems.startMatch = function (rules, players, random) {
     const anchors = players.map((policy, seat) => (policy ? policy.draw(seat, random) : -1));
     const positions = [rules.start(random)], decisions = [];
+    const considered = [];  // by position: what each policy does there, computed once
 
     // Earlier decisions of a seat before a position: what it saw, what was legal, what it did.
     function earlier(index, seat) {
@@ -14,6 +15,12 @@
 
     // What a policy does at a position: probabilities of its drawn anchor (null for advice) and of its mixture.
     function consider(index, policy, seat, anchor) {
+      const there = (considered[index] = considered[index] || new Map()), key = anchor < 0 ? policy : policy.record;
+      if (!there.has(key)) there.set(key, compute(index, policy, seat, anchor));
+      return there.get(key);
+    }
+
+    function compute(index, policy, seat, anchor) {
       const state = positions[index], observation = rules.observe(state), legal = rules.legal(state);
       const mixed = policy.mixed(seat, earlier(index, seat), observation, legal);
       const own = anchor < 0 ? null : policy.play(seat, anchor, observation, legal);
@@ -43,6 +50,7 @@
         const decision = this.decision(index) || { seat, observation: rules.observe(state), legal: rules.legal(state) };
         positions.length = index + 1;
         decisions.length = index;
+        considered.length = Math.min(considered.length, index + 1);
         decisions.push({ ...decision, action });
         positions.push(rules.step(state, action));
       },

@@ -63,13 +63,21 @@
       return gems.probabilities(of(seat).kind, of(seat).anchors[index].arrays, observation, legal);
     }
 
+    // Probabilities of a decision's action under all anchors, computed once for each decision.
+    const known = new WeakMap();
+    function likelihoods(seat, decision) {
+      if (!known.has(decision)) {
+        const { observation, legal, action } = decision;
+        known.set(decision, of(seat).anchors.map((_, index) => play(seat, index, observation, legal)[action]));
+      }
+      return known.get(decision);
+    }
+
     // Masses of the anchors given the moves of a seat: those of the mixture times the likelihood of the moves.
     function posterior(seat, decisions) {
       const masses = of(seat).anchors.map((anchor) => anchor.mass);
-      for (const { observation, legal, action } of decisions) {
-        masses.forEach((mass, index) => {
-          if (mass > 0) masses[index] = mass * play(seat, index, observation, legal)[action];
-        });
+      for (const decision of decisions) {
+        likelihoods(seat, decision).forEach((likelihood, index) => { masses[index] *= likelihood; });
       }
       const total = masses.reduce((sum, mass) => sum + mass, 0);
       return total > 0 ? masses.map((mass) => mass / total) : masses;

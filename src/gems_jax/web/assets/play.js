@@ -215,7 +215,7 @@
   function describe(record) {
     const measured = Object.entries(record.measured).map(([name, value]) => `${name.replace("_", " against ")} ${value.toPrecision(3)}`);
     const counts = record.populations.map((one) => one.slots.length).join(" and ");
-    const dropped = record.dropped ? `; anchors of ${percent(record.dropped)} of the mass were left out to fit the page` : "";
+    const dropped = record.dropped ? `; the lightest anchors, ${record.dropped < 0.0005 ? "less than 0.1 %" : percent(record.dropped)} of the mass, were left out to fit the page` : "";
     const facts = [record.method, `iteration ${record.iteration}`, `seed ${record.seed}`, `${counts} anchors`, ...measured];
     return `${record.name}: ${facts.join(", ")}${dropped}.`;
   }

@@ -41,6 +41,8 @@
       chart ? gems.legend(shown.map((one) => [one.name + (one.dashed ? " (dashed)" : ""), one.color])) : null,
       chart ? make("p", { class: "soft small" }, `${first.direction}. Hover, or focus a chart and press the arrow keys, to read values.`) : null);
     const column = byId("column").value, further = series(column, axis);
+    byId("column").closest(".row").hidden = !column;
+    if (!column) return;
     const second = gems.lineChart(further, { x, y: labelOf(column) });
     replace(byId("further"), second || say("This column has no measured values."), second && seeds.length > 1 ? gems.legend(further.map((one) => [one.name, one.color])) : null);
     if (data.rows.left) byId("further").append(say(`${data.rows.left} further seeds are not shown.`));
@@ -109,7 +111,7 @@
   function describeAnchor(one, chosen) {
     const head = make("p", {}, [make("strong", {}, `anchor ${one.slots[chosen]}`), `: ${percent(one.masses[chosen])} of the mixture`]);
     if (one.table) return [head, ...gems.behaviorTable(one.table, chosen)];
-    if (one.games[chosen]) return [head, make("p", { class: "soft small" }, "A game of this anchor against the heaviest anchor of the other player:"), make("pre", { tabindex: 0 }, one.games[chosen])];
+    if (one.games[chosen]) return [head, make("p", { class: "soft small" }, data.anchors.populations.length === 1 ? "A game in which all players play this anchor:" : "A game of this anchor against the heaviest anchors of the others:"), make("pre", { tabindex: 0 }, one.games[chosen])];
     return [head, say(`Games were played for the ${one.games.length} heaviest anchors only.`)];
   }
 

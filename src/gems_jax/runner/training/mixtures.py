@@ -1,4 +1,4 @@
-"""`mixtures.csv`: the mixture of a run over its iterations, for `gems view`.
+"""Records the mixture of a run over its iterations in `mixtures.csv`, for `gems view`.
 
 A line is `iteration,population,masses`, with the masses of all slots separated by spaces. Lines are written after the
 compiled calls of a run, about `SNAPSHOTS` in all. Which iterations these are depends on the speed of the machine, so
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -55,7 +55,9 @@ class MixtureRecorder:
         """
         if iteration < min(self._next, self._last):
             return
-        sigma = [getattr(one, "sigma", None) for one in (state if isinstance(state, tuple | list) else [state])]
+        sigma: list[Any] = [
+            getattr(one, "sigma", None) for one in (state if isinstance(state, tuple | list) else [state])
+        ]
         if any(one is None or np.ndim(one) < 2 for one in sigma):
             return
         rows = np.asarray(sigma[0]) if np.ndim(sigma[0]) == 3 else [np.asarray(one) for one in sigma]
@@ -63,7 +65,9 @@ class MixtureRecorder:
             return
         self._next = iteration + self._spacing
         for path, masses in zip(self._paths, rows, strict=True):
-            lines = [f"{iteration},{index},{' '.join(f'{mass:.5g}' for mass in row)}\n" for index, row in enumerate(masses)]
+            lines = [
+                f"{iteration},{index},{' '.join(f'{mass:.5g}' for mass in row)}\n" for index, row in enumerate(masses)
+            ]
             with report_write_errors(path), open(path, "a", encoding="utf-8") as file:
                 file.write("".join([*[_HEADER] * (file.tell() == 0), *lines]))
 
