@@ -15,6 +15,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import gems_jax
+from gems_jax.evaluate.greedy import greedy_profile
 from gems_jax.opponents.registry import opponents_of
 
 QUICK = bool(os.environ.get("GEMS_TUTORIAL_QUICK"))  # the tests run this page with small sizes
@@ -73,18 +74,19 @@ figure.show()
 # ## Measure the result again
 #
 # The last points of a curve were used to decide when to stop. New games decide whether the tactician is beaten. A
-# mixture draws one of its policies for each game. The opponents `minimax_2` and `minimax_4` see every win within that
-# many plies.
+# mixture draws one of its policies for each game. In training a policy draws its actions, which explores, and loses
+# games that were won; `greedy_profile` plays the most probable action instead. The opponent `minimax_2` sees every win
+# within two plies.
 
 # %%
 policy = gems_jax.load(folder)
-rivals = {name: opponents_of(policy.game)[name] for name in ("random", "tactician", "minimax_2", "minimax_4")}
-if QUICK:
-    rivals = {"tactician": rivals["tactician"]}
-for name, rival in rivals.items():
-    found = gems_jax.head_to_head(jax.random.key(2026), policy.game, policy, rival, episodes=64 if QUICK else 4096)
-    score = float(found.win + found.draw / 2)
-    print(f"{name:10} score {score:.3f} ± {float(found.interval) / 2:.3f}   ({found.episodes} games)")
+profiles = {"drawn": policy.profile, "greedy": greedy_profile(policy.profile)}
+for name in ("tactician",) if QUICK else ("random", "tactician", "minimax_2"):
+    for actions, profile in profiles.items():
+        rival = opponents_of(policy.game)[name]
+        found = gems_jax.head_to_head(jax.random.key(2026), policy.game, profile, rival, episodes=64 if QUICK else 4096)
+        score, margin = float(found.win + found.draw / 2), float(found.interval) / 2  # returns are -1, 0, 1
+        print(f"{name:10} {actions} actions: score {score:.3f} ± {margin:.3f} in {found.episodes} games")
 
 # %% [markdown]
 # ## Watch a game
@@ -116,6 +118,6 @@ print("columns played:", *moves)
 # %% [markdown]
 # ## How strong is that?
 #
-# Not very: a person who looks two moves ahead wins often, and `minimax_4` shows it. More iterations help
+# Not very: a person who looks two moves ahead wins often. More iterations help
 # ([results](../results/connect4.md)), and so do larger networks. `gems exploit RUN` trains an opponent against the
 # frozen mixture, which is the closest to exploitability that a game of this size allows.
