@@ -128,38 +128,6 @@ figure.show()
 # Bids are whole numbers, and on this coarse grid the seeds agree on bids below half of the value: nothing for a value
 # of 1, and 1 for all values above, with a rare 2 at the top. NashConv says that this is close to an equilibrium:
 # together, the bidders could gain less than a hundredth by deviating.
-
-# %%
-settings, iterations, seeds = gems_jax.preset(game, "auto"), 15, 3
-if QUICK:
-    small = {"mixture_samples": 64, "buffer_episodes": 256, "capacity": 4, "mutations": 4, "randoms": 4}
-    settings, iterations, seeds = settings.replace(**small), 2, 2
-run = gems_jax.train(game, config=settings, iterations=iterations, seeds=seeds)
-run
-
-# %%
-steps = run.metrics["env_steps"].cumsum(axis=1)
-budget = f"{seeds} seeds, {steps[0, -1] / 1e6:.2g}M environment steps each"
-figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.8), layout="constrained")
-figure.suptitle(f"First-price auction: {budget}")
-left.plot(steps.T, np.maximum(run.metrics["nash_conv"].T, 1e-6), color="tab:blue", alpha=0.6)
-left.set(
-    title="Distance from equilibrium", xlabel="environment steps", ylabel="NashConv (units of value)", yscale="log"
-)
-values = np.arange(game.levels)
-for seed in run.seeds:
-    policy = run.policy(seed)
-    bids = [float(policy.probabilities(jax.nn.one_hot(v, 5), np.ones(5, bool), seat=0) @ values) for v in values]
-    right.plot(values, bids, "o-", alpha=0.7, label=f"seed {seed}")
-right.plot(values, values / 2, color="gray", linestyle=":", label="half of the value")
-right.set(title="What it bids", xlabel="private value", ylabel="mean bid", xticks=values)
-right.legend()
-figure.show()
-
-# %% [markdown]
-# Bids are whole numbers, and on this coarse grid the seeds agree on bids below half of the value: nothing for a value of
-# 1, and 1 for all values above, with a rare 2 at the top. NashConv says that this is close to an equilibrium: together,
-# the bidders could gain less than a hundredth by deviating.
 #
 # ## From here
 #
