@@ -43,10 +43,11 @@ def completion_script(shell: str) -> str:
     Returns:
       The script.
     """
-    kinds = [Annotated[kind, tyro.conf.subcommand(name=name)] for name, kind in argument_kinds().items()]
+    kinds: list[Any] = [Annotated[kind, tyro.conf.subcommand(name=name)] for name, kind in argument_kinds().items()]
+    every: Any = functools.reduce(operator.or_, kinds)
     script = io.StringIO()
     with contextlib.redirect_stdout(script), contextlib.suppress(SystemExit):
-        tyro.cli(functools.reduce(operator.or_, kinds), prog="gems", args=["--tyro-print-completion", shell])
+        tyro.cli(every, prog="gems", args=["--tyro-print-completion", shell])
     return script.getvalue().strip()
 
 
