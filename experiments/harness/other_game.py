@@ -1,4 +1,4 @@
-"""The same experiment on another implementation of its game: `--game pgx:connect_four`."""
+"""Moves an experiment to another implementation of its game: `--game pgx:connect_four`."""
 
 from __future__ import annotations
 
