@@ -27,6 +27,8 @@
 #   make bench-compare   print what changed since the previous run of the benchmarks
 #   make trust           campaigns of kills, damaged and hostile files, fuzzed command lines   (ARGS=--quick: a part)
 #   make shell           a shell in which `gems` and `python` are those of .venv
+#   make docs            the documentation site, build/site/index.html;  make docs-serve shows it
+#   make tutorials       execute the tutorials and write their pages          (ARGS=kuhn: one of them)
 #   make test            the test suite without the slow tests                         (ARGS="-k omwu" goes to pytest)
 #   make test-fast       the tests that take moments, in a minute and a half
 #   make test-slow       the slow tests, and how long each took
@@ -59,7 +61,7 @@ EXPERIMENTS := $(PAPER) kuhn-family ablate-reuse cce estimators control-variates
 	meta-rules defaults opponents
 export QUICK FULL
 
-.PHONY: help venv dev shell paper report leaderboard verify-results bench bench-compare trust test test-fast test-slow smoke test-matrix dist sbom check-version lint format lock clean $(EXPERIMENTS)
+.PHONY: help venv dev shell paper report leaderboard verify-results bench bench-compare trust docs docs-serve tutorials test test-fast test-slow smoke test-matrix dist sbom check-version lint format lock clean $(EXPERIMENTS)
 .DEFAULT_GOAL := help
 
 help:
@@ -98,6 +100,18 @@ bench-compare: venv
 # Continues an interrupted campaign; --publish writes docs/trust.json and docs/trust.md.
 trust: venv
 	@$(PY) -m benchmarks.trust $(ARGS)
+
+# -- documentation -----------------------------------------------------------------------------------------------
+
+# Strict: a warning, a broken link or a missing reference is an error. Nothing is fetched from a network.
+docs: $(VENV)/.stamp-docs
+	@$(PY) -m website.build $(ARGS)
+
+docs-serve: $(VENV)/.stamp-docs
+	@$(PY) -m website.build --serve $(ARGS)
+
+tutorials: venv
+	@$(PY) -m website.notebooks $(ARGS)
 
 # -- checks ------------------------------------------------------------------------------------------------------
 
@@ -154,6 +168,10 @@ $(VENV)/.stamp-core: pyproject.toml
 
 $(VENV)/.stamp-dev: pyproject.toml
 	@.ci/venv "$(VENV)" "$(PYTHON)" ".[dev]"
+	@touch $(VENV)/.stamp-core $@
+
+$(VENV)/.stamp-docs: pyproject.toml
+	@.ci/venv "$(VENV)" "$(PYTHON)" ".[docs]"
 	@touch $(VENV)/.stamp-core $@
 
 $(VENV)/.stamp-bench: pyproject.toml
