@@ -111,7 +111,7 @@ def test_the_matrix_finds_interpreters_and_versions(monkeypatch: pytest.MonkeyPa
     low, high = re.fullmatch(r"jax>=([\d.]+),<([\d.]+)", PROJECT["dependencies"][0]).groups()
     offered = ["0.9.2", f"{low}.1", f"{low}.0", "0.11.10", "0.11.9", "0.12.0rc1", high, f"{high}.1"]
     assert matrix.allowed_jax(offered) == [f"{low}.0", f"{low}.1", "0.11.9", "0.11.10"]
-    assert [path for path in matrix.SELECTION if not (ROOT / path).is_file()] == []
+    assert all((ROOT / path.partition("::")[0]).is_file() for path in matrix.SELECTION)
 
 
 def test_the_page_of_installation_has_the_table_of_the_matrix() -> None:
