@@ -135,6 +135,13 @@ def test_the_size_of_an_installation(capsys: pytest.CaptureFixture[str], monkeyp
     assert printed["added"] == {"by": "b", "megabytes": 36.0, "packages": {"b": 4.0, "e": 32.0}}
 
 
+def test_pages_of_results_name_their_hardware() -> None:
+    pages = sorted((ROOT / "docs" / "results").glob("*.md"))
+    without = {page.stem for page in pages if "- Hardware: " not in page.read_text()}
+    assert len(pages) > 20 and without <= {"claims"}, without  # claims link the pages that their numbers are from
+    assert all(" CPUs (" in (ROOT / "docs" / name).read_text() for name in ("speed.md", "accelerators.md"))
+
+
 def test_configuration_files_are_valid() -> None:
     hooks = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"][0]["hooks"]
     assert [hook["id"] for hook in hooks] == ["ruff-check", "ruff-format", "mypy"]
