@@ -22,10 +22,10 @@ class Completion:
     """Print a script that completes commands, flags and their choices, for the shell to read at its start.
 
     bash: gems completion bash > ~/.local/share/bash-completion/completions/gems; zsh: save it as _gems in a folder of
-    fpath; tcsh: source it. The flags of `gems train` are those of the default method, gems."""
+    fpath. The flags of `gems train` are those of the default method, gems."""
 
-    shell: Annotated[Literal["bash", "zsh", "tcsh"], tyro.conf.Positional, tyro.conf.arg(metavar="SHELL")]
-    """bash, zsh or tcsh."""
+    shell: Annotated[Literal["bash", "zsh"], tyro.conf.Positional, tyro.conf.arg(metavar="SHELL")]
+    """bash or zsh."""
 
 
 def main(argv: Sequence[str]) -> int:
@@ -38,7 +38,7 @@ def completion_script(shell: str) -> str:
     """Writes the completion script of all commands by tyro.
 
     Args:
-      shell: bash, zsh or tcsh.
+      shell: bash or zsh.
 
     Returns:
       The script.
