@@ -48,7 +48,9 @@ def completion_script(shell: str) -> str:
     script = io.StringIO()
     with contextlib.redirect_stdout(script), contextlib.suppress(SystemExit):
         tyro.cli(every, prog="gems", args=["--tyro-print-completion", shell])
-    return script.getvalue().strip()
+    # A line break inside of a description would end it, and the rest would be offered as a word of its own.
+    lines = script.getvalue().strip().split("\n")
+    return "\n".join(line.replace("\\n", " ") if "'description': " in line else line for line in lines)
 
 
 def argument_kinds() -> dict[str, Any]:
