@@ -7,6 +7,7 @@ in `gems/tuned_presets.py`. `gems/auto_preset.py` derives settings of any other 
 from __future__ import annotations
 
 from gems_jax.config import GemsConfig
+from gems_jax.gems.joint_presets import CONNECT_FOUR_JOINT
 from gems_jax.gems.paper_presets import PAPER
 from gems_jax.gems.tuned_presets import (
     CHESS_TUNED,
@@ -40,7 +41,7 @@ PRESETS: dict[str, dict[str, GemsConfig]] = {
     "simple_spread": {"paper": PAPER["simple_spread"], "tuned": MPE_TUNED},
     "hanabi": {"paper": PAPER["hanabi"], "tuned": HANABI_TUNED},
     "chess": {"paper": PAPER["chess"], "tuned": CHESS_TUNED},
-    "connect_four": {"paper": PAPER["connect_four"], "tuned": CONNECT_FOUR_TUNED},
+    "connect_four": {"paper": PAPER["connect_four"], "tuned": CONNECT_FOUR_TUNED, "joint": CONNECT_FOUR_JOINT},
     "go_9x9": {"paper": PAPER["go_9x9"], "tuned": GO_TUNED},
     "tic_tac_toe": {"paper": PAPER["tic_tac_toe"], "tuned": TIC_TAC_TOE_TUNED},
     "biased_rps": {"tuned": RPS_TUNED},
@@ -60,7 +61,7 @@ PRESETS: dict[str, dict[str, GemsConfig]] = {
 
 
 # Presets that a game gets without asking for one, best first; games without them get `auto`.
-BEST = ("replay", "tuned")
+BEST = ("replay", "joint", "tuned")
 AUTO = "auto"
 
 
