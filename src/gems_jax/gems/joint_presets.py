@@ -7,7 +7,7 @@ percent of the environment steps. `psro/self_play.py` has the same learner witho
 
 from __future__ import annotations
 
-from gems_jax.gems.tuned_presets import CONNECT_FOUR_TUNED
+from gems_jax.gems.tuned_presets import CONNECT_FOUR_TUNED, MPE_TUNED
 
 # An iteration is a million steps: 60 rounds of 448 joint games and 64 games of each player against anchors, 32 steps
 # each. Half of the games open with up to six random moves.
@@ -31,4 +31,54 @@ CONNECT_FOUR_JOINT = CONNECT_FOUR_TUNED.replace(
     entropy_weight=0.15,
     entropy_decay=0.0,
     opening_plies=6,
+)
+
+# Particle worlds: whole episodes, a shared torso, few lanes and many gradient steps. All seats of Simple Spread are one
+# player, so that there is nobody else to play jointly with.
+SPREAD_JOINT = MPE_TUNED.replace(
+    iterations=10,
+    capacity=8,
+    policy="film",
+    policy_hidden=(128, 128),
+    critic_hidden=(128, 128),
+    output_rate=0.03,
+    meta_steps=1,
+    abr_steps=280,
+    abr_opponents=1,
+    abr_episodes=64,
+    abr_epochs=4,
+    abr_minibatches=8,
+    learning_rate=1e-3,
+    critic_learning_rate=1e-3,
+    entropy_weight=0.01,
+)
+# 56 joint games, and 8 of each side against anchors.
+TAG_JOINT = SPREAD_JOINT.replace(
+    iterations=16,
+    abr_steps=270,
+    abr_opponents=8,
+    abr_episodes=8,
+    live_opponents=True,
+    joint_play=True,
+    self_play_fraction=0.875,
+)
+# Longer games and larger boards: openings of up to 20 moves, since trained players stop reaching the positions of weak
+# ones.
+GO_JOINT = CONNECT_FOUR_JOINT.replace(
+    iterations=6,
+    capacity=4,
+    policy_hidden=(128, 128),
+    critic_channels=8,
+    num_opponents=8,
+    meta_steps=1,
+    oracle_opponents=8,
+    mutations=2,
+    randoms=2,
+    abr_steps=53,
+    abr_opponents=8,
+    abr_episodes=32,
+    learning_rate=1e-3,
+    critic_learning_rate=1e-3,
+    entropy_weight=0.01,
+    opening_plies=20,
 )
