@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+import shlex
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import tyro
 
@@ -29,6 +30,25 @@ class Export:
     trust: Trust = False
 
 
+def training_command(record: Mapping[str, Any], seed: int) -> str:
+    """Writes the command that trains a run again, without changes to single settings, which the file stores.
+
+    Args:
+      record: config.json of the run.
+      seed: seed of the policy.
+
+    Returns:
+      The words of `gems train`.
+    """
+    options = record["options"]
+    words = ["gems", "train", record["game"], "--method", record["method"]]
+    if options.get("preset"):
+        words += ["--preset", options["preset"]]
+    if options.get("game"):
+        words += ["--game-option", *(f"{name}={value!r}" for name, value in options["game"].items())]
+    return shlex.join([*words, "--iterations", str(record["iterations"]), "--seed", str(seed)])
+
+
 def main(argv: Sequence[str]) -> int:
     """Runs `gems export` and returns its exit code."""
     arguments = parse(Export, argv, prog="gems export")
@@ -39,6 +59,8 @@ def main(argv: Sequence[str]) -> int:
     policy = load(path, seed=arguments.seed, which=arguments.which, at=arguments.at, trust=arguments.trust)
     single = path.suffix == ".safetensors"
     record = read_description(path) if single else read_config(policy.source)
+    if not single:
+        record = {**record, "command": training_command(record, policy.seed)}
     folder = path.parent if single else Path(policy.source)
     output = arguments.output or folder / f"policy-s{policy.seed}.safetensors"
     export_policy(policy, output, record)
