@@ -1,7 +1,7 @@
 """Settings of GEMS on top of plain self-play, for games that cannot be enumerated.
 
 Most of the training games of an iteration are played between the current newest anchors of all players, who all learn
-from them (`joint_play`), in many lanes that continue across rounds; the others are against sigma'. Estimates take a few
+from them (`joint_play`), in many games that continue across rounds; the others are against sigma'. Estimates take a few
 percent of the environment steps. `psro/self_play.py` has the same learner without a population (`SELF_PLAY_OF`).
 """
 
@@ -33,7 +33,7 @@ CONNECT_FOUR_JOINT = CONNECT_FOUR_TUNED.replace(
     opening_plies=6,
 )
 
-# Particle worlds: whole episodes, a shared torso, few lanes and many gradient steps. All seats of Simple Spread are one
+# Particle worlds: whole episodes, a shared torso, few games a round and many gradient steps. All seats of Simple Spread are one
 # player, so that there is nobody else to play jointly with.
 SPREAD_JOINT = MPE_TUNED.replace(
     iterations=10,

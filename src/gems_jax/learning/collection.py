@@ -212,7 +212,7 @@ class SelfPlay(NamedTuple):
           The experience of every player, each of which counts all episodes and steps, and the games to continue.
         """
         game, own = self.game, self._one_draw
-        found: dict[int, Policy] = {}  # equal players share one policy, which is then evaluated once
+        found: dict[int, Policy] = {}  # players of one population have one policy, which is then evaluated once
         for player, (learner, p, code) in enumerate(zip(self.learners, params, codes, strict=True)):
             found.setdefault(game.population_of_player[player], Policy(learner.policy(p, code[0]), learner.apply))
         policies = tuple(found[owner] for owner in game.population_of_player)

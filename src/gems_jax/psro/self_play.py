@@ -92,7 +92,7 @@ MMD = SelfPlayConfig(
 NASH_PG = SelfPlayConfig(magnet="copied", magnet_weight=0.05, magnet_period=400, learning_rate_decay=0.05)
 
 
-# Boards: many lanes that continue across rounds, half of the games with a random opening, and steps that do not shrink.
+# Boards: many games that continue across rounds, half of the games with a random opening, and steps that do not shrink.
 # Both players learn from every game. Chosen on seed 1000; docs/methods.md has the trials.
 CONNECT_FOUR_SELF_PLAY = SelfPlayConfig(
     iterations=16,
