@@ -24,7 +24,7 @@ from experiments.harness.study import Study, run_study
 from gems_jax.runner.errors import RunError
 from gems_jax.types import did_you_mean
 
-SHARED = ("particles", "reuse_arms")  # modules of these packages that are not experiments
+SHARED = ("equal_steps", "particles", "reuse_arms")  # modules of these packages that are not experiments
 
 
 @functools.cache
