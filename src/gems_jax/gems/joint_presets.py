@@ -33,8 +33,8 @@ CONNECT_FOUR_JOINT = CONNECT_FOUR_TUNED.replace(
     opening_plies=6,
 )
 
-# Particle worlds: whole episodes, a shared torso, few games a round and many gradient steps. All seats of Simple Spread are one
-# player, so that there is nobody else to play jointly with.
+# Particle worlds: whole episodes, a shared torso, few games a round and many gradient steps. All seats of Simple Spread
+# are one player, so that there is nobody else to play jointly with.
 SPREAD_JOINT = MPE_TUNED.replace(
     iterations=10,
     capacity=8,
