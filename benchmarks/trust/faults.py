@@ -120,7 +120,7 @@ FAULTS = (
         "remove_mass(_average_sigma(state, solution.sigma), expansion.slots)",
         "_average_sigma(state, solution.sigma)",
         _STEP,
-        "average or given_away",
+        "just_came or average",
     ),
     Fault(
         "Jacobian: slope 1 - f in the closed form",
