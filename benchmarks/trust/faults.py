@@ -18,22 +18,22 @@ class Fault(NamedTuple):
     file: str  # below src/gems_jax
     old: str
     new: str
-    tests: tuple[str, ...]  # below tests
+    tests: tuple[str, ...]
     first: str = ""  # names of the tests of these files that run first, as pytest's -k selects them
 
 
-_OMWU, _SIMPLEX = ("meta/test_omwu.py",), ("meta/test_simplex.py",)
-_INDICES, _NASH = ("meta/test_indices.py",), ("meta/test_nash.py", "meta/test_matrix.py")
-_GENERATOR = ("policies/test_generator.py",)
-_GAE, _PPO = ("learning/test_gae.py", "learning/test_action_values.py"), ("learning/test_ppo.py",)
-_LOSS = ("gems/test_response.py", "gems/test_phases.py")
-_VALUES = ("estimation/test_monte_carlo.py",)
-_WEIGHTS = ("estimation/test_importance.py",)
-_REPLAY = ("estimation/test_replay.py",)
-_CONTROL = ("estimation/test_control_variates.py",)
-_STEP = ("gems/test_step.py",)
-_CFR = ("extensive/test_cfr.py",)
-_SAMPLED = ("extensive/test_traversals.py", "extensive/test_mccfr.py")
+_OMWU, _SIMPLEX = ("tests/meta/test_omwu.py",), ("tests/meta/test_simplex.py",)
+_INDICES, _NASH = ("tests/meta/test_indices.py",), ("tests/meta/test_nash.py", "tests/meta/test_matrix.py")
+_GENERATOR = ("tests/policies/test_generator.py",)
+_GAE, _PPO = ("tests/learning/test_gae.py", "tests/learning/test_action_values.py"), ("tests/learning/test_ppo.py",)
+_LOSS = ("tests/gems/test_response.py", "tests/gems/test_phases.py")
+_VALUES = ("tests/estimation/test_monte_carlo.py",)
+_WEIGHTS = ("tests/estimation/test_importance.py",)
+_REPLAY = ("tests/estimation/test_replay.py",)
+_CONTROL = ("tests/estimation/test_control_variates.py",)
+_STEP = ("tests/gems/test_step.py",)
+_CFR = ("tests/extensive/test_cfr.py",)
+_SAMPLED = ("tests/extensive/test_traversals.py", "tests/extensive/test_mccfr.py")
 
 FAULTS = (
     Fault(
@@ -103,7 +103,7 @@ FAULTS = (
         "gems/candidates.py",
         "jnp.lexsort((-scores, -stats.count))",
         "jnp.lexsort((scores, -stats.count))",
-        ("gems/test_candidates.py",),
+        ("tests/gems/test_candidates.py",),
         "pick_the_argmax or adaptive_pulls",
     ),
     Fault(
@@ -120,7 +120,7 @@ FAULTS = (
         "remove_mass(_average_sigma(state, solution.sigma), expansion.slots)",
         "_average_sigma(state, solution.sigma)",
         _STEP,
-        "average or given_away",
+        "just_came or average",
     ),
     Fault(
         "Jacobian: slope 1 - f in the closed form",

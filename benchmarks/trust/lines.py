@@ -7,10 +7,11 @@ import random
 from pathlib import Path
 from typing import Any
 
-from benchmarks.trust.children import call, is_clean
+from benchmarks.trust.children import Outcome, call, is_clean
 from gems_jax.cli import COMMANDS as ALL
 
 COMMANDS = tuple(name for name in ALL if name != "games")  # whose --check compiles
+LONG = ("profile", "play", "replay", "plan")  # they work for minutes, or read the terminal
 ODD = (
     "", "0", "-1", "-0.5", "1", "2", "1e400", "nan", "inf", "-inf", "0x10", "1_000", "ten", "None", "True", "()", "[1]",
     "é", "--", "=", "9" * 40, "1;2", "$HOME", "%s{}", "[red]", "<script>", "\x1b[31m", "\ud800", "*", "~", "-", "\t",
@@ -44,13 +45,19 @@ def _words(chance: random.Random, run: Path) -> list[str]:
     return words
 
 
-def _harmless(words: list[str]) -> list[str]:
+def _harmless(words: list[str], run: Path) -> list[str]:
     """Replaces what would read the terminal, search the whole disk, or work for long."""
-    long = {"compare": ("/", "..", "/proc/self/mem"), "profile": None, "play": None, "replay": None, "plan": None}
-    drop = long.get(words[0], ())
-    if drop is None and "-h" not in words:
+    if words[0] in LONG and "-h" not in words:
         return [words[0], "no/such/run", *(word for word in words[2:] if word not in GAMES)]
-    return [word for word in words if word not in drop]
+    measured = ("kuhn", str(run))
+    long = {"compare": ("/", "..", "/proc/self/mem"), "arena": measured, "exploit": measured}
+    return [word for word in words if word not in long.get(words[0], ())]
+
+
+def _passes(words: list[str], outcome: Outcome) -> bool:
+    """Checks a line: it ends as it should, or `gems doctor` reports damage in its table."""
+    reported = words[:1] == ["doctor"] and outcome.code == 1 and not outcome.err and "\ndamaged: " in outcome.out
+    return is_clean(outcome) or reported
 
 
 def try_lines(first: int, count: int, seed: int, run: Path) -> list[dict[str, Any]]:
@@ -67,9 +74,9 @@ def try_lines(first: int, count: int, seed: int, run: Path) -> list[dict[str, An
     os.chdir(run.parent)
     records = []
     for number in range(first, first + count):
-        words = _harmless(_words(random.Random(f"{seed} {number}"), run))
+        words = _harmless(_words(random.Random(f"{seed} {number}"), run), run)
         outcome = call([word for word in words if "\0" not in word])
-        record = {"number": number, "clean": is_clean(outcome), "code": outcome.code}
+        record = {"number": number, "clean": _passes(words, outcome), "code": outcome.code}
         more = {"words": ascii(words)[:600], "err": outcome.err[-600:], "seconds": round(outcome.seconds, 1)}
         records.append(record if record["clean"] else {**record, **more})
     return records

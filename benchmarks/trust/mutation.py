@@ -91,8 +91,7 @@ def run_tests(root: Path, fault: Fault) -> str:
     Returns:
       The name of the test that failed, "" if none did.
     """
-    paths = [f"tests/{test}" for test in fault.tests]
-    orders = [[*paths, "-k", fault.first], paths] if fault.first else [paths]
+    orders = [[*fault.tests, "-k", fault.first], [*fault.tests]] if fault.first else [[*fault.tests]]
     for words in orders:
         found = answer(lambda words=words: _run_here(root, words), LIMIT)
         if found and found[0] == 1 and found[1]:

@@ -74,7 +74,7 @@ def test_faults_can_be_planted(tmp_path: Path) -> None:
         path.write_text((trust.ROOT / "src" / "gems_jax" / fault.file).read_text())
         mutation.plant(fault, tmp_path)
         ast.parse(path.read_text())
-        names = [name for test in fault.tests for name in functions_of(trust.ROOT / "tests" / test)]
+        names = [name for test in fault.tests for name in functions_of(trust.ROOT / test)]
         assert not fault.first or any(word in name for word in fault.first.split(" or ") for name in names), fault.name
 
 
@@ -131,4 +131,4 @@ def test_every_claim_of_determinism_has_a_test() -> None:
         named = re.findall(r"`([\w/]+\.py)::(\w+)`", claim)
         assert named, claim
         for file, name in named:
-            assert name in functions_of(trust.ROOT / "tests" / file), f"{file}::{name}"
+            assert name in functions_of(trust.ROOT / file), f"{file}::{name}"

@@ -129,6 +129,19 @@ def test_the_run_average_is_the_mean_of_the_played_mixtures():
         )
 
 
+def test_the_run_average_gives_nothing_to_an_anchor_that_just_came():
+    """Its slot may have had mass before, which was another anchor's."""
+    plain = trail("plain")
+    replaced = 0
+    for step in range(1, STEPS):
+        slots = plain.metrics.slot[step]
+        before = np.take_along_axis(plain.states.sigma_average[step - 1], slots[:, None], axis=1)
+        now = np.take_along_axis(plain.states.sigma_average[step], slots[:, None], axis=1)
+        np.testing.assert_array_equal(now, 0.0)
+        replaced += (before > 0.0).sum()
+    assert replaced > 0
+
+
 def test_mass_of_a_slot_that_was_given_away():
     sigma = jnp.asarray([[0.5, 0.3, 0.2], [0.0, 1.0, 0.0], [0.2, 0.8, 0.0]])
     got = remove_mass(sigma, jnp.asarray([[1], [1], [-1]]))

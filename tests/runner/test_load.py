@@ -1,6 +1,7 @@
 """load: what comes back is what was trained, and it acts as the mixture does."""
 
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -20,7 +21,7 @@ from gems_jax.runner.directory import RunDirectory, create_run, read_config
 from gems_jax.runner.driver import run
 from gems_jax.runner.engine import make_engine
 from gems_jax.runner.errors import ConfigMismatchError, RunError
-from gems_jax.runner.files import write_json
+from gems_jax.runner.files import find_below, write_json
 from gems_jax.runner.load import NoRunError, export_policy, load, read_description, shipped_policies
 from gems_jax.runner.measuring import make_monitor
 from gems_jax.runner.rebuild import parse_config
@@ -338,3 +339,23 @@ def test_shipped_policies_of_larger_games_load_and_play(name: str, column: str, 
 def test_removed_settings_at_their_default_are_dropped() -> None:
     record = {"capacity": 5, **REMOVED}
     assert parse_config(GemsConfig, record) == GemsConfig(capacity=5)
+
+
+def test_a_search_survives_what_it_cannot_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Folders of processes disappear while /proc is searched."""
+    for name in ("a", "b/c", "d/e/f"):
+        (tmp_path / name).mkdir(parents=True)
+        (tmp_path / name / "config.json").touch()
+    found = {path.parent.relative_to(tmp_path).as_posix() for path in find_below(tmp_path, "config.json", 2)}
+    assert found == {"a", "b/c"} and len(list(find_below(tmp_path, "config.json", 3))) == 3
+    scan = os.scandir
+
+    def vanishing(path):
+        if Path(path).name == "b":
+            raise FileNotFoundError(2, "No such file or directory", str(path))
+        return scan(path)
+
+    monkeypatch.setattr(os, "scandir", vanishing)
+    assert [path.parent.name for path in find_below(tmp_path, "config.json", 2)] == ["a"]
+    with pytest.raises(NoRunError, match="the newest run in it is"):
+        load(tmp_path)

@@ -88,6 +88,29 @@ def replace_text(path: Path, text: str) -> None:
             raise
 
 
+def find_below(folder: Path, name: str, depth: int) -> Iterator[Path]:
+    """Finds the files called `name` in the folders below another one.
+
+    Args:
+      folder: where to search; its own files are not listed.
+      name: name of the files.
+      depth: number of levels, at least 1.
+
+    Yields:
+      Paths of the files. Folders that cannot be read, or disappear during the search, are skipped.
+    """
+    try:
+        below = [Path(entry.path) for entry in os.scandir(folder) if entry.is_dir()]
+    except OSError:
+        return
+    for path in below:
+        with contextlib.suppress(OSError):
+            if (path / name).exists():
+                yield path / name
+        if depth > 1:
+            yield from find_below(path, name, depth - 1)
+
+
 def write_csv(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
     """Writes records with equal fields as CSV with a header, atomically."""
     text = io.StringIO()

@@ -10,7 +10,6 @@ names only with `trust=True`.
 
 from __future__ import annotations
 
-import itertools
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -26,6 +25,7 @@ from gems_jax.runner import checkpoint
 from gems_jax.runner.directory import identity, open_run, read_config
 from gems_jax.runner.engine import Monitor, make_engine
 from gems_jax.runner.errors import CheckpointError, RunError, report_write_errors
+from gems_jax.runner.files import find_below
 from gems_jax.runner.integrity.records import DESCRIPTION
 from gems_jax.runner.integrity.schema import check_record
 from gems_jax.runner.leaves import restore_keys
@@ -341,7 +341,6 @@ def run_folder(path: Path) -> Path:
     there = any((path / name).exists() for name in ("config.json", "command.json"))
     if path.name == "config.json" or not path.is_dir() or there:
         return path
-    runs = itertools.chain(*(path.glob("*/" * depth + "config.json") for depth in (1, 2, 3)))  # at most three levels
-    newest = max((found.parent for found in runs), default=None)
+    newest = max((found.parent for found in find_below(path, "config.json", 3)), default=None)
     hint = f"; the newest run in it is {newest}" if newest else ""
     raise NoRunError(f"{path} is not a run directory: it has no config.json{hint}")

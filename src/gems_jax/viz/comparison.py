@@ -27,7 +27,7 @@ from gems_jax.evaluate.statistics import LEAST_SEEDS, Interval, interquartile_me
 from gems_jax.runner.console import format_number
 from gems_jax.runner.directory import open_run, read_config
 from gems_jax.runner.errors import RunError, report_write_errors
-from gems_jax.runner.files import replace_text, resolve, write_json
+from gems_jax.runner.files import find_below, replace_text, resolve, write_json
 from gems_jax.runner.labels import column_label, describe_direction, higher_is_better
 from gems_jax.runner.writers import read_metrics
 from gems_jax.types import Game
@@ -223,7 +223,7 @@ def _members(path: Path) -> list[Path]:
     """Lists the seed folders of a run, or of all runs below a folder."""
     if (path / "config.json").is_file():
         return [path] if _is_seed(path) else list(open_run(path).members)
-    below = {found.parent for depth in range(1, _DEPTH + 1) for found in path.glob("*/" * depth + "config.json")}
+    below = {found.parent for found in find_below(path, "config.json", _DEPTH)}
     return sorted(filter(_is_seed, below))
 
 
