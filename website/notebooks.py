@@ -148,6 +148,17 @@ def write_tutorial(name: str) -> None:
     print(f"{name}: {seconds:.0f} s, {used:.0f} s of CPU time")
 
 
+def write_text(name: str) -> None:
+    """Writes the page of a tutorial without executing it, for text that is new.
+
+    Args:
+      name: name of the file without its ending.
+    """
+    cells = read_cells((FOLDER / f"{name}.py").read_text())
+    note = f"*Not executed yet: `make tutorials ARGS={name}` writes the outputs and figures of [{name}.py]({name}.py).*"
+    (FOLDER / f"{name}.md").write_text(render(name, cells, [Output("", [])] * len(cells), note))
+
+
 def _note(name: str, seconds: float, used: float) -> str:
     found = machine.describe_circumstances()
     size = "with small sizes " * bool(os.environ.get(QUICK))
@@ -182,9 +193,12 @@ def main() -> int:
     """Executes tutorials: all, or those that are named. Each has its own process."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", help="tutorials, by default all")
-    names = parser.parse_args().names or [name for _, name in TUTORIALS]
-    if len(names) == 1:
-        write_tutorial(names[0])
+    parser.add_argument("--text", action="store_true", help="write text and code alone, and execute nothing")
+    arguments = parser.parse_args()
+    names = arguments.names or [name for _, name in TUTORIALS]
+    if arguments.text or len(names) == 1:
+        for name in names:
+            (write_text if arguments.text else write_tutorial)(name)
         return 0
     return max(subprocess.run([sys.executable, "-m", "website.notebooks", name], cwd=ROOT).returncode for name in names)
 
