@@ -23,6 +23,7 @@ from website.navigation import TUTORIALS
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "docs" / "tutorials"
 QUICK = "GEMS_TUTORIAL_QUICK"
+SMALL = "*The outputs of this page are those of the small sizes of the tests (`GEMS_TUTORIAL_QUICK=1`).*"
 MARK = re.compile(r"^# %%(.*)$", re.MULTILINE)
 
 
@@ -131,6 +132,8 @@ def render(name: str, cells: list[Cell], outputs: list[Output], note: str) -> st
             (FOLDER / "figures").mkdir(exist_ok=True)
             (FOLDER / "figures" / f"{name}_{count}.png").write_bytes(image)
             parts.append(f"![{title}](figures/{name}_{count}.png)")
+    if os.environ.get(QUICK) and any(output.text for output in outputs):
+        parts.insert(1, SMALL)
     return "\n\n".join([*parts, note]) + "\n"
 
 
