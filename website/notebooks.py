@@ -23,6 +23,7 @@ from website.navigation import TUTORIALS
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "docs" / "tutorials"
 QUICK = "GEMS_TUTORIAL_QUICK"
+SMALL = "*The outputs of this page are those of the small sizes of the tests (`GEMS_TUTORIAL_QUICK=1`).*"
 MARK = re.compile(r"^# %%(.*)$", re.MULTILINE)
 
 
@@ -131,6 +132,8 @@ def render(name: str, cells: list[Cell], outputs: list[Output], note: str) -> st
             (FOLDER / "figures").mkdir(exist_ok=True)
             (FOLDER / "figures" / f"{name}_{count}.png").write_bytes(image)
             parts.append(f"![{title}](figures/{name}_{count}.png)")
+    if os.environ.get(QUICK) and any(output.text for output in outputs):
+        parts.insert(1, SMALL)
     return "\n\n".join([*parts, note]) + "\n"
 
 
@@ -146,6 +149,17 @@ def write_tutorial(name: str) -> None:
     seconds, used = time.perf_counter() - start, time.process_time() - cpu
     (FOLDER / f"{name}.md").write_text(render(name, cells, outputs, _note(name, seconds, used)))
     print(f"{name}: {seconds:.0f} s, {used:.0f} s of CPU time")
+
+
+def write_text(name: str) -> None:
+    """Writes the page of a tutorial without executing it, for text that is new.
+
+    Args:
+      name: name of the file without its ending.
+    """
+    cells = read_cells((FOLDER / f"{name}.py").read_text())
+    note = f"*Not executed yet: `make tutorials ARGS={name}` writes the outputs and figures of [{name}.py]({name}.py).*"
+    (FOLDER / f"{name}.md").write_text(render(name, cells, [Output("", [])] * len(cells), note))
 
 
 def _note(name: str, seconds: float, used: float) -> str:
@@ -182,9 +196,12 @@ def main() -> int:
     """Executes tutorials: all, or those that are named. Each has its own process."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", help="tutorials, by default all")
-    names = parser.parse_args().names or [name for _, name in TUTORIALS]
-    if len(names) == 1:
-        write_tutorial(names[0])
+    parser.add_argument("--text", action="store_true", help="write text and code alone, and execute nothing")
+    arguments = parser.parse_args()
+    names = arguments.names or [name for _, name in TUTORIALS]
+    if arguments.text or len(names) == 1:
+        for name in names:
+            (write_text if arguments.text else write_tutorial)(name)
         return 0
     return max(subprocess.run([sys.executable, "-m", "website.notebooks", name], cwd=ROOT).returncode for name in names)
 

@@ -3,7 +3,7 @@
 #
 # Methods for solving games differ in what an iteration costs: one plays a thousand episodes, another a million. A fair
 # comparison fixes the budget. Here it is the number of environment steps, calls of the game's `step` for any purpose,
-# learning and measuring payoffs alike.
+# both learning and measuring payoffs.
 
 # %%
 import os

@@ -7,7 +7,8 @@
 # ## The rules
 #
 # Two bidders each draw a private value of 0 to 4. Both name a bid at the same time. The higher bid wins the item and
-# pays itself; equal bids share it. For values on a continuous scale, theory says: bid half of your value.
+# pays itself; after equal bids each gets half. For values on a continuous scale, the equilibrium is known: bid half of
+# your value.
 
 # %%
 import dataclasses
@@ -76,7 +77,7 @@ check_game(game, episodes=4 if QUICK else 32)
 print("the game keeps its contract")
 
 # %% [markdown]
-# A mistake is named by its place. This version forgets that the winner pays:
+# A mistake is reported where it shows. This version forgets that the winner pays:
 
 
 # %%
@@ -125,8 +126,8 @@ right.legend()
 figure.show()
 
 # %% [markdown]
-# Bids are whole numbers, and on this coarse grid the seeds agree on bids below half of the value: nothing for a value
-# of 1, and 1 for all values above, with a rare 2 at the top. NashConv says that this is close to an equilibrium:
+# Bids are integers, and on this coarse grid the seeds agree on bids below half of the value: nothing for a value
+# of 1, and 1 for all values above, with a rare 2 at the top. NashConv shows that this is close to an equilibrium:
 # together, the bidders could gain less than a hundredth by deviating.
 #
 # ## From here

@@ -50,7 +50,7 @@ def train(key, eta):
 # %% [markdown]
 # ## A grid in one call
 #
-# The inner `vmap` runs over step sizes, the outer one over seeds. All members of the grid share the program, and every
+# The inner `vmap` runs over step sizes, the outer one over seeds. The grid is one program, and every
 # operation works on all of them at once. Equal keys along an axis mean equal deals and equal noise: the step sizes are
 # compared on common random numbers.
 

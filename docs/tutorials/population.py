@@ -2,7 +2,8 @@
 # # A population that you can look at
 #
 # GEMS stores no policies. It stores *anchors*, short codes z, and one generator that turns a code into a policy. This
-# page takes a trained run of Kuhn poker apart: the codes, what their policies do, and how they fare against each other.
+# page takes a trained run of Kuhn poker to pieces: the codes, what their policies do, and how they fare against each
+# other.
 
 # %%
 import os
@@ -59,8 +60,8 @@ right.set(title="meta-strategy", xlabel="anchor, from the oldest to the newest",
 figure.show()
 
 # %% [markdown]
-# Columns of one color pattern are policies that act alike. `effective_policies` counts how many different ones the
-# meta-strategy plays, which is fewer than the anchors.
+# Columns of one color pattern are policies that act in the same way. `effective_policies` counts how many different
+# ones the meta-strategy plays, which is fewer than the anchors.
 
 # %%
 for name in ("active_anchors", "effective_policies", "effective_policies_uniform"):

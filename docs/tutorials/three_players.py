@@ -1,8 +1,8 @@
 # %% [markdown]
 # # Three players, and coarse correlated equilibria
 #
-# With two players and a zero sum, everything that learns well ends near an equilibrium. With three players this is no
-# longer so. This page shows what still holds, and how runs measure it.
+# With two players and a zero sum, everything that learns well ends near an equilibrium. Three players need not. This
+# page shows what still holds, and how runs measure it.
 
 # %%
 import os

@@ -46,6 +46,8 @@ def test_pages_are_those_of_their_files(name):
         text = f"```python\n{cell.text}\n```" if cell.is_code else cell.text
         assert text in page[rest:], f"{name}.md is older than {name}.py: run `make tutorials ARGS={name}`"
         rest = page.index(text, rest) + len(text)
+    if page.rstrip().splitlines()[-1].startswith("*Not executed yet"):
+        pytest.skip(f"{name}.md has no outputs: run `make tutorials ARGS={name}` on an idle machine")
     figures = re.findall(r"^!\[(.+)\]\((figures/.*)\)$", page, re.MULTILINE)
     assert figures and all((FOLDER / path).exists() for _, path in figures)
     assert page.rstrip().splitlines()[-1].startswith("*Executed ")
@@ -59,6 +61,6 @@ def test_tutorials_run(name, monkeypatch, tmp_path):
     cells = read_cells((FOLDER / f"{name}.py").read_text())
     outputs = execute(cells, f"tutorial_{name}")
     assert any(EXPECTED[name] in output.text for output in outputs)
-    page = (FOLDER / f"{name}.md").read_text()
-    assert sum(len(output.figures) for output in outputs) == len(re.findall(r"^!\[", page, re.MULTILINE))
+    drawn = sum(cell.text.count("plt.subplots(") for cell in cells if cell.is_code)
+    assert sum(len(output.figures) for output in outputs) == drawn > 0
     assert all(title for output in outputs for title, _ in output.figures)
