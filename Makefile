@@ -27,9 +27,15 @@
 #   make bench-compare   print what changed since the previous run of the benchmarks
 #   make trust           campaigns of kills, damaged and hostile files, fuzzed command lines   (ARGS=--quick: a part)
 #   make shell           a shell in which `gems` and `python` are those of .venv
+#   make docs            the documentation site, build/site/index.html;  make docs-serve shows it
+#   make tutorials       execute the tutorials and write their pages          (ARGS=kuhn: one of them)
 #   make test            the test suite without the slow tests                         (ARGS="-k omwu" goes to pytest)
 #   make test-fast       the tests that take moments, in a minute and a half
 #   make test-slow       the slow tests, and how long each took
+#   make smoke           build the packages, install the wheel alone and use its commands elsewhere
+#   make test-matrix     the same and some tests on every Python found, with the oldest and the newest JAX
+#   make dist            sdist and wheel in dist/;  make sbom  the bill of materials of requirements.lock in build/
+#   make check-version   one version in the package, CITATION.cff and CHANGELOG.md          (TAG=v0.2.0: of this tag)
 #   make lint            ruff and mypy;  make format fixes what ruff can fix
 #   make lock            rewrite requirements.lock from a clean install
 #   make clean           remove .venv and caches; runs/ stays
@@ -44,6 +50,7 @@ PYTHON ?=
 ARGS ?=
 QUICK ?=
 FULL ?=
+TAG ?=
 # number of test processes; they share compiled programs through the cache
 JOBS ?= 2
 BENCHMARKS ?= openspiel seeds growth mpe_budget startup fractions kuhn_numpy driver_overhead python_workers worlds reuse program
@@ -54,7 +61,7 @@ EXPERIMENTS := $(PAPER) kuhn-family ablate-reuse cce estimators control-variates
 	meta-rules defaults opponents
 export QUICK FULL
 
-.PHONY: help venv dev shell paper report leaderboard verify-results bench bench-compare trust test test-fast test-slow lint format lock clean $(EXPERIMENTS)
+.PHONY: help venv dev shell paper report leaderboard verify-results bench bench-compare trust docs docs-serve tutorials test test-fast test-slow smoke test-matrix dist sbom check-version lint format lock clean $(EXPERIMENTS)
 .DEFAULT_GOAL := help
 
 help:
@@ -94,6 +101,18 @@ bench-compare: venv
 trust: venv
 	@$(PY) -m benchmarks.trust $(ARGS)
 
+# -- documentation -----------------------------------------------------------------------------------------------
+
+# Strict: a warning, a broken link or a missing reference is an error. Nothing is fetched from a network.
+docs: $(VENV)/.stamp-docs
+	@$(PY) -m website.build $(ARGS)
+
+docs-serve: $(VENV)/.stamp-docs
+	@$(PY) -m website.build --serve $(ARGS)
+
+tutorials: venv
+	@$(PY) -m website.notebooks $(ARGS)
+
 # -- checks ------------------------------------------------------------------------------------------------------
 
 test: dev
@@ -104,6 +123,24 @@ test-fast: dev
 
 test-slow: dev
 	$(PY) -m pytest -m slow --durations=0 --durations-min=5 $(ARGS)
+
+smoke: dev
+	@$(PY) .ci/smoke --reuse $(ARGS)
+
+# Environments stay in .matrix/; --publish writes docs/compatibility.json.
+test-matrix: dev
+	@$(PY) .ci/matrix $(ARGS)
+
+dist: dev
+	@rm -rf dist
+	$(PY) -m build --no-isolation --outdir dist .
+
+sbom: $(VENV)/.stamp-release
+	@mkdir -p build
+	$(BIN)/cyclonedx-py requirements requirements.lock --pyproject pyproject.toml --output-file build/sbom.cdx.json
+
+check-version: dev
+	@$(PY) .ci/version $(TAG)
 
 lint: dev
 	$(BIN)/ruff check .
@@ -133,8 +170,16 @@ $(VENV)/.stamp-dev: pyproject.toml
 	@.ci/venv "$(VENV)" "$(PYTHON)" ".[dev]"
 	@touch $(VENV)/.stamp-core $@
 
+$(VENV)/.stamp-docs: pyproject.toml
+	@.ci/venv "$(VENV)" "$(PYTHON)" ".[docs]"
+	@touch $(VENV)/.stamp-core $@
+
 $(VENV)/.stamp-bench: pyproject.toml
 	@.ci/venv "$(VENV)" "$(PYTHON)" ".[dev,compare]"
+	@touch $(VENV)/.stamp-core $(VENV)/.stamp-dev $@
+
+$(VENV)/.stamp-release: pyproject.toml
+	@.ci/venv "$(VENV)" "$(PYTHON)" ".[dev,release]"
 	@touch $(VENV)/.stamp-core $(VENV)/.stamp-dev $@
 
 # The newest versions that resolve on the oldest supported Python, without this package and installer tools. Packages
@@ -151,5 +196,5 @@ lock:
 	@echo "requirements.lock: $$(grep -c == requirements.lock) packages"
 
 clean:
-	rm -rf $(VENV) $(VENV)-lock .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks build dist
+	rm -rf $(VENV) $(VENV)-lock .matrix .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks build dist
 	find . -name __pycache__ -type d -not -path './.git/*' -prune -exec rm -rf {} +

@@ -3,10 +3,12 @@
 Warnings whose source is `gems_jax` are errors by pyproject.toml.
 """
 
+import contextlib
+import ctypes
 import gc
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple
@@ -42,6 +44,7 @@ from cli import SMALL, TINY, Outcome, gems, untrained_run  # noqa: E402
 from gems_jax import GemsConfig, GemsMetrics, GemsState, gems_step, init_gems, make_game  # noqa: E402
 from gems_jax.accelerator.cache import enable_compilation_cache  # noqa: E402
 from gems_jax.runner.directory import RunDirectory  # noqa: E402
+from gems_jax.runner.machine import memory_bytes  # noqa: E402
 from gems_jax.types import Game  # noqa: E402
 from quick import (  # noqa: E402, F401
     pytest_addoption,
@@ -58,6 +61,20 @@ jax.config.update("jax_debug_key_reuse", True)
 # The checker has no rule for `transpose`, and takes keys for used when vmap turns the axes of a scan over them.
 key_reuse.key_reuse_signatures.setdefault(jax.lax.transpose_p, key_reuse.KeyReuseSignature(key_reuse.Forward(0, 0)))
 enable_compilation_cache()  # compilation is most of the suite's time: the second run is quick
+
+
+_MEMORY_LIMIT = 3 * 2**30  # bytes resident in one process, before compiled programs are forgotten
+
+
+@pytest.fixture(scope="module", autouse=True)
+def freed_memory() -> Iterator[None]:
+    """Returns to the system what the compiler has freed, which glibc would keep, and limits the compiled programs."""
+    yield
+    if memory_bytes() > _MEMORY_LIMIT:
+        jax.clear_caches()
+        gc.collect()
+    with contextlib.suppress(OSError, AttributeError):  # another C library
+        ctypes.CDLL("libc.so.6").malloc_trim(0)
 
 
 class KuhnGems(NamedTuple):

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.trust import damage, files, kills, lines
+from benchmarks.trust import damage, files, kills, lines, mutation
 from benchmarks.trust.children import answer, call, warm_up
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -29,7 +29,9 @@ TITLES = {
     "damage": "damaged files that are noticed, in one line",
     "lines": "fuzzed command lines without a traceback",
     "hostile": "hostile files that are refused, in one line",
+    "mutation": "faults planted in the core that the tests find",
 }
+PASSED = {"damage": "detected", "lines": "clean", "hostile": "refused", "mutation": "found"}
 Record = dict[str, Any]
 
 
@@ -97,6 +99,14 @@ def run_kills(folder: Path, count: int, seed: int, kinds: Iterable[str], lives: 
         number += 1
 
 
+def run_mutation(folder: Path, seed: int, numbers: Sequence[int]) -> None:
+    """Plants the faults that have no result, and runs their tests."""
+    campaign = Campaign(folder, "mutation", seed)
+    for number in campaign.missing(numbers):
+        campaign.add([mutation.try_fault(number)])
+        _say(f"mutation: {campaign.records[list(campaign.records)[-1]]}")
+
+
 def make_run(folder: Path) -> Path:
     """Trains the small run that is damaged."""
     run = folder / "run"
@@ -124,10 +134,9 @@ def make_run(folder: Path) -> Path:
 def totals(folder: Path, seed: int) -> Record:
     """Sums up the campaigns of a seed: {campaign: {"tried", "passed"}}, and what failed."""
     found = {name: list(Campaign(folder, name, seed).records.values()) for name in TITLES}
-    passed = {"damage": "detected", "lines": "clean", "hostile": "refused"}
     table = {
         name: {"tried": len(found[name]), "passed": sum(record[key] for record in found[name])}
-        for name, key in passed.items()
+        for name, key in PASSED.items()
     }
     own = [record for record in found["kills"] if "kills" in record]
     table["kills"] = {
@@ -136,7 +145,7 @@ def totals(folder: Path, seed: int) -> Record:
         "runs": {kind: sum(record["kind"] == kind for record in own) for kind in kills.KINDS},
         "with a trace": sum(record["traces"] for record in own),
     }
-    failures = [record for name, key in passed.items() for record in found[name] if not record[key]]
+    failures = [record for name, key in PASSED.items() for record in found[name] if not record[key]]
     failures += [
         record for record in found["kills"] if record.get("survived") != record.get("kills") or "error" in record
     ]
@@ -187,7 +196,7 @@ def main(argv: list[str] | None = None) -> int:
     (folder / "files").mkdir(exist_ok=True)
     warm_up()
     quick = arguments.quick
-    if set(arguments.only) - {"kills"}:
+    if set(arguments.only) & {"damage", "hostile", "lines"}:
         run = make_run(folder)
     if "damage" in arguments.only:
         own = list(range(0, len(damage.KINDS), 5 if quick else 1))
@@ -203,6 +212,8 @@ def main(argv: list[str] | None = None) -> int:
     if "kills" in arguments.only:
         count = min(arguments.kills, 6) if quick else arguments.kills
         run_kills(folder, count, seed, arguments.kinds, arguments.lives)
+    if "mutation" in arguments.only:
+        run_mutation(folder, seed, range(0, len(mutation.FAULTS), 10 if quick else 1))
     return _report(folder, seed, arguments.publish)
 
 

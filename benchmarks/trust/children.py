@@ -11,6 +11,7 @@ import importlib
 import io
 import json
 import os
+import resource
 import select
 import signal
 import sys
@@ -18,12 +19,14 @@ import time
 import traceback
 import warnings
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from jax._src import xla_bridge
 
 from gems_jax.cli.main import invoke
 
+MEMORY = 4 * 2**30  # bytes that a child may take
 MODULES = (
     "jax", "optax", "flax", "chex", "distrax", "orbax.checkpoint", "safetensors.numpy", "tyro", "rich.table",
     "gems_jax.runner.load", "gems_jax.cli.commands.train", "gems_jax.cli.commands.resume",
@@ -92,6 +95,7 @@ def fork(work: Callable[[], None], silent: bool = True) -> int:
     try:
         os.setsid()
         _end_with_parent()
+        _limit_memory()
         if silent:
             null = os.open(os.devnull, os.O_RDWR)
             for stream in (0, 1, 2):
@@ -110,6 +114,13 @@ def _end_with_parent() -> None:
     """Asks the system to kill this process when its parent ends, where it can (Linux)."""
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)
+
+
+def _limit_memory() -> None:
+    """Limits the memory of this process, so that a case that takes too much fails alone, and soon."""
+    resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
+    with contextlib.suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text("1000")  # Linux ends this process first if memory is short
 
 
 def answer(work: Callable[[], Any], limit: float = 300.0) -> Any:

@@ -66,7 +66,7 @@ _HOME = {
     "train": "gems_jax.runner.training.train",
 }
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 # Written out for type checkers and editors, which do not execute the module. A test compares it with the table.
 __all__ = [
     "GAMES",

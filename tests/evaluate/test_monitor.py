@@ -296,7 +296,7 @@ def looped_runs(kuhn_gems):
     return kuhn_gems.game, solver, jax.tree.map(lambda *leaves: jnp.stack(leaves), *finals), table
 
 
-@pytest.fixture(scope="module", params=["biased_rps", "kuhn_poker"])
+@pytest.fixture(scope="module", params=[pytest.param("biased_rps", marks=pytest.mark.slow), "kuhn_poker"])
 def real(request):
     if request.param == "kuhn_poker":
         return looped_runs(request.getfixturevalue("kuhn_gems"))

@@ -235,6 +235,7 @@ def test_bad_options(options, message):
 # --- learning
 
 
+@pytest.mark.slow
 def test_the_receiver_learns_not_to_listen():
     """The tuned preset on smaller batches, four of its six iterations (12 seeds of 12 tried end at 0.8)."""
     game = game_of("fixed")

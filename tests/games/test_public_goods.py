@@ -168,6 +168,7 @@ def test_bad_options(options, message):
 # --- learning
 
 
+@pytest.mark.slow
 def test_cooperation_goes_where_the_dominant_action_is():
     """The tuned preset, four of its ten iterations. For one of the players contributing pays, for the others it costs.
 

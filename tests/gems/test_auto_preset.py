@@ -80,6 +80,7 @@ def nash_convs(games, config, seeds):
     return jax.jit(each)(trees, jnp.stack([game.payoffs for game in games]), jnp.asarray(seeds)).sum(axis=-1)
 
 
+@pytest.mark.slow
 def test_small_matrix_games_are_solved():
     """Both end below .02 of the range of payoffs."""
     games = [RPS, matrix_game(np.random.default_rng(7).uniform(-1.0, 1.0, (3, 3)))]

@@ -13,7 +13,7 @@ from gems_jax.games.matrix import MatrixGame, matrix_game
 from gems_jax.types import GameState, Struct
 
 ROWS = 64
-DEFAULT = 16  # of them in the default set: every value of every choice; all pairs are in the slow set
+DEFAULT = 7  # of them in the default set: every value of every choice; all pairs are in the slow set
 
 
 class BoardGame(Struct):

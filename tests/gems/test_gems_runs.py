@@ -22,20 +22,22 @@ def test_one_trace_serves_a_run_past_twice_the_capacity():
     """And any real-valued setting; a new size does compile anew (the config's tests show which is which)."""
     shared = program(RPS, jax.tree.structure(TINY))
     plain = trail("plain")
+    shared.step(plain.before(0), jax.random.key(0), TINY)
+    once = len(shared.traces)  # 1, or more where caches were cleared in between
     assert plain.metrics.slot.shape[0] > 2 * TINY.capacity and (plain.states.anchor_id.max(axis=(1, 2))[-1] == STEPS)
     for changes in ({"eta": 1.0}, {"beta_kl": 3.0, "learning_rate": 0.1}, {"temperature": 2.0, "ema": 0.5}):
         trail("plain", 1, **changes)
-    assert len(shared.traces) == 1
+    assert len(shared.traces) == once
 
 
 def test_kuhn_too_traces_once_and_keeps_its_bytes(kuhn_gems):
-    state, sizes = kuhn_gems.start, set()
+    state, sizes, before = kuhn_gems.start, set(), len(kuhn_gems.traces)
     for number in range(2 * kuhn_gems.config.capacity):
         settings = kuhn_gems.config.replace(eta=0.01 * number, learning_rate=1e-3 * number, beta_kl=0.1 * number)
         state, metrics = kuhn_gems.step(state, jax.random.key(number), settings)
         sizes.add(sum(leaf.nbytes for leaf in jax.tree.leaves(state)))
         chex.assert_trees_all_equal_shapes_and_dtypes(state, kuhn_gems.start)
-    assert len(kuhn_gems.traces) == 1 and len(sizes) == 1
+    assert len(kuhn_gems.traces) - before <= 1 and len(sizes) == 1
     assert (state.anchor_id.max(axis=1) == 8).all() and state.active.all()
     assert 2 * metrics.episodes <= metrics.env_steps <= 3 * metrics.episodes  # two or three moves each
     assert (metrics.kl > 0.0).all()

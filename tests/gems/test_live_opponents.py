@@ -41,6 +41,7 @@ def test_self_play_with_a_uniform_magnet_finds_the_logit_equilibrium():
     np.testing.assert_allclose(policies_after(BIASED, config, 6), expected, atol=0.04)
 
 
+@pytest.mark.slow
 def test_self_play_with_a_magnet_that_moves_finds_nash():
     """(1/3, 1/2, 1/6), although play starts elsewhere and alpha does not vanish."""
     config = SELF_PLAY.replace(magnet="moving", magnet_weight=0.1, magnet_rate=0.05, learning_rate_decay=2.0)
@@ -64,7 +65,7 @@ def test_who_is_met():
     assert abs(newest - frozen.params[:, 1]).max() > 0.01
 
 
-@pytest.mark.parametrize("name", OTHER_GAMES)
+@pytest.mark.parametrize("name", [pytest.param("three", marks=pytest.mark.slow), "team_shares"])
 def test_every_kind_of_population_trains(name):
     """Three populations; a team and a single player that share one. Segments continue against slots that change."""
     game, config = OTHER_GAMES[name]

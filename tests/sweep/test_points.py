@@ -1,11 +1,13 @@
 """Sweep files: what their points are, which fields are numbers of one program, and every mistake in one line."""
 
+import os
 from pathlib import Path
 
 import jax
 import pytest
 
 from cli import assert_one_line, call
+from gems_jax.cli.words import stored_game
 from gems_jax.config import GemsConfig
 from gems_jax.games import make_game
 from gems_jax.solvers import make_solver
@@ -114,6 +116,15 @@ def test_a_mistake_is_one_line_before_anything_starts(name: str, tmp_path: Path,
 def test_files_and_folders_that_are_not_there(tmp_path: Path) -> None:
     assert_one_line(call("sweep", tmp_path / "none.toml"), 2, "cannot read", "none.toml")
     assert_one_line(call("sweep", tmp_path), 1, "is not the folder of a sweep")
+
+
+@pytest.mark.parametrize("path", ["/dev/zero", "pipe"])
+def test_only_regular_files_are_read(path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A device has no end, and a pipe no writer."""
+    monkeypatch.chdir(tmp_path)
+    os.mkfifo("pipe")
+    assert_one_line(call("sweep", path), 2, f"cannot read {path}: expected a regular file")
+    assert stored_game(path) == ""
 
 
 def test_the_plan_can_be_shown(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from gems_jax.viz import figures
+from gems_jax.viz.plotting import make_panels, save_figure
 
 
 def make_rows(seeds: int = 3, iterations: int = 12, level: float = 0.1) -> dict[str, np.ndarray]:
@@ -158,3 +159,16 @@ def test_what_is_held_and_what_is_spent() -> None:
     np.testing.assert_allclose(each.lines[0].get_ydata(), 0.25)
     np.testing.assert_allclose(held.lines[0].get_ydata()[[0, -1]], [2.024, 7.024])
     np.testing.assert_allclose(grown.lines[0].get_ydata()[[0, -1]], [0.0, 5.0])
+
+
+def test_powers_are_typeset_and_names_are_not(tmp_path: Path) -> None:
+    figure, axes = make_panels(1, 1, 2, 2)
+    axis = axes[0, 0]
+    axis.set_yscale("log")
+    axis.plot([1, 2], [1e-6, 1.0])
+    axis.set_title("$name_1$")
+    save_figure(figure, tmp_path / "powers.png")
+    figure.draw_without_rendering()
+    ticks = [label for label in axis.get_yticklabels() if label.get_text()]
+    assert ticks and all(label.get_parse_math() for label in ticks)
+    assert not axis.title.get_parse_math()

@@ -15,7 +15,7 @@ class Command(NamedTuple):
 
 COMMANDS: dict[str, Command] = {
     "train": Command("train", "train GAME", "solve a game; every setting is a flag"),
-    "resume": Command("resume", "resume RUN", "continue a stopped run, or extend a finished one"),
+    "resume": Command("resume", "resume RUN", "continue or extend a run; --latest: the newest unfinished one"),
     "sweep": Command("sweep", "sweep FILE", "run many settings from a TOML file, locally, on SLURM or on Ray"),
     "eval": Command("evaluate", "eval RUN", "measure exploitability; --why explains what limits it"),
     "exploit": Command("exploit", "exploit RUN --steps N", "train exploiters of a policy and measure their gains"),
@@ -31,4 +31,5 @@ COMMANDS: dict[str, Command] = {
     "games": Command("games", "games", "list the games; --check NAME validates one"),
     "methods": Command("methods", "methods", "list the methods, what they need and how they respond"),
     "doctor": Command("doctor", "doctor [RUN]", "print versions and devices for a bug report, or inspect a run folder"),
+    "completion": Command("completion", "completion SHELL", "print a script that completes commands and flags"),
 }

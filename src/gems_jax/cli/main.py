@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from gems_jax.cli import COMMANDS, starting
+from gems_jax.cli.config_file import add_config_words
 from gems_jax.cli.words import asks_for_help, check_one_game, check_run_folder
 from gems_jax.host.base import EnvironmentFailure
 from gems_jax.runner.errors import RunError
@@ -65,6 +66,8 @@ def invoke(argv: Sequence[str]) -> int:
 
 
 def _run_command(argv: list[str]) -> int:
+    if argv[0] == "train":
+        argv = ["train", *add_config_words(argv[1:])]
     if _command(argv[0]) in WAITING and "--quiet" not in argv and not asks_for_help(argv):
         from gems_jax.runner.console import open_console
 

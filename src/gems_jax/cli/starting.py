@@ -54,6 +54,8 @@ def begin(argv: Sequence[str]) -> None:
 
     method, given = values_of(argv, "--method") or ["gems"], values_of(argv, "--run-dir") or []
     path = Path(given[0]) if given else None
+    if path is not None and "--resume-latest" in argv and _exists(path / "config.json"):
+        return  # a run that may be continued
     where = path or Path("runs") / slug(argv[0]) / slug(method[0]) / "run"
     parents, empty = [each for each in where.parents if not _exists(each)], path is not None and _exists(path)
     try:

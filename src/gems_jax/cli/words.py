@@ -41,6 +41,8 @@ def check_run_folder(argv: Sequence[str]) -> None:
     if asks_for_help(argv) or "--distributed" in argv:
         return
     given = values_of(argv, "--run-dir") or []
+    if given and "--resume-latest" in argv and (Path(given[0]) / "config.json").exists():
+        return  # a run that may be continued
     check_folder(Path(given[0]) if given else None)
 
 
@@ -75,12 +77,16 @@ def stored_game(word: str) -> str:
     try:
         if not path.exists() and shipped.is_file():
             path = shipped
-        if path.is_dir():
-            return str(json.loads((path / "config.json").read_text())["game"])
-        with path.open("rb") as file:  # a safetensors file: the size of its header, then the header as JSON
+        where = path / "config.json" if path.is_dir() else path
+        if not where.is_file():  # a reader of a pipe would wait forever
+            return ""
+        with where.open("rb") as file:
+            if path.is_dir():
+                return str(json.loads(file.read(_LONGEST_HEADER))["game"])
+            # a safetensors file: the size of its header, then the header as JSON
             header = json.loads(file.read(min(int.from_bytes(file.read(8), "little"), _LONGEST_HEADER)))
         return str(json.loads(header["__metadata__"]["gems_jax"])["game"])
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return ""
 
 

@@ -95,7 +95,9 @@ class LoadedPolicy:
         """Computes the action probabilities that `act` samples from.
 
         Args:
-          observation, legal, seat: as in `act`.
+          observation: as in `act`.
+          legal: as in `act`.
+          seat: as in `act`.
 
         Returns:
           Probabilities [A].
@@ -112,7 +114,9 @@ class LoadedPolicy:
         """Computes the parameters of the action distribution.
 
         Args:
-          observation, legal, seat: as in `act`.
+          observation: as in `act`.
+          legal: as in `act`.
+          seat: as in `act`.
 
         Returns:
           Logits, or mean and log_std in continuous games, each [A].

@@ -40,6 +40,7 @@ from pathlib import Path
 from typing import Any
 
 from gems_jax.runner.errors import RunError
+from gems_jax.runner.integrity.schema import read_text
 from gems_jax.types import did_you_mean
 
 EXECUTORS = ("local", "slurm", "submitit-local", "submitit-debug", "ray")
@@ -93,9 +94,9 @@ class SweepFile:
 def read_sweep(path: Path) -> SweepFile:
     """Reads a sweep file. Raises SweepError if it is invalid."""
     try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise SweepError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from None
+        text = read_text(path, SweepError)
+    except FileNotFoundError as error:
+        raise SweepError(f"cannot read {path}: {error.strerror}") from None
     try:
         record = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:

@@ -207,6 +207,7 @@ def _disable_math(figure: Any) -> None:
     """Shows the texts of a figure as they are, dollar signs included: names of files and games are no formulas."""
     from matplotlib.text import Text
 
+    figure.draw_without_rendering()  # the labels of ticks have no text before
     for text in figure.findobj(Text):
         text.set_parse_math(bool(_TICK.fullmatch(text.get_text())))
 

@@ -1,4 +1,4 @@
-"""Continues a run from its newest checkpoint: `gems resume RUN`."""
+"""Continues a run from its newest checkpoint: `gems resume RUN`, or `gems resume --latest`."""
 
 from __future__ import annotations
 
@@ -17,8 +17,15 @@ from gems_jax.runner.integrity.records import LARGEST_COUNT
 class Resume:
     """Continue a run from its newest intact checkpoint, with the settings that it was started with."""
 
-    run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
+    run: Annotated[Path | None, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")] = None
     """Run directory: the folder of a seed or of a batch."""
+    latest: bool = False
+    """Continue the newest unfinished run below the folder runs, instead of RUN; finished ones, too, if --iterations
+    extends them."""
+    game: str = ""
+    """With --latest: only runs of this game."""
+    method: str = ""
+    """With --latest: only runs of this method."""
     iterations: int | None = None
     """Total iterations to reach (default: as planned); a larger number extends the run."""
     distributed: bool = False
@@ -39,6 +46,36 @@ def main(argv: Sequence[str]) -> int:
         check_minima(arguments, iterations=1)
         if arguments.iterations > LARGEST_COUNT:
             raise UsageError(f"--iterations must be at most {LARGEST_COUNT}, got {arguments.iterations}")
+    return resume_run(_choose_run(arguments), arguments)
+
+
+def _choose_run(arguments: Resume) -> Path:
+    """Returns RUN, or the newest unfinished run with --latest. Raises UsageError."""
+    if arguments.latest == (arguments.run is not None):
+        raise UsageError("give either RUN or --latest: gems resume RUN, gems resume --latest")
+    if arguments.run is not None:
+        if arguments.game or arguments.method:
+            raise UsageError("--game and --method select a run with --latest, not with RUN")
+        return arguments.run
+    from gems_jax.cli.latest import find_unfinished
+
+    found = find_unfinished(Path("runs"), arguments.game, arguments.method, arguments.iterations or 0)
+    if found is None:
+        wanted = " ".join(filter(None, [arguments.game, arguments.method])) or "any game"
+        raise UsageError(f"no unfinished run of {wanted} below {Path('runs').absolute()}. Name one: gems resume RUN")
+    return found
+
+
+def resume_run(run: Path, arguments: Resume) -> int:
+    """Continues a run to the end.
+
+    Args:
+      run: its folder.
+      arguments: how to continue it; its own RUN and --latest are not read.
+
+    Returns:
+      The exit code.
+    """
     from gems_jax.runner import distributed
 
     if arguments.distributed:
@@ -50,9 +87,12 @@ def main(argv: Sequence[str]) -> int:
     from gems_jax.runner.options import RunOptions
     from gems_jax.runner.rebuild import rebuild
 
-    directory = open_run(run_folder(find_run(arguments.run)))
+    directory = open_run(run_folder(find_run(run)))
     record = read_config(directory.shared)
-    share_console(arguments.quiet).wait("making the game, enumerating it")
+    console = share_console(arguments.quiet)
+    if arguments.latest:
+        console.say(f"the newest unfinished run: {directory.shared}")
+    console.wait("making the game, enumerating it")
     problem = rebuild(record, str(directory.shared), trust=arguments.trust)
     options = RunOptions.from_record(record.get("options") or {})
     options = dataclasses.replace(options, debug=arguments.debug, mesh=options.mesh or arguments.distributed)

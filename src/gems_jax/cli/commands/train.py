@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeVar
 import tyro
 
 from gems_jax.cli import starting
+from gems_jax.cli.config_file import check_keys, config_path
 from gems_jax.cli.parsing import UsageError, check_minima, flags_of, parse, print_help
 from gems_jax.cli.words import HELP, HELP_ALL, asks_for_help, check_folder, values_of
 from gems_jax.runner.console import share_console
@@ -42,7 +43,7 @@ QUICK = {
 
 # Groups of flags that `gems train --help` shows, and those of the settings that the method has.
 _SHORT_HELP = {
-    "what to run": ("method", "preset", "game_option", "quick"),
+    "what to run": ("method", "preset", "game_option", "quick", "config", "resume_latest"),
     "how long": ("iterations", "budget", "seeds", "seed"),
     "what to learn": ("policy", "oracle", "meta_solver", "learning_rate"),
     "what to measure": ("exact", "evaluation_every", "evaluation_episodes"),
@@ -72,6 +73,10 @@ class Train:
     distributed: bool = False
     """Run as one of several processes, each started with the same command (SLURM, TPU pods, or the variables
     JAX_COORDINATOR_ADDRESS, JAX_NUM_PROCESSES, JAX_PROCESS_ID); implies --mesh, and only process 0 writes."""
+    config: Path | None = None
+    """File of settings, .toml or .yaml; flags of the line win over it."""
+    resume_latest: bool = False
+    """Continue the newest unfinished run of this game and method in its folder, if there is one with these settings."""
     run_dir: Path | None = None
     """New or empty folder of the run (default: runs/GAME/METHOD/TIME-sSEED)."""
     game_option: tuple[str, ...] = ()
@@ -100,6 +105,8 @@ def main(argv: Sequence[str]) -> int:
     default = default_settings(method)
     if asks_for_help(argv):
         return _print_help(argv, default)
+    if (path := config_path(argv)) is not None:
+        check_keys(path, flags_of(Train) | flags_of(type(default)), partial(_name_methods_with, method))
     run = _add_preset_options(_parse(argv, default).run)
     base, name = _base_settings(run, None)
     config = _parse(argv, base).settings
@@ -300,6 +307,8 @@ def _train(run: Train, game: Any, config: Any, preset: str) -> int:
     problem = _make_problem(run, game, config)
     options = _fit_options(run, problem)
     iterations, seeds = problem.config.iterations, range(run.seed, run.seed + run.seeds)
+    if run.resume_latest and (stored := _find_stored(run, problem)) is not None:
+        return _resume(run, stored, iterations)
     directory = None
     if not run.distributed or _is_primary():
         own = {"game": parse_game_options(run.game_option), "preset": preset, "quick": run.quick}
@@ -314,6 +323,39 @@ def _train(run: Train, game: Any, config: Any, preset: str) -> int:
             options={**own, **dataclasses.asdict(options)},
         )
     return train_and_report(problem, directory, options, iterations, seeds, quiet=run.quiet, figures=run.figures)
+
+
+def _find_stored(run: Train, problem: Problem) -> Path | None:
+    """Finds the newest unfinished run of the line's game and method. Raises RunError if its settings differ."""
+    from gems_jax.cli.latest import check_same_run, find_unfinished
+    from gems_jax.runner.directory import slug
+    from gems_jax.runner.files import resolve
+
+    folder = run.run_dir or Path("runs") / slug(run.game) / slug(run.method)
+    found = find_unfinished(folder, run.game, run.method, problem.config.iterations if run.run_dir else 0)
+    if found is not None:
+        config = {name: value for name, value in resolve(problem.config).items() if name != "iterations"}
+        seeds = list(range(run.seed, run.seed + run.seeds))
+        expected = {"game": run.game, "method": run.method, "seeds": seeds, "config": config}
+        check_same_run(found, {**expected, "game_option": resolve(parse_game_options(run.game_option))})
+    return found
+
+
+def _resume(run: Train, stored: Path, iterations: int) -> int:
+    """Continues a stored run as `gems resume` does. The line names the game, so it may be the user's own."""
+    from gems_jax.cli.commands.resume import Resume, resume_run
+
+    starting.end()  # no new folder is needed
+    plan = Resume(
+        latest=True,
+        iterations=iterations,
+        distributed=run.distributed,
+        figures=run.figures,
+        quiet=run.quiet,
+        debug=run.options.debug,
+        trust=True,
+    )
+    return resume_run(stored, plan)
 
 
 def _make_problem(run: Train, game: Any, config: Any) -> Problem:

@@ -1,0 +1,33 @@
+"""Pages on which a reader plays the shipped policies, if the package can write them."""
+
+import importlib
+import importlib.util
+from pathlib import Path
+
+POLICIES = {"kuhn": "Kuhn poker", "leduc": "Leduc hold'em"}
+FRAME = '<iframe class="play" src="{name}.html" title="Play {title}" loading="lazy"></iframe>'
+
+
+def write_play_pages(folder: Path) -> list[Path]:
+    """Writes one page for each shipped policy, and embeds them in play.md; prints a note if that is not possible.
+
+    Args:
+      folder: root of the staged pages, with play.md.
+
+    Returns:
+      The pages that were written.
+    """
+    if importlib.util.find_spec("gems_jax.web") is None:
+        print("docs: gems_jax.web is not installed, so the site has no playable pages")
+        return []
+    web, load = importlib.import_module("gems_jax.web"), importlib.import_module("gems_jax").load
+    written, frames = [], []
+    (folder / "play").mkdir(exist_ok=True)
+    for name, title in POLICIES.items():
+        path = folder / "play" / f"{name}.html"
+        web.write_play_page(load(name), path)
+        written.append(path)
+        frames.append(f"## {title}\n\n{FRAME.format(name=name, title=title)}\n")
+    page = folder / "play.md"
+    page.write_text(page.read_text() + "\n" + "\n".join(frames))
+    return written
