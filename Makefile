@@ -26,6 +26,7 @@
 #   make bench           measure speed ratios and append them to runs/bench/           (an hour on an idle machine)
 #   make bench-compare   print what changed since the previous run of the benchmarks
 #   make trust           campaigns of kills, damaged and hostile files, fuzzed command lines   (ARGS=--quick: a part)
+#   make soak            1e5 iterations of a matrix game and half an hour of Kuhn poker, watched from outside
 #   make shell           a shell in which `gems` and `python` are those of .venv
 #   make docs            the documentation site, build/site/index.html;  make docs-serve shows it
 #   make tutorials       execute the tutorials and write their pages          (ARGS=kuhn: one of them)
@@ -58,10 +59,10 @@ BENCHMARKS ?= openspiel seeds growth mpe_budget startup fractions kuhn_numpy dri
 PAPER := kuhn deceptive public-goods oracle regret two-thousand kuhn-compare scaling ablate-deceptive \
 	ablate-public-goods ablate-kuhn spread tag connect4 go hanabi chess
 EXPERIMENTS := $(PAPER) kuhn-family ablate-reuse cce estimators control-variates rollouts adaptive meta-game \
-	meta-rules defaults opponents
+	meta-rules defaults opponents connect4-equal go-equal spread-equal tag-equal
 export QUICK FULL
 
-.PHONY: help venv dev shell paper report leaderboard verify-results bench bench-compare trust docs docs-serve tutorials test test-fast test-slow smoke test-matrix dist sbom check-version lint format lock clean $(EXPERIMENTS)
+.PHONY: help venv dev shell paper report leaderboard verify-results bench bench-compare trust docs docs-serve tutorials test test-fast test-slow smoke test-matrix dist sbom check-version lint format lock clean soak $(EXPERIMENTS)
 .DEFAULT_GOAL := help
 
 help:
@@ -100,6 +101,10 @@ bench-compare: venv
 # Continues an interrupted campaign; --publish writes docs/trust.json and docs/trust.md.
 trust: venv
 	@$(PY) -m benchmarks.trust $(ARGS)
+
+# --publish writes docs/soak.json and docs/figures/soak.png.
+soak: venv
+	@$(PY) -m benchmarks.soak $(ARGS)
 
 # -- documentation -----------------------------------------------------------------------------------------------
 

@@ -36,9 +36,10 @@ SMALL = "--num-opponents 4 --mixture-samples 8 --mutations 2 --randoms 2 --oracl
 --evaluation-episodes 0 --checkpoint-seconds 5 --no-figures --quiet"
 LINES = {
     "matrix": f"train biased_rps {SMALL} --chunk 200 --no-exact",
-    "kuhn": f"train kuhn_poker {SMALL} --chunk 50",
+    # The default preset has a buffer of episodes, which takes thousands of iterations to fill.
+    "kuhn": f"train kuhn_poker --preset paper {SMALL} --chunk 50",
 }
-TITLES = {"matrix": "biased rock-paper-scissors", "kuhn": "Kuhn poker, exact evaluation in every iteration"}
+TITLES = {"matrix": "biased rock-paper-scissors", "kuhn": "Kuhn poker with its exact monitor"}
 FIELDS = ("seconds", "iteration", "memory_mb", "open_files", "checkpoint_bytes", "bytes_per_row", "sigma_error")
 WARM_UP = 0.2  # fraction of the samples before which a run may still grow
 LIMITS = {"memory_mb": 0.05, "open_files": 0.0, "checkpoint_bytes": 0.02, "bytes_per_row": 0.02}  # relative growth
@@ -105,6 +106,7 @@ def watch(name: str, folder: Path, iterations: int, minutes: float, every: float
     """
     run, samples, start = folder / name, [], time.monotonic()
     shutil.rmtree(run, ignore_errors=True)
+    (folder / f"{name}.flags").write_text(os.environ.get("XLA_FLAGS", ""))
     words = [*LINES[name].split(), "--iterations", str(iterations), "--run-dir", str(run)]
     process = subprocess.Popen([sys.executable, "-m", "gems_jax", *words])
     try:
@@ -168,15 +170,16 @@ def draw(runs: dict[str, list[Sample]], path: Path) -> None:
         "bytes_per_row": "bytes of a row",
         "sigma_error": "largest |sum of sigma - 1|",
     }
-    figure, axes = make_panels(len(runs), len(labels), 15.0, 2.7 * len(runs), sharex=True)
+    figure, axes = make_panels(len(runs), len(labels), 15.0, 2.7 * len(runs), sharex=False)
     for row, (name, samples) in zip(axes, runs.items(), strict=True):
-        x = np.array([sample["iteration"] for sample in samples]) / 1000.0
+        thousands = samples[-1]["iteration"] >= 10_000
+        x = np.array([sample["iteration"] for sample in samples]) / (1000.0 if thousands else 1.0)
         for axis, (field, label) in zip(row, labels.items(), strict=True):
             y = np.array([sample[field] for sample in samples]) / (1000.0 if field == "checkpoint_bytes" else 1.0)
             axis.plot(x, y, color=STYLES[0].color, linewidth=1.2)
             axis.set_title(label, fontsize=9)
             axis.set_ylim(0.0, 1.25 * max(y.max(), 1e-7 if field == "sigma_error" else 1.0))
-            axis.set_xlabel("iteration (thousands)")
+            axis.set_xlabel("iteration (thousands)" if thousands else "iteration")
             draw_grid(axis)
         row[0].set_ylabel(TITLES[name], fontsize=8)
     save_figure(figure, path)
@@ -185,7 +188,16 @@ def draw(runs: dict[str, list[Sample]], path: Path) -> None:
 def publish(runs: dict[str, list[Sample]], folder: Path) -> None:
     """Writes the summaries, with command and commit, and the figure to docs/."""
     line = "python -m benchmarks.soak"
-    found = {name: {"line": f"gems {LINES[name]}", **summarize(samples)} for name, samples in runs.items()}
+    found = {
+        name: {
+            "title": TITLES[name],
+            "line": f"gems {LINES[name]}",
+            "xla_flags": (folder / f"{name}.flags").read_text(),
+            **summarize(samples),
+            "iterations": read_status(folder / name)["iteration"],
+        }
+        for name, samples in runs.items()
+    }
     record = {"command": line, "commit": commit(), "date": time.strftime("%Y-%m-%d"), "runs": found}
     (ROOT / "docs" / "soak.json").write_text(json.dumps(record, indent=2) + "\n")
     draw(runs, ROOT / "docs" / "figures" / "soak.png")

@@ -152,6 +152,21 @@ def fractions(stored: Entries) -> str:
     return f"{table(head, rows)}\n\n{source(*found)}"
 
 
+def originals(stored: Entries) -> str:
+    """Ours beside the environments of pgx and JaxMARL: speed of random play, and what it earns."""
+    found = [entry for name, entry in stored.items() if name.startswith("worlds, ")]
+    if not found:
+        return not_stored("worlds")
+    rows = []
+    for entry in found:
+        game, figures = entry["benchmark"].removeprefix("worlds, "), by_name(entry)
+        parts = ("the original", "ours", "ours, share of the original")
+        played = (f"random {what}, {side}" for what in ("return", "length") for side in parts[:2])
+        rows.append([game, *(amount(figures.get(f"{game}: {part}")) for part in (*parts, *played))])
+    head = ["game", "original", "ours", "ours / original", "return, original", "return, ours", "length, original"]
+    return f"{table([*head, 'length, ours'], rows)}\n\n{source(*found)}"
+
+
 def mpe(stored: Entries) -> str:
     return _all_figures(stored, "mpe budget, ", "mpe_budget")
 
@@ -237,6 +252,7 @@ BLOCKS: dict[str, Callable[[Entries], str]] = {
     "growth-with-anchors": growth_with_anchors,
     "fractions": fractions,
     "mpe": mpe,
+    "originals": originals,
     "startup": startup,
     "seeds": seeds,
     "program-size": program_size,

@@ -1,11 +1,13 @@
 """Steps per second of boards, particle worlds and Hanabi: the original, ours, and ours with policies in the loop.
 
     python -m benchmarks.worlds [--games simple_tag simple_spread hanabi connect_four go_9x9 chess] [--blocks 7]
+                                [--bare]
 
 The originals (JaxMARL; pgx with its auto-reset) and ours play random legal moves. With policies, 8 generated ones play
 each against 8 others: whole episodes, as `gems_step` measures, and games that go on, as it trains where `abr_segment`
 is set. Useful steps are counted, not those of finished games. Blocks are interleaved; printed are medians, the share
-of the original's rate and the compile times. Pin it to one core for rates per core (taskset -c 0).
+of the original's rate and the compile times. The returns of random play by both are compared as well. --bare leaves the
+policies out. Pin it to one core for rates per core (taskset -c 0).
 """
 
 from __future__ import annotations
@@ -174,6 +176,60 @@ def going_on(name: str, settings: dict[str, Any]) -> Program:
     return play
 
 
+RETURNS = 2000  # episodes of random play of each side, whose returns are compared
+
+
+def random_returns(game: Game, key: Array, episodes: int) -> tuple[Array, Array]:
+    """Plays random legal moves to the end of every episode.
+
+    Args:
+      game: a game of discrete actions.
+      key: consumed.
+      episodes: number of episodes.
+
+    Returns:
+      The return of the first seat and the length of every episode, [episodes] each.
+    """
+    key_start, key = jax.random.split(key)
+    state = jax.vmap(game.init)(jax.random.split(key_start, episodes))
+
+    def advance(carry: tuple, _: None) -> tuple[tuple, None]:
+        state, key, total, length = carry
+        key, key_act, key_step = jax.random.split(key, 3)
+        chosen = jnp.argmax(jnp.where(state.legal, jax.random.uniform(key_act, state.legal.shape), -1.0), axis=-1)
+        after = jax.vmap(game.step)(state, chosen, jax.random.split(key_step, episodes))
+        return (after, key, total + after.reward[:, 0], length + ~state.done), None
+
+    carry = (state, key, jnp.zeros(episodes), jnp.zeros(episodes))
+    (_, _, total, length), _ = jax.lax.scan(advance, carry, None, length=game.max_steps)
+    return total, length
+
+
+def compare_returns(name: str, episodes: int = RETURNS) -> list[Figure]:
+    """Measures random play of a game and of its original: mean return of the first seat and mean length.
+
+    Args:
+      name: a game of `WORLDS`.
+      episodes: number of episodes of each.
+
+    Returns:
+      Four figures with 95 % intervals over episodes.
+    """
+    figures = []
+    for label, game in (("the original", make_game(original_name(name))), ("ours", make_game(name))):
+        play = jax.jit(random_returns, static_argnums=(0, 2))
+        for what, values in zip(("return", "length"), play(game, jax.random.key(1), episodes), strict=True):
+            mean, half = float(values.mean()), 1.96 * float(values.std()) / episodes**0.5
+            figures.append(Figure(f"{name}: random {what}, {label}", mean, "", mean - half, mean + half, episodes))
+    return figures
+
+
+def original_name(name: str) -> str:
+    """Returns the name in `make_game` of the original of a game of `WORLDS`."""
+    world = WORLDS[name]
+    return f"{'jaxmarl' if world.original is of_jaxmarl else 'pgx'}:{world.id}"
+
+
 MPE = {"mlp": {"policy": "mlp", "policy_hidden": (64, 64)}, "film": {"policy": "film", "policy_hidden": (64, 64)}}
 HANABI = {
     "mlp": {"policy": "mlp", "policy_hidden": (128, 128)},
@@ -215,11 +271,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--games", nargs="+", default=list(WORLDS), choices=list(WORLDS))
     parser.add_argument("--blocks", type=int, default=7)
+    parser.add_argument("--bare", action="store_true", help="random play alone")
     arguments: Any = parser.parse_args()
     for name in arguments.games:
         world = WORLDS[name]
         functions = {"the original": world.original(name), "ours": of_ours(name)}
-        for policy, settings in world.policies.items():
+        for policy, settings in ({} if arguments.bare else world.policies).items():
             functions[f"whole episodes, {policy}"] = whole_episodes(name, settings)
             if world.segment:
                 functions[f"games that go on, {policy}"] = going_on(name, settings)
@@ -229,7 +286,7 @@ def main() -> None:
             figures.append(median(f"{name}: {label}", 1e-3 / seconds, "k steps/s"))
             figures.append(ratio(f"{name}: {label}, share of the original", per_step["the original"], seconds, ""))
             figures.append(Figure(f"{name}: {label}, compiling", compiling[label], "s"))
-        record(f"worlds, {name}", figures)
+        record(f"worlds, {name}", [*figures, *compare_returns(name)])
 
 
 if __name__ == "__main__":

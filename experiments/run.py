@@ -18,12 +18,13 @@ from pathlib import Path
 
 from experiments import ablations, specs, studies
 from experiments.harness.experiment import run_experiment
+from experiments.harness.other_game import on_game
 from experiments.harness.spec import Check, Experiment, changed
 from experiments.harness.study import Study, run_study
 from gems_jax.runner.errors import RunError
 from gems_jax.types import did_you_mean
 
-SHARED = ("particles", "reuse_arms")  # modules of these packages that are not experiments
+SHARED = ("equal_steps", "particles", "reuse_arms")  # modules of these packages that are not experiments
 
 
 @functools.cache
@@ -94,6 +95,9 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         "--full", action="store_true", help="run all arms and seeds, if the default has fewer (or FULL=1)"
     )
     parser.add_argument("--arms", nargs="+", default=[], metavar="ARM", help="run only these arms")
+    parser.add_argument(
+        "--game", default="", metavar="NAME", help="another implementation of the game, such as pgx:connect_four"
+    )
     parser.add_argument("--iterations", type=int, help="number of iterations (default: that of the spec)")
     parser.add_argument("--seeds", nargs="+", type=int, help="seeds (default: those of the spec)")
     parser.add_argument(
@@ -124,11 +128,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         spec = load(options.experiment)
         if isinstance(spec, Experiment):
+            spec = on_game(spec, options.game) if options.game else spec
             spec = keep_arms(changed(spec, spec.full) if options.full else spec, options.arms)
             spec = sized(spec, options.iterations, options.seeds)
-        elif options.arms or options.iterations or options.seeds:
-            raise ValueError(f"{spec.name} is a study: --arms, --iterations and --seeds do not apply to it")
+        elif options.arms or options.iterations or options.seeds or options.game:
+            raise ValueError(f"{spec.name} is a study: --arms, --game, --iterations and --seeds do not apply to it")
         flags = ["--quick"] * options.quick + ["--full"] * options.full
+        flags += ["--game", options.game] if options.game else []
         flags += ["--iterations", str(options.iterations)] if options.iterations else []
         flags += ["--seeds", *map(str, options.seeds)] if options.seeds else []
         flags += ["--arms", *options.arms] if options.arms else []

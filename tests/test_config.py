@@ -45,7 +45,7 @@ RANGES = {
     AT_LEAST_ONE: "slowdown replay_cap",
     FRACTION: (
         "ema q_new abr_floor abr_tremble discount gae_lambda sigma_floor adaptive_rate replay_discount "
-        "self_play_fraction magnet_rate exploration"
+        "self_play_fraction magnet_rate exploration opening_fraction"
     ),
     BELOW_ONE: "momentum",
     BELOW_THIRD: "adaptive_floor",
@@ -81,7 +81,7 @@ GOOD_REALS = {
 
 MAY_BE_ZERO = (
     "mixture_samples", "mutations", "randoms", "abr_steps", "abr_segment", "kl_states", "critic_channels",
-    "replay_steps",
+    "replay_steps", "opening_plies",
 )  # fmt: skip
 
 

@@ -1,10 +1,14 @@
 """The project's own files agree: workflows call make targets that exist, and every place names one version."""
 
+import json
 import re
 import subprocess
 import sys
 import tomllib
+from importlib.machinery import SourceFileLoader
+from importlib.util import module_from_spec, spec_from_loader
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -88,6 +92,54 @@ def test_metadata_is_complete() -> None:
     readme = (ROOT / "docs" / "install.md").read_text()
     for extra in PROJECT["optional-dependencies"]:
         assert f"`{extra}`" in readme, f"docs/install.md does not explain the extra {extra}"
+
+
+def load_script(name: str) -> ModuleType:
+    """A script of .ci/ as a module; none is a file that ends in .py."""
+    loader = SourceFileLoader(f"ci_{name}", str(ROOT / ".ci" / name))
+    module = module_from_spec(spec_from_loader(loader.name, loader))
+    loader.exec_module(module)
+    return module
+
+
+def test_the_matrix_finds_interpreters_and_versions(monkeypatch: pytest.MonkeyPatch) -> None:
+    matrix = load_script("matrix")
+    versions = {"a": "3.11.9", "b": "3.11.10", "c": "3.12.1", "d": "3.14.0", "e": ""}
+    monkeypatch.setattr(matrix, "candidates", lambda: list(versions))
+    monkeypatch.setattr(matrix, "version_of", versions.get)
+    assert matrix.find_interpreters() == {"3.11": "b", "3.12": "c"}
+    low, high = re.fullmatch(r"jax>=([\d.]+),<([\d.]+)", PROJECT["dependencies"][0]).groups()
+    offered = ["0.9.2", f"{low}.1", f"{low}.0", "0.11.10", "0.11.9", "0.12.0rc1", high, f"{high}.1"]
+    assert matrix.allowed_jax(offered) == [f"{low}.0", f"{low}.1", "0.11.9", "0.11.10"]
+    assert all((ROOT / path.partition("::")[0]).is_file() for path in matrix.SELECTION)
+
+
+def test_the_page_of_installation_has_the_table_of_the_matrix() -> None:
+    matrix = load_script("matrix")
+    record = json.loads(matrix.RECORD.read_text())
+    shown = (ROOT / "docs" / "install.md").read_text()
+    assert matrix.format_table(record) == shown.partition(matrix.MARKS[0])[2].partition(matrix.MARKS[1])[0]
+    assert all(entry["passed"] for entry in record["environments"])
+
+
+def test_the_size_of_an_installation(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    size = load_script("install_size")
+    needs = {"gems_jax": ["a>=1", "b"], "gems-jax": ["a>=1", "b"], "a": ["c"], "b": ["c", "d; extra == 'x'", "e"]}
+    sizes = {"gems-jax": 1e6, "a": 2e6, "b": 4e6, "c": 8e6, "d": 16e6, "e": 32e6}
+    monkeypatch.setattr(size.metadata, "requires", needs.get)
+    monkeypatch.setattr(size, "size_of", lambda name: int(sizes[name]))
+    monkeypatch.setattr(sys, "argv", ["install_size", "b"])
+    size.main()
+    printed = json.loads(capsys.readouterr().out)
+    assert (printed["installed"], printed["packages"]) == (47.0, 5)
+    assert printed["added"] == {"by": "b", "megabytes": 36.0, "packages": {"b": 4.0, "e": 32.0}}
+
+
+def test_pages_of_results_name_their_hardware() -> None:
+    pages = sorted((ROOT / "docs" / "results").glob("*.md"))
+    without = {page.stem for page in pages if "- Hardware: " not in page.read_text()}
+    assert len(pages) > 20 and without <= {"claims"}, without  # claims link the pages that their numbers are from
+    assert all(" CPUs (" in (ROOT / "docs" / name).read_text() for name in ("speed.md", "accelerators.md"))
 
 
 def test_configuration_files_are_valid() -> None:

@@ -1,5 +1,6 @@
 """The wheel holds the package alone, and its commands work where nothing else of the repository is."""
 
+import importlib.util
 import os
 import subprocess
 import sys
@@ -15,6 +16,8 @@ ROOT = Path(__file__).parents[1]
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("wheel")
     line = [sys.executable, "-m", "pip", "wheel", str(ROOT), "--no-deps", "--quiet", "--wheel-dir", str(folder)]
+    if importlib.util.find_spec("hatchling"):
+        line.append("--no-build-isolation")  # nothing is downloaded
     once = {**os.environ, "PIP_RETRIES": "0"}  # without a network, pip would try for minutes
     done = subprocess.run(line, capture_output=True, text=True, timeout=900, stdin=subprocess.DEVNULL, env=once)
     if done.returncode and ("hatchling" in done.stderr or "No module named pip" in done.stderr):
@@ -57,3 +60,14 @@ def test_commands_of_the_installed_wheel_in_an_empty_folder(wheel: Path, tmp_pat
     assert "gems train GAME" in say("-m", "gems_jax", "--help")
     assert "kuhn_poker" in say("-m", "gems_jax", "games")
     assert not list(empty.iterdir())
+
+
+@pytest.mark.slow
+def test_the_packages_work_in_an_environment_of_their_own(tmp_path: Path) -> None:
+    for package in ("build", "hatchling", "pip"):
+        pytest.importorskip(package)
+    line = [sys.executable, str(ROOT / ".ci" / "smoke"), "--reuse", "--into", str(tmp_path)]
+    done = subprocess.run(line, capture_output=True, text=True, timeout=1800, stdin=subprocess.DEVNULL)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "gems play kuhn" in done.stdout and done.stdout.splitlines()[-1].startswith("OK")
+    assert len(list(tmp_path.glob("gems_jax-*.tar.gz"))) == len(list(tmp_path.glob("gems_jax-*.whl"))) == 1

@@ -58,7 +58,7 @@ WORDS = {
     "word": _word(r"\b(?:one|two|both|high|low|32-bit) words?\b", "uint32"),
     "numbered": _word(r"\bnumbered\b|\bnumbers (?:what|its|their|actions|the)\b", "index, indexed"),
     "lane": _word(r"(?<![-*`])\blanes?\b", "environment instance", "src/gems_jax/rollout/"),
-    "goes on": _word(r"\b(?:go|goes|going|gone|went) on\b", "continues, resumes, warm-starts"),
+    "goes on": _word(r"\b(?:go|goes|going|gone|went) on\b(?! (?:\d+x\d+|any size))", "continues, resumes, warm-starts"),
     "laid out": _word(r"\b(?:laid|lays?|laying) (?:out|down)\b", "unrolled, defined"),
     "turned": _word(r"\bturned\b(?! (?:on|off|out)\b)", "permuted, converted"),
     "mended": _word(r"\bmend(?:s|ed|ing)?\b", "fixed"),

@@ -57,6 +57,7 @@ def sections() -> dict[str, list[Page]]:
             *(_docs(title, f"tutorials/{name}.md") for title, name in TUTORIALS),
         ],
         "Guides": [
+            _docs("Installation", "install.md"),
             _docs("The library", "library.md"),
             _docs("The command line", "command_line.md"),
             _docs("Add a game", "add_a_game.md"),
@@ -88,6 +89,7 @@ def sections() -> dict[str, list[Page]]:
         ],
         "API": [Page(title, f"api/{name}.md", "") for title, name in api],
         "Project": [
+            _docs("Release notes", "release_notes.md"),
             Page("Changelog", "changelog.md", "CHANGELOG.md"),
             Page("Contributing", "contributing.md", "CONTRIBUTING.md"),
             Page("Security", "security.md", "SECURITY.md"),

@@ -152,10 +152,11 @@ def _note(name: str, seconds: float, used: float) -> str:
     found = machine.describe_circumstances()
     size = "with small sizes " * bool(os.environ.get(QUICK))
     flags = os.environ.get("XLA_FLAGS", "").strip()
+    jax = f"jax {found['versions']['jax']}{', XLA_FLAGS=' * bool(flags)}{flags}"
     return (
         f"*Executed {size}by `make tutorials` from [{name}.py]({name}.py): {seconds:.0f} s, {used:.0f} s of CPU time, "
-        f"compilation included, on {found['cpus']} shared cores ({found['processor']}), "
-        f"jax {found['versions']['jax']}{', XLA_FLAGS=' * bool(flags)}{flags}, commit {(found['commit'] or 'unknown')[:10]}, {found['created'][:10]}.*"
+        f"compilation included, on {found['cpus']} shared cores ({found['processor']}), {jax}, "
+        f"commit {(found['commit'] or 'unknown')[:10]}, {found['created'][:10]}.*"
     )
 
 

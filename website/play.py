@@ -4,8 +4,11 @@ import importlib
 import importlib.util
 from pathlib import Path
 
-POLICIES = {"kuhn": "Kuhn poker", "leduc": "Leduc hold'em"}
-FRAME = '<iframe class="play" src="{name}.html" title="Play {title}" loading="lazy"></iframe>'
+from gems_jax.runner.errors import RunError
+
+ROOT = Path(__file__).parents[1]
+SHIPPED = ROOT / "src" / "gems_jax" / "checkpoints"
+FRAME = '<iframe class="play" src="play/{name}.html" title="Play {name}" loading="lazy"></iframe>'
 
 
 def write_play_pages(folder: Path) -> list[Path]:
@@ -23,11 +26,15 @@ def write_play_pages(folder: Path) -> list[Path]:
     web, load = importlib.import_module("gems_jax.web"), importlib.import_module("gems_jax").load
     written, frames = [], []
     (folder / "play").mkdir(exist_ok=True)
-    for name, title in POLICIES.items():
+    for name in sorted(path.stem for path in SHIPPED.glob("*.safetensors")):
         path = folder / "play" / f"{name}.html"
-        web.write_play_page(load(name), path)
+        try:
+            web.write_play_page(load(name), path)
+        except RunError as error:  # a game without such pages
+            print(f"docs: {name} is not among the playable pages: {error}")
+            continue
         written.append(path)
-        frames.append(f"## {title}\n\n{FRAME.format(name=name, title=title)}\n")
+        frames.append(f"## {name.replace('_', ' ').capitalize()}\n\n{FRAME.format(name=name)}\n")
     page = folder / "play.md"
     page.write_text(page.read_text() + "\n" + "\n".join(frames))
     return written

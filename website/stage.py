@@ -130,7 +130,7 @@ def stage_page(page: Page, folder: Path) -> None:
     text = render_formulas(replace_links((ROOT / page.source).read_text(), replace))
     target = folder / page.path
     target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_text(_indent_lists(text))
+    target.write_text(indent_lists(text))
 
 
 def _copy_file(path: str, folder: Path) -> str:
@@ -142,23 +142,29 @@ def _copy_file(path: str, folder: Path) -> str:
     return place
 
 
-def _indent_lists(text: str) -> str:
-    """Indents what belongs to an item of a list by four spaces, as Python-Markdown needs it, instead of two.
+def indent_lists(text: str) -> str:
+    """Writes lists as Python-Markdown reads them: more strictly than GitHub does.
 
     Args:
       text: Markdown whose items continue with an indentation of two or three spaces.
 
     Returns:
-      Markdown with the continued lines indented by four.
+      Markdown in which what belongs to an item is indented by four spaces, and an empty line stands before a list and
+      after a paragraph within an item.
     """
-    lines, inside, fenced = [], False, False
+    lines: list[str] = []
+    inside = fenced = loose = False
     for line in text.split("\n"):
         fenced = fenced != line.startswith("```")
-        if re.match(r"(?:[-*]|\d+\.) ", line):
-            inside = True
+        item = not fenced and re.match(r"[-*] |(?:\d+\. )", line) is not None
+        if item and lines and lines[-1].strip() and (loose or (not inside and line[0] in "-*")):
+            lines.append("")
+        if item:
+            inside, loose = True, False
         elif line.strip() and not line.startswith(" "):
-            inside = False
+            inside = loose = False
         if inside and not fenced and re.match(r" {2,3}\S", line):
+            loose = loose or not lines[-1].strip()
             line = "    " + line.lstrip(" ")
         lines.append(line)
     return "\n".join(lines)

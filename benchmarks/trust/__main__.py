@@ -23,6 +23,8 @@ from benchmarks.trust.children import answer, call, warm_up
 
 ROOT = Path(__file__).resolve().parents[2]
 PUBLISHED, PAGE = ROOT / "docs" / "trust.json", ROOT / "docs" / "trust.md"
+SOAK, DURATIONS = ROOT / "docs" / "soak.json", ROOT / "tests" / "data" / "durations.json"
+LIMITS = {"make test": 1200, "make test-fast": 120}  # ten minutes, and one, of two processes
 LIMIT = 600.0  # seconds of a child with some cases
 TITLES = {
     "kills": "random SIGKILL, resumed to identical rows and state",
@@ -149,7 +151,8 @@ def totals(folder: Path, seed: int) -> Record:
     failures += [
         record for record in found["kills"] if record.get("survived") != record.get("kills") or "error" in record
     ]
-    return {"campaigns": {name: table[name] for name in TITLES}, "failures": failures}
+    campaigns = {name: table[name] for name in TITLES}
+    return {"campaigns": campaigns, "failures": failures, "soak": read_soak(), "suite": read_suite()}
 
 
 def table(record: Record) -> str:
@@ -158,7 +161,30 @@ def table(record: Record) -> str:
     for name, title in TITLES.items():
         found = record["campaigns"][name]
         rows.append(f"| {title} | {found['passed']:,} | {found['tried']:,} |")
+    for run in record.get("soak", {}).values():
+        title = f"long run that stays flat: {run['title']}, {run['iterations']:,} iterations in {run['minutes']} min"
+        rows.append(f"| {title} | {int(run['flat'])} | 1 |")
+    for line, seconds in record.get("suite", {}).items():
+        rows.append(f"| seconds of the processor of `{line}`, at most {LIMITS[line]:,} | {seconds:,.0f} | |")
     return "\n".join(rows)
+
+
+def read_soak() -> Record:
+    """Summarizes docs/soak.json, if there is one: title, iterations, minutes and flatness of each run."""
+    if not SOAK.exists():
+        return {}
+    runs = json.loads(SOAK.read_text())["runs"]
+    fields = ("title", "iterations", "flat")
+    return {
+        name: {**{field: run[field] for field in fields}, "minutes": round(run["seconds"] / 60.0)}
+        for name, run in runs.items()
+    }
+
+
+def read_suite() -> Record:
+    """Sums the recorded processor seconds of the default and of the quick selection of tests."""
+    record = json.loads(DURATIONS.read_text())
+    return {"make test": round(sum(record["slow"].values()) + record["quick"]), "make test-fast": record["quick"]}
 
 
 def publish(record: Record) -> None:

@@ -77,7 +77,7 @@ def _run_here(root: Path, words: list[str]) -> list[Any]:
     os.dup2(null, 1)
     os.dup2(null, 2)
     failures = _Failures()
-    code = pytest.main(["-x", "-q", "--tb=no", "-p", "no:cacheprovider", *words], plugins=[failures])
+    code = pytest.main(["-x", "-q", "-p", "no:cacheprovider", *words], plugins=[failures])
     return [int(code), failures.names]
 
 

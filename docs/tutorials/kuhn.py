@@ -22,10 +22,12 @@ QUICK = bool(os.environ.get("GEMS_TUTORIAL_QUICK"))  # the tests run this page w
 # ## Train
 #
 # Without settings, `train` takes the best known ones for this game, the preset `replay`: GEMS whose estimates reuse the
-# episodes of earlier iterations. All seeds train in one compiled program.
+# episodes of earlier iterations. A quarter of its episodes and half of its iterations are enough here. All seeds train
+# in one compiled program.
 
 # %%
-settings, iterations, seeds = gems_jax.preset("kuhn_poker", "replay"), 40, 3
+settings = gems_jax.preset("kuhn_poker", "replay").replace(mixture_samples=2500)
+iterations, seeds = 20, 3
 if QUICK:
     small = {"mixture_samples": 100, "buffer_episodes": 400, "capacity": 4, "mutations": 4, "randoms": 4}
     settings, iterations, seeds = settings.replace(**small), 3, 2

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 PAGE = "ingredients"
@@ -40,7 +40,14 @@ def ingredients_page(records: Mapping[str, Mapping[str, Any]]) -> str:
     rows = [[arm, *(gaps.get(arm, "–") for gaps in found.values())] for arm in arms]
     rows.append(["seeds", *(str(_seeds(records[name])) for name in found)])
     lines = [header, ["---"] + ["---:"] * len(found), *rows]
-    return INTRODUCTION + "\n" + "\n".join("| " + " | ".join(cells) + " |" for cells in lines) + "\n"
+    table = "\n".join("| " + " | ".join(cells) + " |" for cells in lines)
+    return f"{INTRODUCTION}\n{table}\n\n{_hardware([records[name] for name in found])}\n"
+
+
+def _hardware(records: Sequence[Mapping[str, Any]]) -> str:
+    """Formats the machines of the records, each once."""
+    machines = [f"{record['processor']}, {record['cpus']} cores" for record in records if record.get("processor")]
+    return f"- Hardware: {'; '.join(dict.fromkeys(machines)) or 'not recorded'}"
 
 
 def final_gaps(record: Mapping[str, Any]) -> dict[str, str]:

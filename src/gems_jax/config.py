@@ -202,6 +202,10 @@ class LearnerConfig(Settings):
     """Weight of the critic's loss (not printed in the paper)."""
     entropy_weight: float = real(0.0, NON_NEGATIVE)
     """Weight of the entropy bonus (not printed in the paper)."""
+    opening_plies: int = size(0, at_least=0)
+    """Longest random opening of training episodes, in steps, from which nothing is learned (0: none)."""
+    opening_fraction: float = real(0.5, FRACTION)
+    """Fraction of training episodes with a random opening of 1 to `opening_plies` steps."""
 
     def validate(self) -> Self:
         """Raises ValueError for a field out of range or for incompatible fields."""
@@ -234,6 +238,9 @@ class RegularizationConfig(Settings):
     """Annealing of alpha."""
     learning_rate_decay: float = real(0.0, NON_NEGATIVE)
     """Annealing of both step sizes."""
+    joint_play: bool = choice(False)
+    """Play the games between current policies once, and let every player learn from its own seats. False: games of
+    their own for every player, in which the others do not learn."""
 
 
 class GeneratorConfig(Settings):
@@ -480,7 +487,24 @@ class GemsConfig(
         rho = self.self_play_fraction
         if isinstance(rho, (int, float)) and rho and not self.live_opponents:
             raise ValueError(f"self_play_fraction must be 0 unless live_opponents is set: got {rho!r}")
+        if self.joint_play:
+            self._validate_joint_play()
         return self
+
+    def _validate_joint_play(self) -> None:
+        newest_alone = self.abr_anchors == 1 and self.q_new == 1.0 and self.q_new_applies == "anchors"
+        if not (self.live_opponents and newest_alone and isinstance(self.self_play_fraction, float)):
+            raise ValueError(
+                "joint_play trains the newest anchors on the games that they play with each other: expected "
+                "live_opponents=True, a number as self_play_fraction, abr_anchors=1, q_new=1.0 and "
+                f"q_new_applies='anchors', got {self.live_opponents}, {self.self_play_fraction!r}, {self.abr_anchors}, "
+                f"{self.q_new!r} and {self.q_new_applies!r}"
+            )
+
+    @property
+    def joint_opponents(self) -> int:
+        """Number of the `abr_opponents` whose games are played once for all players; 0 without `joint_play`."""
+        return round(self.self_play_fraction * self.abr_opponents) if self.joint_play else 0
 
     @property
     def num_estimates(self) -> int:

@@ -7,6 +7,7 @@ in `gems/tuned_presets.py`. `gems/auto_preset.py` derives settings of any other 
 from __future__ import annotations
 
 from gems_jax.config import GemsConfig
+from gems_jax.gems.joint_presets import CONNECT_FOUR_JOINT, GO_JOINT, SPREAD_JOINT, TAG_JOINT
 from gems_jax.gems.paper_presets import PAPER
 from gems_jax.gems.tuned_presets import (
     CHESS_TUNED,
@@ -36,12 +37,12 @@ from gems_jax.types import Game, did_you_mean
 PRESETS: dict[str, dict[str, GemsConfig]] = {
     "pz:connect_four_v3": {"tuned": PYTHON_CONNECT_FOUR_TUNED},
     "openspiel:leduc_poker": {"tuned": PYTHON_LEDUC_TUNED},
-    "simple_tag": {"paper": PAPER["simple_tag"], "tuned": TAG_TUNED},
-    "simple_spread": {"paper": PAPER["simple_spread"], "tuned": MPE_TUNED},
+    "simple_tag": {"paper": PAPER["simple_tag"], "tuned": TAG_TUNED, "joint": TAG_JOINT},
+    "simple_spread": {"paper": PAPER["simple_spread"], "tuned": MPE_TUNED, "joint": SPREAD_JOINT},
     "hanabi": {"paper": PAPER["hanabi"], "tuned": HANABI_TUNED},
     "chess": {"paper": PAPER["chess"], "tuned": CHESS_TUNED},
-    "connect_four": {"paper": PAPER["connect_four"], "tuned": CONNECT_FOUR_TUNED},
-    "go_9x9": {"paper": PAPER["go_9x9"], "tuned": GO_TUNED},
+    "connect_four": {"paper": PAPER["connect_four"], "tuned": CONNECT_FOUR_TUNED, "joint": CONNECT_FOUR_JOINT},
+    "go_9x9": {"paper": PAPER["go_9x9"], "tuned": GO_TUNED, "joint": GO_JOINT},
     "tic_tac_toe": {"paper": PAPER["tic_tac_toe"], "tuned": TIC_TAC_TOE_TUNED},
     "biased_rps": {"tuned": RPS_TUNED},
     "kuhn_poker": {
@@ -60,7 +61,7 @@ PRESETS: dict[str, dict[str, GemsConfig]] = {
 
 
 # Presets that a game gets without asking for one, best first; games without them get `auto`.
-BEST = ("replay", "tuned")
+BEST = ("replay", "joint", "tuned")
 AUTO = "auto"
 
 

@@ -24,7 +24,7 @@ from gems_jax.psro.jpsro import JpsroConfig, NeuplJpsroConfig, jpsro_solver
 from gems_jax.psro.neupl import SIMPLEX_NEUPL, NeuplConfig, neupl_solver
 from gems_jax.psro.p2sro import P2sroConfig, p2sro_solver
 from gems_jax.psro.psro import A_PSRO, ALPHA_PSRO, DOUBLE_ORACLE, FUSION_PSRO, PsroConfig, psro_solver
-from gems_jax.psro.self_play import MMD, NASH_PG, SELF_PLAY, RandomConfig, random_solver, self_play_solver
+from gems_jax.psro.self_play import MMD, NASH_PG, SELF_PLAY, SELF_PLAY_OF, RandomConfig, random_solver, self_play_solver
 from gems_jax.psro.settings import Budgeted
 from gems_jax.psro.sp_psro import SP_PSRO, sp_psro_solver
 from gems_jax.psro.xdo import EDO, PDO, XDO, xdo_solver
@@ -79,9 +79,14 @@ DEFAULTS: dict[str, Any] = {
 }
 
 
+def settings_of(name: str, game: str) -> Any:
+    """Returns the default settings of a method without presets: those for the game called `game`, or for all games."""
+    return SELF_PLAY_OF.get(game, SELF_PLAY) if name == "self_play" else DEFAULTS[name]
+
+
 def _settings_for(name: str, game: Game) -> Any:
-    """Default settings of a method for a game: for GEMS those of the game, for others the same for all games."""
-    return default_config(game) if name == "gems" else DEFAULTS[name]
+    """Default settings of a method for a game: for GEMS those of its best preset."""
+    return default_config(game) if name == "gems" else settings_of(name, game.name)
 
 
 def _method(name: str, make: Callable[[Game, Any], Solver]) -> Callable[[Game, Any], Solver]:

@@ -1,13 +1,17 @@
 """The campaigns of faults: their cases, their bookkeeping, and the published table."""
 
+import ast
 import json
 import random
+import re
 from pathlib import Path
 
 import pytest
 
+from benchmarks import soak
 from benchmarks.trust import __main__ as trust
-from benchmarks.trust import children, damage, files, kills, lines
+from benchmarks.trust import children, damage, faults, files, kills, lines, mutation
+from gems_jax.runner.directory import RunDirectory
 
 SOME = {name: {"passed": 3, "tried": 1000} for name in trust.TITLES}
 
@@ -56,3 +60,75 @@ def test_lines_are_made_from_number_and_seed(tmp_path: Path) -> None:
     made = [lines._words(random.Random(f"{seed} 3"), tmp_path) for seed in (0, 0, 1)]
     assert made[0] == made[1] != made[2]
     assert all(isinstance(word, str) for word in made[0])
+
+
+# --- planted faults
+
+
+def test_faults_can_be_planted(tmp_path: Path) -> None:
+    """Each text occurs once in the source, the changed file is Python, and the tests that should fail exist."""
+    assert len(faults.FAULTS) >= 30 and len({fault.name for fault in faults.FAULTS}) == len(faults.FAULTS)
+    for fault in faults.FAULTS:
+        path = tmp_path / "src" / "gems_jax" / fault.file
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text((trust.ROOT / "src" / "gems_jax" / fault.file).read_text())
+        mutation.plant(fault, tmp_path)
+        ast.parse(path.read_text())
+        names = [name for test in fault.tests for name in functions_of(trust.ROOT / "tests" / test)]
+        assert not fault.first or any(word in name for word in fault.first.split(" or ") for name in names), fault.name
+
+
+def test_a_fault_is_not_planted_in_other_sources(tmp_path: Path) -> None:
+    fault = faults.FAULTS[0]
+    path = tmp_path / "src" / "gems_jax" / fault.file
+    path.parent.mkdir(parents=True)
+    path.write_text(2 * fault.old)
+    with pytest.raises(ValueError, match="expected the text to replace once in meta/omwu.py, got it 2 times"):
+        mutation.plant(fault, tmp_path)
+
+
+# --- long runs
+
+
+def samples(**growing: float) -> list[soak.Sample]:
+    """Forty samples of a run whose fields grow by a part of themselves from first to last."""
+    base = {"memory_mb": 500.0, "open_files": 8.0, "checkpoint_bytes": 2e4, "bytes_per_row": 150.0, "sigma_error": 1e-7}
+    return [
+        {
+            "seconds": 5.0 * n,
+            "iteration": 10 * n,
+            **{k: v * (1 + growing.get(k, 0.0) * n / 39) for k, v in base.items()},
+        }
+        for n in range(40)
+    ]
+
+
+def test_what_counts_as_flat() -> None:
+    found = soak.summarize(samples())
+    assert found["flat"] and found["iterations"] == 390 and found["memory_mb"]["growth"] == 0.0
+    assert soak.summarize(samples(bytes_per_row=0.01))["flat"] and soak.summarize(samples(memory_mb=-0.5))["flat"]
+    for field, growth in {"memory_mb": 0.2, "open_files": 0.2, "checkpoint_bytes": 0.1, "sigma_error": 1e3}.items():
+        assert not soak.summarize(samples(**{field: growth}))["flat"], field
+
+
+def test_mixtures_of_a_checkpoint_are_measured(matrix_run: RunDirectory) -> None:
+    assert soak.sigma_error(matrix_run.checkpoints / "00000001") < 1e-6
+
+
+# --- determinism
+
+
+def functions_of(path: Path) -> set[str]:
+    """Names of the test functions of a file."""
+    return {node.name for node in ast.parse(path.read_text()).body if isinstance(node, ast.FunctionDef)}
+
+
+def test_every_claim_of_determinism_has_a_test() -> None:
+    table = trust.PAGE.read_text().partition("<!-- determinism -->")[2].partition("<!-- /determinism -->")[0]
+    claims = [line for line in table.splitlines() if line.startswith("| ")][2:]
+    assert len(claims) >= 10
+    for claim in claims:
+        named = re.findall(r"`([\w/]+\.py)::(\w+)`", claim)
+        assert named, claim
+        for file, name in named:
+            assert name in functions_of(trust.ROOT / "tests" / file), f"{file}::{name}"

@@ -79,6 +79,7 @@ def test_a_file_sets_what_flags_set_and_the_line_wins(tmp_path: Path, seen: list
         ("eta = [[1]]", ("'eta' must be a number", "got [1]")),
         ("eta = 2021-01-01", ("'eta' must be a number",)),
         ("eta 3", ("cannot read run.toml", "line 1")),
+        ("eta = " + "[" * 9000, ("cannot read run.toml",)),
         ("eta = 'fast'", ("--eta", "'fast'")),
         ("game-option = []\ngame_option = []", ("is there twice",)),
     ],

@@ -24,7 +24,7 @@ from gems_jax.games.requirements import CATALOG
 from gems_jax.runner.directory import RunDirectory, open_run, read_config, read_status
 from gems_jax.runner.errors import RunError
 from gems_jax.runner.files import resolve
-from gems_jax.runner.load import load
+from gems_jax.runner.load import load, read_description
 from gems_jax.runner.options import WRITER_MODULES, RunOptions
 from gems_jax.runner.rebuild import parse_config
 from gems_jax.runner.writers import read_metrics
@@ -181,6 +181,21 @@ def test_export(trained: tuple[Path, Outcome], tmp_path: Path) -> None:
     assert "why: " in said.out
     assert_one_line(call("export", folder, "--output", path), 1, "exists and is never overwritten")
     assert_one_line(call("resume", path), 1, "policy.safetensors")
+
+
+def test_export_at_another_temperature(trained: tuple[Path, Outcome], tmp_path: Path) -> None:
+    """Logits are divided, the policy is measured again, and the file has the command of the run."""
+    folder, _ = trained
+    path = tmp_path / "sharper.safetensors"
+    assert call("export", folder, "--seed", 1, "--output", path, "--temperature", 0.5).code == 0
+    plain, sharper = load(folder, seed=1), load(path)
+    half = plain.profile.population.temperature * 0.5
+    np.testing.assert_allclose(sharper.profile.population.temperature, half)
+    assert sharper.config == plain.config.replace(play_temperature=0.5)
+    assert sharper.last_row["total_env_steps"] == plain.last_row["total_env_steps"] and len(sharper.last_row) > 4
+    command = read_description(path)["command"]
+    assert command.startswith("gems train kuhn_poker --method gems") and command.endswith("--seed 1"), command
+    assert_one_line(call("export", folder, "--temperature", 0), 2, "divides the logits of GEMS by a positive number")
 
 
 def test_other_methods(tmp_path: Path) -> None:

@@ -348,11 +348,16 @@ def test_ingredients_are_the_last_gaps_of_the_published_ablations(tmp_path: Path
             "seeds": 5,
         }  # fmt: skip
 
-    one = {"numbers": [row("pairs", 40, 0.2), row("pairs", 5, 0.7), row("replay", 40, 0.1)]}
-    other = {"numbers": [row("replay", 40, 0.3)]}
+    one = {
+        "processor": "A",
+        "cpus": 2,
+        "numbers": [row("pairs", 40, 0.2), row("pairs", 5, 0.7), row("replay", 40, 0.1)],
+    }
+    other = {"processor": "B", "cpus": 8, "numbers": [row("replay", 40, 0.3)]}
     page = ingredients.ingredients_page({"ablate_reuse": one, "ablate_reuse_leduc": other, "kuhn": {}})
     assert "| pairs | 0.2000 ± 0.0100 | – |" in page and "| replay | 0.1000 ± 0.0100 | 0.3000 ± 0.0100 |" in page
-    assert page.splitlines()[-1] == "| seeds | 5 | 5 |" and "[Leduc, 1M](ablate_reuse_leduc.md)" in page
+    assert page.splitlines()[-3:] == ["| seeds | 5 | 5 |", "", "- Hardware: A, 2 cores; B, 8 cores"]
+    assert "[Leduc, 1M](ablate_reuse_leduc.md)" in page
     assert results.write_ingredients(tmp_path) == []  # nothing is published there
 
 

@@ -151,9 +151,8 @@ def test_grouped_play_equals_play_one_by_one():
         np.testing.assert_array_equal(together.returns[c, n, m], expected)
 
 
-@pytest.mark.parametrize(
-    "policy", ["conv", *(pytest.param(name, marks=pytest.mark.slow) for name in ("film", "board"))]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("policy", ["conv", "film", "board"])
 def test_gems_steps_on_a_board(policy):
     """Shared torso, games that go on between rounds, minibatches, a sample of the protected decisions: one trace."""
     game = make_game("tic_tac_toe")

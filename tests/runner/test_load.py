@@ -21,7 +21,7 @@ from gems_jax.runner.driver import run
 from gems_jax.runner.engine import make_engine
 from gems_jax.runner.errors import ConfigMismatchError, RunError
 from gems_jax.runner.files import write_json
-from gems_jax.runner.load import NoRunError, export_policy, load, shipped_policies
+from gems_jax.runner.load import NoRunError, export_policy, load, read_description, shipped_policies
 from gems_jax.runner.measuring import make_monitor
 from gems_jax.runner.rebuild import parse_config
 from gems_jax.runner.writers import read_metrics
@@ -297,6 +297,42 @@ def test_shipped_policies_are_as_good_as_they_say(name: str, game: str, bound: f
     state = policy.game.init(jax.random.key(0))
     assert int(policy.act(state.observation[0], state.legal[0], jax.random.key(1))) in (0, 1)
     assert Path(shipped_policies()[name]).stat().st_size < size
+
+
+# Name, column of the last row that states the strength, its least value.
+SHIPPED = [
+    ("tic_tac_toe", "exploitability", None),
+    ("connect_four", "win_random", 0.95),
+    ("go_9x9", "win_random", 0.9),
+    ("simple_spread", "return_team", -12.0),
+    ("simple_tag", "pursuers_vs_random", 30.0),
+]
+
+
+@pytest.mark.parametrize(("name", "column", "least"), SHIPPED)
+def test_shipped_policies_of_larger_games_load_and_play(name: str, column: str, least: float | None) -> None:
+    """They state their command, budget and strength, take at most 2 MB, and play legal moves."""
+    path, policy = shipped_policies()[name], load(name)
+    record = read_description(path)
+    assert path.stat().st_size <= 2_000_000 and policy.game.name == name
+    assert record["command"].startswith("gems train ") and policy.last_row["total_env_steps"] > 0
+    measured = policy.last_row[column]
+    assert measured < 0.01 if least is None else measured >= least
+    init, step = jax.jit(policy.game.init), jax.jit(policy.game.step)
+    key, *keys = jax.random.split(jax.random.key(0), 3)
+    state = init(key)
+    for number, own in enumerate(keys):
+        key_step, *seats = jax.random.split(own, 1 + policy.game.num_seats)
+        actions = [
+            policy.act(state.observation[seat], state.legal[seat], seats[seat])
+            for seat in range(policy.game.num_seats)
+            if state.to_move[seat]
+        ]
+        movers = np.flatnonzero(state.to_move)
+        assert all(state.legal[seat, int(action)] for seat, action in zip(movers, actions, strict=True)), number
+        joint = jnp.zeros(policy.game.num_seats, jnp.int32).at[movers].set(jnp.asarray(actions, jnp.int32))
+        state = step(state, joint, key_step)
+    assert not state.terminated
 
 
 def test_removed_settings_at_their_default_are_dropped() -> None:

@@ -127,21 +127,20 @@ def test_command_checks_its_arguments(kuhn_run: RunDirectory) -> None:
     assert_one_line(call("play", "nowhere"), 2, "no run at nowhere")
 
 
-def test_through_a_terminal(kuhn_run: RunDirectory) -> None:
+def test_through_a_terminal(matrix_run: RunDirectory) -> None:
     """The real console script on a pseudo-terminal: prompts, a typing error, a whole game, and leaving by Ctrl-D."""
     line = [str(SCRIPT)] if SCRIPT.exists() else [sys.executable, "-m", "gems_jax"]
-    line += ["play", str(kuhn_run.shared), "--seat", "0", "--games-seed", "3"]
+    line += ["play", str(matrix_run.shared), "--seat", "0", "--games-seed", "3"]
     terminal, end = pty.openpty()
     process = subprocess.Popen(line, stdin=end, stdout=end, stderr=end, start_new_session=True)
     os.close(end)
     try:
-        shown = _until(terminal, r"bet, check > $")
-        assert "your card:" in shown and "game 1: you sit in seat 0 and begin" in shown
+        assert "game 1: you sit in seat 0" in _until(terminal, r"rock, paper, scissors > $")
         os.write(terminal, b"dance\n")
-        assert "'dance' is not possible here" in _until(terminal, r"bet, check > $")
-        os.write(terminal, b"bet\n")
-        shown = _until(terminal, r"game 2: .*bet, check > $")
-        assert re.search("opponent: (call|fold)", shown) and re.search(r"you earned [+-][12] chips", shown)
+        assert "'dance' is not possible here" in _until(terminal, r"rock, paper, scissors > $")
+        os.write(terminal, b"rock\n")
+        shown = _until(terminal, r"game 2: .*scissors > $")
+        assert re.search("opponent: (rock|paper|scissors)", shown) and re.search(r"you earned [+-]?\d points", shown)
         os.write(terminal, b"\x04")
         assert "1 game, " in _until(terminal, r"Good-bye\.")
         assert process.wait(600) == 0

@@ -2,17 +2,28 @@
 
 import ast
 import re
+import types
 from pathlib import Path
 
 import pytest
 
 import gems_jax
+from gems_jax.runner.errors import RunError
 from tests import tree_report
-from website import build
+from website import build, play
 from website.docstrings import fence_examples
 from website.navigation import ROOT, pages, sections
 from website.reference import GROUPS, homes, module_path, reference_pages
-from website.stage import is_internal, linked_file, linked_names, links_of, python_name, replace_links, stage_page
+from website.stage import (
+    indent_lists,
+    is_internal,
+    linked_file,
+    linked_names,
+    links_of,
+    python_name,
+    replace_links,
+    stage_page,
+)
 
 SOURCES = {page.source: page for page in pages() if page.source}
 
@@ -110,6 +121,13 @@ def test_links_in_code_stay():
     assert replace_links(text, lambda label, target: target.upper()) == "B.MD\n```\n[a](b.md)\n```\nD.MD"
 
 
+def test_lists_are_indented():
+    assert indent_lists("- a\n  b\n- c\n\ntext") == "- a\n    b\n- c\n\ntext"
+    assert indent_lists("- a\n\n  b\n- c") == "- a\n\n    b\n\n- c"
+    assert indent_lists("text:\n- a") == "text:\n\n- a"
+    assert indent_lists("```\n- a\n  b\n```") == "```\n- a\n  b\n```"
+
+
 def test_examples_become_code():
     assert fence_examples("Adds.\n\n>>> f(1)\n2\n\nArgs:") == "Adds.\n\n```pycon\n>>> f(1)\n2\n```\n\nArgs:"
     assert fence_examples(">>> f()") == "```pycon\n>>> f()\n```"
@@ -118,6 +136,24 @@ def test_examples_become_code():
 def test_settings_name_the_pages():
     text = build.settings()
     assert str(ROOT) in text and '"concepts.md"' in text and "{root}" not in text
+
+
+def test_play_pages_are_embedded(tmp_path, monkeypatch, capsys):
+    (tmp_path / "play.md").write_text("# Play\n")
+    monkeypatch.setattr(play.importlib.util, "find_spec", lambda name: None)
+    assert play.write_play_pages(tmp_path) == [] and "not installed" in capsys.readouterr().out
+
+    def write_play_page(policy, path):
+        if policy == "leduc":
+            raise RunError("no rules")
+        path.write_text(policy)
+
+    web = types.SimpleNamespace(write_play_page=write_play_page, load=lambda name: name)
+    monkeypatch.setattr(play.importlib.util, "find_spec", lambda name: web)
+    monkeypatch.setattr(play.importlib, "import_module", lambda name: web)
+    assert tmp_path / "play" / "kuhn.html" in play.write_play_pages(tmp_path)
+    text = (tmp_path / "play.md").read_text()
+    assert 'src="play/kuhn.html"' in text and "leduc" not in text and "no rules" in capsys.readouterr().out
 
 
 def test_formulas():

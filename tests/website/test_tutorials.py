@@ -17,7 +17,7 @@ EXPECTED = {  # what one of the outputs says
     "own_game": "return_bounds",
     "compare": "self_play",
     "population": "value of the two mixtures",
-    "connect_four": "tactician  score",
+    "connect_four": "greedy actions against the tactician: score",
     "three_players": "cce_gap",
 }
 

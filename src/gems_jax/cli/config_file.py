@@ -95,7 +95,7 @@ def read_settings(path: Path) -> dict[str, Any]:
         if not path.is_file() or path.stat().st_size > _LARGEST:
             raise ConfigFileError(f"cannot read {path}: expected a file of at most {_LARGEST // 10**6} MB")
         found = reader(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise ConfigFileError(f"cannot read {path}: {error}") from error
     if not isinstance(found, Mapping):
         raise ConfigFileError(f"cannot read {path}: expected settings as key and value, got {type(found).__name__}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import jax
@@ -12,7 +13,7 @@ from jax.typing import ArrayLike
 from gems_jax.config import GemsConfig
 from gems_jax.gems.state import AnchorSet, GemsState, Networks, gems_networks, jacobian_weight, population_of
 from gems_jax.learning.batches import Experience, Learner
-from gems_jax.learning.collection import OngoingGames, PlaySettings, Source, decision_fraction
+from gems_jax.learning.collection import OngoingGames, PlaySettings, SelfPlay, Source, decision_fraction
 from gems_jax.learning.magnets import anneal
 from gems_jax.learning.minibatches import sample_decisions
 from gems_jax.learning.ppo import TrainSettings
@@ -20,8 +21,9 @@ from gems_jax.learning.trust_region import TrustRegion, make_trust_region
 from gems_jax.meta import simplex
 from gems_jax.policies import distributions
 from gems_jax.policies.population import StackedPolicies, append_policy, materialize
+from gems_jax.rollout.openings import add_openings
 from gems_jax.rollout.views import View, rotate
-from gems_jax.types import Array, Game, PolicyOutput, PyTree
+from gems_jax.types import Array, Game, PolicyOutput, PyTree, num_players
 
 
 class AbrTask(NamedTuple):
@@ -62,7 +64,7 @@ class Arena(NamedTuple):
           The task of population p.
         """
         config, anchor_set = self.config, self.anchor_set
-        nets = gems_networks(views[0].base, config)
+        nets = gems_networks(self.game, config)
         log_codes = jnp.log(anchor_set.sigma[p])
         if config.q_new_applies == "opponents":
             log_codes = jnp.log(simplex.masked_uniform(anchor_set.active[p]))
@@ -84,6 +86,12 @@ class Arena(NamedTuple):
             config=config,
             magnet=jax.tree.map(lambda leaf: leaf[p], magnet),
         )
+
+    def joint_play(self) -> SelfPlay:
+        """Makes the games between the newest anchors of all players."""
+        learner = make_learner(gems_networks(self.game, self.config), self.config.temperature)
+        settings = _play_settings(self.config)._replace(num_opponents=self.config.joint_opponents)
+        return SelfPlay(add_openings(self.game, self.config), (learner,) * num_players(self.game), settings)
 
     def add_live_opponents(self, params: dict[str, PyTree]) -> Arena:
         """Adds the newest anchors of the current generators as opponents in slot K.
@@ -207,10 +215,33 @@ def play_anchor_batch(
     config = task.config
     key_code, key_play = jax.random.split(key)
     drawn = simplex.sample_slots(key_code, task.log_codes, (config.abr_anchors,))
+    if not task.source.settings.num_opponents:
+        return [], games
     if config.q_new_applies == "anchors":
         is_new = (jnp.arange(config.abr_anchors) + 0.5) / config.abr_anchors < config.q_new
         drawn = jnp.where(is_new, task.newest, drawn)
     return task.source.play_round(key_play, params, task.codes[drawn], games)
+
+
+def join_experience(own: Sequence[Experience], joint: Sequence[Experience]) -> list[Experience]:
+    """Joins the experience of the games of a population with that of joint games, player by player.
+
+    Args:
+      own: one batch [1, R, ...] per player of the population; none if all games are joint.
+      joint: one batch per player.
+
+    Returns:
+      One batch per player, with the rows and the counts of both.
+    """
+
+    def join(mine: Experience, shared: Experience) -> Experience:
+        counts = {name: getattr(mine, name) + getattr(shared, name) for name in ("episodes", "env_steps")}
+        rows = jax.tree.map(lambda *leaves: jnp.concatenate(leaves, axis=1), *(
+            one.replace(code=(), episodes=(), env_steps=()) for one in (mine, shared)
+        ))  # fmt: skip
+        return rows.replace(code=mine.code, **counts)
+
+    return [join(mine, shared) for mine, shared in zip(own, joint, strict=True)] if own else list(joint)
 
 
 def protect_anchors(key_play: Array, key_rows: Array, task: AbrTask, params: PyTree) -> tuple[TrustRegion, int, Array]:
@@ -260,7 +291,7 @@ def train_settings(task: AbrTask) -> TrainSettings:
 
 def _play_settings(config: GemsConfig) -> PlaySettings:
     return PlaySettings(
-        num_opponents=config.abr_opponents,
+        num_opponents=config.abr_opponents - config.joint_opponents,
         episodes=config.abr_episodes,
         discount=config.discount,
         decay=config.gae_lambda,

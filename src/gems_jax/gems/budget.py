@@ -37,13 +37,14 @@ def phase_episodes(config: GemsConfig, players: int, anchors: Count) -> PhaseEpi
     """
     per_anchor = anchors * config.num_opponents * config.episodes * (config.estimator == "per_anchor")
     candidates = players * config.pool_size(0) + anchors * config.pool_anchors
+    joint = config.joint_opponents
     in_round = config.oracle_opponents // config.oracle_rounds
     return PhaseEpisodes(
         meta_update=per_anchor + config.joint_episodes,
         oracle_call=candidates * config.oracle_opponents * config.oracle_episodes,
         oracle_round=players * config.pool_size() * in_round * config.oracle_episodes,
         protection=players * config.capacity * config.kl_opponents,
-        abr_step=players * config.abr_anchors * config.abr_opponents * config.abr_episodes,
+        abr_step=(players * config.abr_anchors * (config.abr_opponents - joint) + joint) * config.abr_episodes,
     )
 
 

@@ -29,6 +29,7 @@ from gems_jax.config import GemsConfig
 from gems_jax.gems.abr_task import (
     AbrTask,
     Arena,
+    join_experience,
     make_arena,
     play_anchor_batch,
     protect_anchors,
@@ -38,13 +39,21 @@ from gems_jax.gems.meta_game import MetaSolution
 from gems_jax.gems.replayed_response import ReplayMetrics, train_on_replay
 from gems_jax.gems.state import AnchorSet, GemsState, Magnet, Networks, init_population_optimizers
 from gems_jax.learning import ppo
-from gems_jax.learning.batches import Batch, masked_mean, mean_loss_parts
+from gems_jax.learning.batches import Batch, Experience, masked_mean, mean_loss_parts
 from gems_jax.learning.magnets import has_parameters, magnet_penalty, move_magnet
 from gems_jax.learning.ppo import SURROGATES, Learned, Parts, TrainMetrics, repeat_training, train_round
 from gems_jax.learning.trust_region import TrustRegion
 from gems_jax.policies.generator import jacobian_norm
 from gems_jax.policies.population import StackedPolicies
-from gems_jax.rollout.views import View, map_populations_with_carry, split_populations
+from gems_jax.rollout.openings import add_openings
+from gems_jax.rollout.views import (
+    View,
+    is_rotational,
+    map_populations_with_carry,
+    players_of,
+    split_populations,
+    stack_populations,
+)
 from gems_jax.types import Array, Game, PyTree, Struct, num_populations
 
 
@@ -116,7 +125,7 @@ def respond(
             return _train_generator(own_key, arena.task(views, p), learned, steps), ()
 
         every = split_populations(game, (params, opt_state))
-        response = map_populations_with_carry(game, respond_one, keys, every)[0]
+        response = map_populations_with_carry(add_openings(game, config), respond_one, keys, every)[0]
     totals = {name: getattr(response, name).sum() for name in ("episodes", "env_steps", "gradient_steps")}
     response = response._replace(**totals)
     if not config.replay_steps or solution is None:
@@ -218,11 +227,13 @@ def _train_jointly(
 
     keys: [P]; consumed.
     """
-    game, config = arena.game, arena.config
-    key_protect, key_train, key_rows, key_games = jnp.moveaxis(jax.vmap(lambda k: jax.random.split(k, 4))(keys), 1, 0)
+    config = arena.config
+    game, joint = add_openings(arena.game, config), _JointGames(arena) if config.joint_opponents else None
+    split = jax.vmap(lambda k: jax.random.split(k, 5))(keys)
+    key_protect, key_train, key_rows, key_games, key_joint = jnp.moveaxis(split, 1, 0)
 
     def update_arena(now: Learned) -> Arena:
-        return arena.add_live_opponents(now[0]) if config.live_opponents else arena
+        return arena.add_live_opponents(now[0]) if config.live_opponents and not config.joint_play else arena
 
     def protect(views: tuple[View, ...], p: Array | int, k: Array) -> tuple[tuple[Array, Array], TrustRegion]:
         own = jax.tree.map(lambda leaf: leaf[p], learned[0])
@@ -230,33 +241,50 @@ def _train_jointly(
         return (jnp.int32(episodes), env_steps), region
 
     def start(views: tuple[View, ...], p: Array | int, k: Array) -> tuple[tuple[()], PyTree]:
-        return (), update_arena(learned).task(views, p).source.start_games(k, config.abr_anchors)
+        task = update_arena(learned).task(views, p)
+        return (), task.source.start_games(k, config.abr_anchors) if task.source.settings.num_opponents else []
 
     counts, regions = map_populations_with_carry(game, protect, key_protect)
-    games = map_populations_with_carry(game, start, key_games)[1]
+    games = map_populations_with_carry(game, start, key_games)[1], joint and joint.start(key_joint[0])
 
     def advance(state: tuple[Learned, Magnet | None, PyTree], key: Array) -> tuple[tuple, TrainMetrics]:
-        now, magnet, games = state
+        now, magnet, (games, joint_games) = state
         current = update_arena(now)
+        shared: PyTree = [[]] * num_populations(game)
+        repeated: tuple[Array | int, Array | int] = (0, 0)
+        keys = jax.random.split(key, num_populations(game) + 1)
+        if joint:
+            shared, joint_games, repeated = joint.play(keys[-1], now[0], joint_games)
 
         def train_one(
-            views: tuple[View, ...], p: Array | int, k: Array, region: TrustRegion, own_games: PyTree
+            views: tuple[View, ...],
+            p: Array | int,
+            k: Array,
+            region: TrustRegion,
+            own_games: PyTree,
+            shared: list[Experience],
         ) -> tuple[tuple[Learned, TrainMetrics], PyTree]:
             task = current.task(views, p, None if magnet is None else magnet.params)
+
+            def experience(k: Array, params: PyTree, games: PyTree) -> tuple[list[Experience], PyTree]:
+                batches, games = play_anchor_batch(k, params, games, task=task)
+                return (join_experience(batches, shared) if joint else batches), games
+
             (own, own_games), metrics = train_round(
                 k,
                 jax.tree.map(lambda leaf: leaf[p], now),
                 own_games,
                 learner=task.source.learner,
-                experience=partial(play_anchor_batch, task=task),
+                experience=experience,
                 loss=partial(abr_tr_loss, task=task, region=region),
                 settings=train_settings(task),
             )
             return (own, metrics), own_games
 
-        round_keys = jax.random.split(key, num_populations(game))
-        (now, metrics), games = map_populations_with_carry(game, train_one, round_keys, regions, games)
-        return (now, _update_magnet(config, magnet, now[0]["generator"]), games), metrics
+        outcome = map_populations_with_carry(game, train_one, keys[:-1], regions, games, shared)
+        (now, metrics), games = outcome
+        metrics = _subtract_repeated(metrics, repeated)
+        return (now, _update_magnet(config, magnet, now[0]["generator"]), (games, joint_games)), metrics
 
     begin = (learned, magnet, games)
     (learned, magnet, _), metrics = repeat_training(advance, begin, key_train[0], steps, shape=keys.shape)
@@ -268,6 +296,46 @@ def _train_jointly(
 
     response = map_populations_with_carry(game, measure, key_games, regions)[0]
     return response._replace(magnet=magnet)
+
+
+class _JointGames(NamedTuple):
+    """Games between the newest anchors, from which all populations learn (`joint_play`)."""
+
+    arena: Arena
+
+    def start(self, key: Array) -> PyTree:
+        """Starts the games. key: consumed."""
+        return self.arena.joint_play().start_games(key)
+
+    def play(self, key: Array, params: PyTree, games: PyTree) -> tuple[PyTree, PyTree, tuple[Array, Array]]:
+        """Plays a round.
+
+        Args:
+          key: typed PRNG key; consumed.
+          params: parameters of all populations, [P, ...].
+          games: games to continue.
+
+        Returns:
+          The batches of every population's players as a carry of `map_populations_with_carry`, the games to continue,
+          and the episodes and steps that all batches together count too often.
+        """
+        game, (anchors, newest) = self.arena.game, (self.arena.anchor_set.anchors, self.arena.newest)
+        owners = game.population_of_player
+        each = [jax.tree.map(lambda leaf, p=p: leaf[p], params) for p in owners]
+        codes = [anchors[p, newest[p]][None] for p in owners]
+        batches, games = self.arena.joint_play().play_round(key, each, codes, games)
+        again = len(batches) - 1
+        repeated = (again * batches[0].episodes, again * batches[0].env_steps)
+        own = [[batches[player] for player in players_of(game, p)] for p in range(num_populations(game))]
+        return (stack_populations(own) if is_rotational(game) and game.num_seats > 1 else own), games, repeated
+
+
+def _subtract_repeated(metrics: TrainMetrics, repeated: tuple[Array | int, Array | int]) -> TrainMetrics:
+    """Subtracts episodes and steps that were counted several times from the counts of the first population."""
+    first = jnp.arange(len(metrics.episodes)) == 0
+    return metrics._replace(
+        episodes=metrics.episodes - first * repeated[0], env_steps=metrics.env_steps - first * repeated[1]
+    )
 
 
 def _update_magnet(config: GemsConfig, magnet: Magnet | None, generator: PyTree) -> Magnet | None:

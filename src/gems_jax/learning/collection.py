@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -24,7 +24,7 @@ from gems_jax.learning.batches import (
 from gems_jax.learning.gae import Outlook, advantages, doubly_robust_weights, expected_value
 from gems_jax.learning.tabular import log_probs
 from gems_jax.policies.population import StackedPolicies
-from gems_jax.rollout.episode import Policies, unroll, unroll_segment
+from gems_jax.rollout.episode import Policies, take_seats, unroll, unroll_segment
 from gems_jax.rollout.groups import play_groups
 from gems_jax.rollout.views import View, map_views
 from gems_jax.types import (
@@ -32,6 +32,7 @@ from gems_jax.types import (
     Bounded,
     Game,
     GameState,
+    Policy,
     PyTree,
     Struct,
     Trajectory,
@@ -176,6 +177,76 @@ def collect_segment(
     state, trajectory = play_groups(play, key, game, policies, opponents, games.indices, episodes, lanes=(games.state,))
     batch = _make_experience(game, learner, params, codes, trajectory, games.indices, settings, whole=False)
     return batch, games.replace(state=state)
+
+
+class SelfPlay(NamedTuple):
+    """Play among current policies, one per player, in which every player learns from its own seats."""
+
+    game: Game
+    learners: tuple[Learner, ...]  # per player, as are the arguments below
+    settings: PlaySettings
+
+    def start_games(self, key: Array) -> OngoingGames | None:
+        """Starts the games; None if rounds play whole episodes. key: consumed."""
+        if not self.settings.segment:
+            return None
+        return start_games(key, self.game, jnp.zeros((len(self.learners), 1)), 1, self._one_draw)
+
+    @property
+    def _one_draw(self) -> PlaySettings:
+        """The settings with all episodes against one draw, as there is one opponent."""
+        return self.settings._replace(num_opponents=1, episodes=self.settings.num_opponents * self.settings.episodes)
+
+    def play_round(
+        self, key: Array, params: Sequence[PyTree], codes: Sequence[Array], games: OngoingGames | None
+    ) -> tuple[list[Experience], OngoingGames | None]:
+        """Plays one round.
+
+        Args:
+          key: typed PRNG key; consumed.
+          params: parameters of every player's learner.
+          codes: latent code [1, D] of every player.
+          games: games to continue; None to play whole episodes.
+
+        Returns:
+          The experience of every player, each of which counts all episodes and steps, and the games to continue.
+        """
+        game, own = self.game, self._one_draw
+        found: dict[int, Policy] = {}  # players of one population have one policy, which is then evaluated once
+        for player, (learner, p, code) in enumerate(zip(self.learners, params, codes, strict=True)):
+            found.setdefault(game.population_of_player[player], Policy(learner.policy(p, code[0]), learner.apply))
+        policies = tuple(found[owner] for owner in game.population_of_player)
+        keys = jax.random.split(key, own.episodes)
+        seats = tuple(range(game.num_seats))
+        if games is None:
+            trajectory = jax.vmap(lambda k: unroll(k, game, policies))(keys)
+        else:
+            state = jax.tree.map(lambda leaf: leaf[0, 0], games.state)
+            play = lambda k, lane: unroll_segment(k, game, policies, lane, own.segment, seats)  # noqa: E731
+            state, trajectory = jax.vmap(play)(keys, state)
+            games = games.replace(state=jax.tree.map(lambda leaf: leaf[None, None], state))
+        trajectory = jax.tree.map(lambda leaf: leaf[None, None], trajectory)
+        indices = jnp.zeros((1, 1, len(policies)), jnp.int32)
+        batches = [
+            _make_experience(
+                game, learner, params[player], codes[player], _select_seats(trajectory, game, player), indices, own,
+                whole=games is None,
+            )
+            for player, learner in enumerate(self.learners)
+        ]  # fmt: skip
+        return batches, games
+
+
+def _select_seats(trajectory: Trajectory, game: Game, player: int) -> Trajectory:
+    """The rows of a player's seats in a trajectory [G, N, M, ...] of all seats."""
+    seats = seats_of_player(game, player)
+    by_seat = ("observation", "legal", "action", "log_prob", "acted", "reward", "row")
+    rows = {name: getattr(trajectory, name) for name in by_seat}
+    own = {name: None if rows[name] is None else take_seats(rows[name], seats, axis=4) for name in by_seat}
+    final = {
+        name: take_seats(getattr(trajectory, name), seats, axis=3) for name in ("final_observation", "final_legal")
+    }
+    return trajectory.replace(**own, **final)
 
 
 class Source(NamedTuple):

@@ -130,7 +130,7 @@ def rate_entrants(points: np.ndarray, replicates: np.ndarray, level: float = 0.9
 
 
 def _number_groups(points: np.ndarray, linked: np.ndarray) -> np.ndarray:
-    """Numbers the groups of linked entrants by their share of points, from the strongest, [n] int."""
+    """Ranks the groups of linked entrants by their fraction of points, from the strongest, [n] int."""
     _, group = np.unique(linked.argmax(axis=1), return_inverse=True)
     strength = points.sum(axis=1) / (points + points.T).sum(axis=1)
     mean = np.bincount(group, strength) / np.bincount(group)

@@ -24,6 +24,7 @@ from gems_jax.policies.generator import Hypernetwork
 from gems_jax.policies.population import StackedPolicies
 from gems_jax.psro.ppo import Student, play_settings, train_student
 from gems_jax.psro.settings import Learning
+from gems_jax.rollout.openings import add_openings
 from gems_jax.rollout.views import make_view, players_of
 from gems_jax.types import Array, Game, PyTree, Struct
 
@@ -176,7 +177,8 @@ def train_rows(
     Returns:
       The learner and the metrics of the training.
     """
-    views = tuple(make_view(symmetric, player) for player in players_of(symmetric, 0))
+    played_game = add_openings(symmetric, learning)
+    views = tuple(make_view(played_game, player) for player in players_of(symmetric, 0))
     networks = Learner(
         policy=lambda params, row: nets.policy(params["policy"], row),
         value=lambda params, row, seen: nets.critic(params["critic"], seen, row),

@@ -33,6 +33,7 @@ from gems_jax.policies.population import StackedPolicies
 from gems_jax.psro.base import pad_slots
 from gems_jax.psro.ppo import NO_CODE, Student, mixture_source, plain_learner, student_networks, train_student
 from gems_jax.psro.settings import ExplicitSettings, Learning, learning_of
+from gems_jax.rollout.openings import add_openings
 from gems_jax.rollout.views import View, map_populations, rotate
 from gems_jax.types import Array, Game, PyTree, num_populations
 
@@ -211,5 +212,5 @@ def contest(
         return trained, metrics.carry, metrics._replace(carry=())
 
     keys = jax.random.split(fused_key(key), num_populations(game))
-    students, faced, metrics = map_populations(game, one, keys)
+    students, faced, metrics = map_populations(add_openings(game, learning), one, keys)
     return students, faced if shared else jax.tree.map(lambda leaf: leaf[::-1], faced), metrics

@@ -49,6 +49,7 @@ from gems_jax.policies.population import StackedPolicies
 from gems_jax.psro.base import Cost
 from gems_jax.psro.responses import Mixture, Oracle, Respond, Response, exact_oracle, tabular_oracle
 from gems_jax.psro.settings import ExplicitSettings, Learning, learning_of
+from gems_jax.rollout.openings import add_openings
 from gems_jax.rollout.views import View, map_populations, rotate
 from gems_jax.types import Array, Game, Profile, PyTree, Struct, num_populations
 
@@ -232,7 +233,8 @@ def train_students(
         )  # fmt: skip
         return trained, metrics._replace(carry=())
 
-    return map_populations(game, one, jax.random.split(fused_key(key), num_populations(game)))
+    keys = jax.random.split(fused_key(key), num_populations(game))
+    return map_populations(add_openings(game, learning), one, keys)
 
 
 def training_cost(learning: Learning, metrics: TrainMetrics, rounds: int) -> Cost:

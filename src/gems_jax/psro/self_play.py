@@ -29,6 +29,7 @@ A mixture is sampled once per episode, so it is the reach-weighted average of it
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
@@ -39,7 +40,7 @@ from gems_jax.config import BELOW_ONE, NON_NEGATIVE, RegularizationConfig, Setti
 from gems_jax.evaluate.sampled import random_profile
 from gems_jax.host.stages import on_host, stage
 from gems_jax.learning.batches import Experience, Learner
-from gems_jax.learning.collection import OngoingGames, Source
+from gems_jax.learning.collection import OngoingGames, SelfPlay, Source
 from gems_jax.learning.magnets import anneal, init_magnet, magnet_penalty, move_magnet
 from gems_jax.learning.ppo import TrainMetrics, init_optimizers, repeat_training
 from gems_jax.policies.population import StackedPolicies
@@ -56,10 +57,20 @@ from gems_jax.psro.base import (
     settle_pace,
     stack_slots,
 )
-from gems_jax.psro.ppo import Nets, Student, make_loss, mixture_source, new_student, student_networks, train_student
+from gems_jax.psro.ppo import (
+    Nets,
+    Student,
+    make_loss,
+    mixture_source,
+    new_student,
+    play_settings,
+    student_networks,
+    train_student,
+)
 from gems_jax.psro.settings import Budgeted, Learning, learning_of
+from gems_jax.rollout.openings import add_openings
 from gems_jax.rollout.views import make_view, players_of, rotate
-from gems_jax.types import Array, Game, Profile, PyTree, Solver, Struct, num_populations
+from gems_jax.types import Array, Game, Profile, PyTree, Solver, Struct, num_players, num_populations
 
 
 class SelfPlayConfig(Budgeted, RegularizationConfig):
@@ -79,6 +90,61 @@ MMD = SelfPlayConfig(
     magnet="moving", magnet_weight=0.05, magnet_decay=0.0005, magnet_rate=0.003, learning_rate_decay=0.05
 )
 NASH_PG = SelfPlayConfig(magnet="copied", magnet_weight=0.05, magnet_period=400, learning_rate_decay=0.05)
+
+
+# Boards: many games that continue across rounds, half of the games with a random opening, and steps that do not shrink.
+# Both players learn from every game. Chosen on seed 1000; docs/methods.md has the trials.
+CONNECT_FOUR_SELF_PLAY = SelfPlayConfig(
+    iterations=16,
+    policy="film",
+    policy_hidden=(256, 256),
+    critic_hidden=(128, 128),
+    opponents=1,
+    episodes=512,
+    segment=32,
+    rounds=61,
+    epochs=2,
+    minibatches=8,
+    joint_play=True,
+    normalise_advantages=True,
+    learning_rate=7e-4,
+    critic_learning_rate=7e-4,
+    gradient_clip=0.5,
+    momentum=0.9,
+    entropy_weight=0.15,
+    opening_plies=6,
+    snapshots=4,
+)
+SPREAD_SELF_PLAY = CONNECT_FOUR_SELF_PLAY.replace(
+    iterations=10,
+    policy_hidden=(128, 128),
+    episodes=64,
+    segment=0,
+    rounds=288,
+    epochs=4,
+    learning_rate=1e-3,
+    critic_learning_rate=1e-3,
+    entropy_weight=0.01,
+    discount=0.95,
+    opening_plies=0,
+)
+GO_SELF_PLAY = CONNECT_FOUR_SELF_PLAY.replace(
+    iterations=6,
+    policy_hidden=(128, 128),
+    critic_channels=8,
+    episodes=256,
+    learning_rate=1e-3,
+    critic_learning_rate=1e-3,
+    entropy_weight=0.01,
+    opening_plies=20,
+)
+# Default settings of `self_play` for some games.
+SELF_PLAY_OF = {
+    "connect_four": CONNECT_FOUR_SELF_PLAY,
+    "go_9x9": GO_SELF_PLAY,
+    "simple_spread": SPREAD_SELF_PLAY,
+    "simple_tag": SPREAD_SELF_PLAY.replace(iterations=16),
+}
 
 
 class Trainee(Struct):
@@ -136,21 +202,10 @@ def run_updates(
       The next state, and metrics of the last update with the counts of all updates.
     """
     learning = learning_of(config, game)
-    nets, populations = student_networks(game, learning), range(num_populations(game))
+    nets = student_networks(game, learning)
     learner = joint_learner(nets)
-    codes = [jnp.full((1, 1), population, jnp.int32) for population in populations]
-    views = [tuple(make_view(game, player) for player in players_of(game, population)) for population in populations]
-
-    def source(params: PyTree, p: int) -> Source:
-        now = StackedPolicies(stack_slots(params["policy"]), nets.policy)
-        return mixture_source(views[p], learner, learning, rotate(now, p), jnp.zeros((len(populations), 1)))
-
-    Games = list[list[OngoingGames]]  # per population and view
-
-    def experience(k: Array, params: PyTree, games: Games) -> tuple[list[Experience], Games]:
-        keys = jax.random.split(k, len(populations))
-        played = [source(params, p).play_round(keys[p], params, codes[p], games[p]) for p in populations]
-        return [batch for batches, _ in played for batch in batches], [own for _, own in played]
+    rounds_of = _joint_rounds if config.joint_play else _separate_rounds
+    start, experience, players = rounds_of(game, learning, nets, learner)
 
     def update(carry: tuple[Trainee, PyTree], k: Array) -> tuple[tuple[Trainee, PyTree], TrainMetrics]:
         now, games = carry
@@ -158,19 +213,67 @@ def run_updates(
         own = anneal_rates(config, learning, now.updates)
         loss = make_loss(learner, own, magnet_penalty(config, learner, {"policy": now.magnet}, now.updates))
         student, metrics = train_student(
-            key_train, views[0][0], own, now.student, learner, experience, 1, games, loss, momentum=config.momentum
+            key_train, game, own, now.student, learner, experience, 1, games, loss, momentum=config.momentum
         )
+        counts = {name: getattr(metrics, name) // players for name in ("episodes", "env_steps")}
         policy = student.params["policy"]
         magnet = move_magnet(config, now.magnet, policy, now.updates + 1)
         past = sample_past(key_keep, now.past, policy, now.updates)
         after = Trainee(student, magnet, past, now.updates + 1)
-        return (after, metrics.carry), metrics._replace(carry=())
+        return (after, metrics.carry), metrics._replace(carry=(), **counts)
 
     key_train, key_games = jax.random.split(fused_key(key))
-    keys = jax.random.split(key_games, len(populations))
-    games = [source(trainee.student.params, p).start_games(keys[p], 1) for p in populations]
+    games = start(key_games, trainee.student.params)
     (trainee, _), metrics = repeat_training(update, (trainee, games), key_train, rounds)
     return trainee, metrics
+
+
+class Rounds(NamedTuple):
+    """How current policies play each other."""
+
+    start: Callable[[Array, PyTree], PyTree]  # (key, params) -> games of the first round
+    play: Callable[
+        [Array, PyTree, PyTree], tuple[list[Experience], PyTree]
+    ]  # (key, params, games) -> experience, games
+    players: int  # number of batches in which an episode is counted
+
+
+def _separate_rounds(game: Game, learning: Learning, nets: Nets, learner: Learner) -> Rounds:
+    """Every player has games of its own, in which only it learns."""
+    populations = range(num_populations(game))
+    played_game = add_openings(game, learning)
+    codes = [jnp.full((1, 1), population, jnp.int32) for population in populations]
+    views = [tuple(make_view(played_game, player) for player in players_of(game, p)) for p in populations]
+
+    def source(params: PyTree, p: int) -> Source:
+        now = StackedPolicies(stack_slots(params["policy"]), nets.policy)
+        return mixture_source(views[p], learner, learning, rotate(now, p), jnp.zeros((len(populations), 1)))
+
+    Games = list[list[OngoingGames]]  # per population and view
+
+    def start(key: Array, params: PyTree) -> Games:
+        keys = jax.random.split(key, len(populations))
+        return [source(params, p).start_games(keys[p], 1) for p in populations]
+
+    def experience(k: Array, params: PyTree, games: Games) -> tuple[list[Experience], Games]:
+        keys = jax.random.split(k, len(populations))
+        played = [source(params, p).play_round(keys[p], params, codes[p], games[p]) for p in populations]
+        return [batch for batches, _ in played for batch in batches], [own for _, own in played]
+
+    return Rounds(start, experience, 1)
+
+
+def _joint_rounds(game: Game, learning: Learning, nets: Nets, learner: Learner) -> Rounds:
+    """All players learn from the same games."""
+    del nets
+    players = range(num_players(game))
+    codes = [jnp.full((1, 1), game.population_of_player[player], jnp.int32) for player in players]
+    source = SelfPlay(add_openings(game, learning), (learner,) * len(players), play_settings(learning))
+
+    def experience(k: Array, params: PyTree, games: PyTree) -> tuple[list[Experience], PyTree]:
+        return source.play_round(k, [params] * len(players), codes, games)
+
+    return Rounds(lambda key, params: source.start_games(key), experience, len(players))
 
 
 def sample_past(key: Array, past: PyTree, policy: PyTree, updates: Array) -> PyTree:

@@ -74,6 +74,8 @@ def sample_joint_action(game: Game, policies: Policies, state: GameState, noise:
     Returns:
       Actions [S, ...], and every player's action distributions. Both are arbitrary for seats that are not to move.
     """
+    if _is_one_policy(game, policies):
+        return _sample_mover(policies, state, noise)
     seats = [seats_of_player(game, player) for player in range(len(policies))]
     outputs = tuple(
         jax.vmap(policy.apply, in_axes=(None, 0, 0))(
@@ -86,6 +88,29 @@ def sample_joint_action(game: Game, policies: Policies, state: GameState, noise:
     sample = jax.vmap(distributions.sample_action)
     drawn = [sample(one, take_seats(noise, own)) for one, own in zip(outputs, seats, strict=True)]
     return jnp.stack(order_by_seat(game, drawn)), outputs
+
+
+def _is_one_policy(game: Game, policies: Policies) -> bool:
+    """Whether one seat moves at a time, every seat is a player, and one network plays them all."""
+    one = len(policies) > 1 and all(policy is policies[0] for policy in policies)
+    own_seats = game.player_of_seat == tuple(range(game.num_seats))
+    return one and own_seats and not game.simultaneous and not isinstance(policies[0].apply, IndexedApply)
+
+
+def _sample_mover(policies: Policies, state: GameState, noise: Array) -> tuple[Array, PolicyOutputs]:
+    """Samples the action of the seat to move by one evaluation of the policy that all seats play. noise: [S, ...]."""
+    policy, mover = policies[0], state.to_move
+
+    def of_mover(rows: Array) -> Array:  # [S, ...] -> [...], of seat 0 if no seat moves
+        found = rows[0]
+        for seat in range(1, len(policies)):  # XLA fuses a select, unlike a gather
+            found = jnp.where(mover[seat], rows[seat], found)
+        return found
+
+    output = policy.apply(policy.params, of_mover(state.observation), of_mover(state.legal))
+    action = distributions.sample_action(output, of_mover(noise))
+    row = jax.tree.map(lambda leaf: leaf[None], output)
+    return jnp.broadcast_to(action, (len(policies), *action.shape)), (row,) * len(policies)
 
 
 def _read_inputs(policy: Policy, state: GameState) -> Array:

@@ -143,7 +143,7 @@ def export_policy(policy: LoadedPolicy, path: Path | str, record: Mapping[str, A
     Args:
       policy: the mixture.
       path: file to write; its folder is created. RunError if the file exists.
-      record: the `game`, `method`, `config` and `options` of the run's config.json.
+      record: the `game`, `method`, `config` and `options` of the run's config.json, and optionally its `command`.
     """
     from safetensors.numpy import save as as_bytes
 
@@ -151,6 +151,7 @@ def export_policy(policy: LoadedPolicy, path: Path | str, record: Mapping[str, A
     description = {
         "format": FORMAT,
         **{name: record[name] for name in ("game", "method", "config", "options")},
+        **({"command": record["command"]} if "command" in record else {}),
         "seed": policy.seed,
         "iteration": policy.iteration,
         "last_row": dict(policy.last_row),

@@ -121,7 +121,7 @@ def starting_settings(method: str, name: str, game: Game | None, preset: str) ->
       name: name of the game, which selects the presets.
       game: the game, if known; until then, the paper's Kuhn table stands in for the preset "auto".
       preset: name of the preset, "NAME@GAME" for one of another game, "auto" for settings derived from the game; "" for
-        the first of `replay`, `tuned` and `auto` that the game has.
+        the first of `replay`, `joint`, `tuned` and `auto` that the game has.
 
     Returns:
       The settings, and the preset ("" for none).
@@ -134,7 +134,9 @@ def starting_settings(method: str, name: str, game: Game | None, preset: str) ->
         return _gems_settings(base, name, game, preset)
     if preset:
         raise ValueError(f"the method {method} has no presets, got {preset!r}")
-    return base, ""
+    from gems_jax.solvers import settings_of
+
+    return settings_of(method, name), ""
 
 
 def _gems_settings(base: GemsConfig, name: str, game: Game | None, which: str) -> tuple[GemsConfig, str]:

@@ -3,7 +3,7 @@
     name = "kuhn-step-sizes"          # default: the file's name
     game = "kuhn_poker"
     method = "gems"                   # the default
-    preset = "tuned"                  # of the game; default: the first of replay, tuned, auto that it has
+    preset = "tuned"                  # of the game; default: the first of replay, joint, tuned, auto that it has
     iterations = 20                   # default: that of the settings
     seeds = 5                         # 0 to 4, or a list
     metric = "exploitability"         # column to rank points by; default: the run's headline

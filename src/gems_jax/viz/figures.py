@@ -291,7 +291,7 @@ def draw_resources(curves: Curves) -> Any:
         set_log_ticks(axis.yaxis)
     total.set_ylim(bottom=0)
     low, high = grown.get_ylim()
-    grown.set_ylim(min(low, -1.0), max(high, 1.0))  # less than a megabyte is no growth
+    grown.set_ylim(min(low, -1.0), max(high, 1.0))  # less than a megabyte does not count as growth
     for axis in axes.flat:
         draw_grid(axis)
     for axis in (held, grown):

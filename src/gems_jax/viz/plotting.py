@@ -204,7 +204,7 @@ def set_log_ticks(axis: Any, sparse: float = 1000.0) -> None:
 
 
 def _disable_math(figure: Any) -> None:
-    """Shows the texts of a figure as they are, dollar signs included: names of files and games are no formulas."""
+    """Shows the texts of a figure as they are, dollar signs included: names of files and games are not formulas."""
     from matplotlib.text import Text
 
     figure.draw_without_rendering()  # the labels of ticks have no text before

@@ -22,10 +22,10 @@ class Completion:
     """Print a script that completes commands, flags and their choices, for the shell to read at its start.
 
     bash: gems completion bash > ~/.local/share/bash-completion/completions/gems; zsh: save it as _gems in a folder of
-    fpath; tcsh: source it. The flags of `gems train` are those of the default method, gems."""
+    fpath. The flags of `gems train` are those of the default method, gems."""
 
-    shell: Annotated[Literal["bash", "zsh", "tcsh"], tyro.conf.Positional, tyro.conf.arg(metavar="SHELL")]
-    """bash, zsh or tcsh."""
+    shell: Annotated[Literal["bash", "zsh"], tyro.conf.Positional, tyro.conf.arg(metavar="SHELL")]
+    """bash or zsh."""
 
 
 def main(argv: Sequence[str]) -> int:
@@ -38,16 +38,19 @@ def completion_script(shell: str) -> str:
     """Writes the completion script of all commands by tyro.
 
     Args:
-      shell: bash, zsh or tcsh.
+      shell: bash or zsh.
 
     Returns:
       The script.
     """
-    kinds = [Annotated[kind, tyro.conf.subcommand(name=name)] for name, kind in argument_kinds().items()]
+    kinds: list[Any] = [Annotated[kind, tyro.conf.subcommand(name=name)] for name, kind in argument_kinds().items()]
+    every: Any = functools.reduce(operator.or_, kinds)
     script = io.StringIO()
     with contextlib.redirect_stdout(script), contextlib.suppress(SystemExit):
-        tyro.cli(functools.reduce(operator.or_, kinds), prog="gems", args=["--tyro-print-completion", shell])
-    return script.getvalue().strip()
+        tyro.cli(every, prog="gems", args=["--tyro-print-completion", shell])
+    # A line break inside of a description would end it, and the rest would be offered as a word of its own.
+    lines = script.getvalue().strip().split("\n")
+    return "\n".join(line.replace("\\n", " ") if "'description': " in line else line for line in lines)
 
 
 def argument_kinds() -> dict[str, Any]:

@@ -24,7 +24,8 @@ class Plan:
     minutes: float = 20.0
     """Minutes that the run may take, excluding compilation."""
     preset: str = ""
-    """Named settings to start from, as in gems train (default: replay, tuned or auto, the first that the game has)."""
+    """Named settings to start from, as in gems train (default: the first of replay, joint, tuned and auto that the game
+    has)."""
     iterations: int = 0
     """Iterations of the run (0: those of the preset)."""
     seeds: int = 1

@@ -59,7 +59,7 @@ class Train:
     """Game to solve (`gems games` lists them); your own is package.module:MyGame."""
     preset: str = ""
     """Named settings, which flags override: of the game, NAME@GAME of another game, or auto, derived from the game
-    (default: replay, tuned or auto, the first it has)."""
+    (default: replay, joint, tuned or auto, the first it has)."""
     method: str = "gems"
     """Method to solve the game with (`gems methods` lists them); each has flags of its own."""
     budget: int = 0

@@ -57,6 +57,8 @@ _USUAL: dict[str, tuple[int, float, float]] = {
     "overcooked_v2": (400, 0.0, 240.0),
     "jaxnav": (500, -10.0, 10.0),
 }
+# names of one seat and of all seats of each side, as in this package's version of the game
+_SIDE_NAMES = {"MPE_simple_tag_v3": (("pursuer", "pursuers"), ("evader", "evader"))}
 _RIVALS = ("adversary", "enemy", "eve")  # seats with such names form the other side
 
 
@@ -219,6 +221,11 @@ class JaxmarlGame(Sided):
     def sides(self) -> tuple[int, ...]:
         against = [any(word in str(agent) for word in _RIVALS) for agent in self.env.agents]
         return tuple(int(rival != against[0]) for rival in against)
+
+    @property
+    def side_names(self) -> tuple[tuple[str, str], ...]:
+        """Names of one seat and of all seats, for every side."""
+        return _SIDE_NAMES.get(self.id) or super().side_names
 
     @property
     def num_actions(self) -> int:

@@ -101,7 +101,10 @@ DESCRIPTION = fields(
     options=nullable(OPTIONS),
     seed=_SEED,
     iteration=COUNT,
-    optional={"last_row": mapping_of(value("a number", lambda given: isinstance(given, int | float)))},
+    optional={
+        "command": TEXT,
+        "last_row": mapping_of(value("a number", lambda given: isinstance(given, int | float))),
+    },
 )
 CELL = fields(state=NAME, attempts=COUNT, reason=TEXT)
 SWEEP = fields(sweep=RECORD)

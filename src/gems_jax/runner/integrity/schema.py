@@ -224,7 +224,7 @@ def read_text(path: Path, error: type[RunError] = RunError) -> str:
 
     Raises:
       FileNotFoundError: if there is no such file.
-      RunError: of the class `error`, if it is no regular file, too large, unreadable, or not UTF-8.
+      RunError: of the class `error`, if it is not a regular file, too large, unreadable, or not UTF-8.
     """
     try:
         found = os.stat(path)

@@ -1,0 +1,84 @@
+"""Settings of GEMS on top of plain self-play, for games that cannot be enumerated.
+
+Most of the training games of an iteration are played between the current newest anchors of all players, who all learn
+from them (`joint_play`), in many games that continue across rounds; the others are against sigma'. Estimates take a few
+percent of the environment steps. `psro/self_play.py` has the same learner without a population (`SELF_PLAY_OF`).
+"""
+
+from __future__ import annotations
+
+from gems_jax.gems.tuned_presets import CONNECT_FOUR_TUNED, MPE_TUNED
+
+# An iteration is a million steps: 60 rounds of 448 joint games and 64 games of each player against anchors, 32 steps
+# each. Half of the games open with up to six random moves.
+CONNECT_FOUR_JOINT = CONNECT_FOUR_TUNED.replace(
+    iterations=16,
+    capacity=8,
+    policy_hidden=(256, 256),
+    critic_hidden=(128, 128),
+    eta=20.0,
+    abr_steps=56,
+    abr_segment=32,
+    abr_opponents=16,
+    abr_episodes=32,
+    abr_epochs=2,
+    abr_minibatches=8,
+    live_opponents=True,
+    joint_play=True,
+    self_play_fraction=0.875,
+    learning_rate=7e-4,
+    critic_learning_rate=7e-4,
+    entropy_weight=0.15,
+    entropy_decay=0.0,
+    opening_plies=6,
+)
+
+# Particle worlds: whole episodes, a shared torso, few games a round and many gradient steps. All seats of Simple Spread
+# are one player, so that there is nobody else to play jointly with.
+SPREAD_JOINT = MPE_TUNED.replace(
+    iterations=10,
+    capacity=8,
+    policy="film",
+    policy_hidden=(128, 128),
+    critic_hidden=(128, 128),
+    output_rate=0.03,
+    meta_steps=1,
+    abr_steps=280,
+    abr_opponents=1,
+    abr_episodes=64,
+    abr_epochs=4,
+    abr_minibatches=8,
+    learning_rate=1e-3,
+    critic_learning_rate=1e-3,
+    entropy_weight=0.01,
+)
+# 56 joint games, and 8 of each side against anchors.
+TAG_JOINT = SPREAD_JOINT.replace(
+    iterations=16,
+    abr_steps=270,
+    abr_opponents=8,
+    abr_episodes=8,
+    live_opponents=True,
+    joint_play=True,
+    self_play_fraction=0.875,
+)
+# Longer games and larger boards: openings of up to 20 moves, since trained players stop reaching the positions of weak
+# ones.
+GO_JOINT = CONNECT_FOUR_JOINT.replace(
+    iterations=6,
+    capacity=4,
+    policy_hidden=(128, 128),
+    critic_channels=8,
+    num_opponents=8,
+    meta_steps=1,
+    oracle_opponents=8,
+    mutations=2,
+    randoms=2,
+    abr_steps=53,
+    abr_opponents=8,
+    abr_episodes=32,
+    learning_rate=1e-3,
+    critic_learning_rate=1e-3,
+    entropy_weight=0.01,
+    opening_plies=20,
+)
