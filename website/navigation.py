@@ -69,6 +69,7 @@ def sections() -> dict[str, list[Page]]:
             _docs("Fixed opponents", "opponents.md"),
             _docs("Repeat the experiments", "experiments.md"),
             _docs("Play in the browser", "play.md"),
+            _docs("Pages: play, and look at a run", "web.md"),
         ],
         "Concepts": [
             _docs("The method and its equations", "concepts.md"),

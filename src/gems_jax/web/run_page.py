@@ -71,10 +71,10 @@ def make_run_page(
     wanted = _choose_seed(directory, folder, seed)
     made = rebuild(read_config(directory.shared), str(directory.shared), trust=trust, game=game).game
     words = words_of(made)
-    told = describe_run(directory)
+    described = describe_run(directory)
     policy, why = _load_policy(folder, wanted, at, made)
     data = {
-        **told,
+        **described,
         "title": words.title,
         "unit": words.unit,
         "rows": describe_rows(directory, words.unit),
@@ -87,7 +87,7 @@ def make_run_page(
         "replays": _replays(policy, why, games),
         "at": policy.iteration if policy is not None else None,
     }
-    return make_page(f"{words.title}: {told['method']}", "run.html", ("base.css", "run.css"), _SCRIPTS, data)
+    return make_page(f"{words.title}: {described['method']}", "run.html", ("base.css", "run.css"), _SCRIPTS, data)
 
 
 def _choose_seed(directory: RunDirectory, folder: Path, seed: int | None) -> int:

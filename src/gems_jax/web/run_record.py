@@ -44,7 +44,7 @@ def describe_rows(run: RunDirectory, unit: str) -> dict[str, Any]:
     """
     found: dict[int, dict[str, np.ndarray]] = {}
     for seed, member in list(zip(run.seeds, run.members, strict=True))[:MAX_SEEDS]:
-        with contextlib.suppress(RunError):  # the page says that there are no rows
+        with contextlib.suppress(RunError):  # the page reports that there are no rows
             rows = read_metrics(member)
             if len(rows.get("iteration", ())):
                 found[seed] = rows
