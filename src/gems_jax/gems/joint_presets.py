@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from gems_jax.gems.tuned_presets import CONNECT_FOUR_TUNED, MPE_TUNED
 
-# An iteration is a million steps: 60 rounds of 448 joint games and 64 games of each player against anchors, 32 steps
+# An iteration is a million steps: 56 rounds of 448 joint games and 64 games of each player against anchors, 32 steps
 # each. Half of the games open with up to six random moves.
 CONNECT_FOUR_JOINT = CONNECT_FOUR_TUNED.replace(
     iterations=16,
@@ -33,8 +33,8 @@ CONNECT_FOUR_JOINT = CONNECT_FOUR_TUNED.replace(
     opening_plies=6,
 )
 
-# Particle worlds: whole episodes, a shared torso, few games a round and many gradient steps. All seats of Simple Spread are one
-# player, so that there is nobody else to play jointly with.
+# Particle worlds: whole episodes, a shared torso, few games a round and many gradient steps. All seats of Simple Spread
+# are one player, so that there is nobody else to play jointly with.
 SPREAD_JOINT = MPE_TUNED.replace(
     iterations=10,
     capacity=8,
