@@ -68,6 +68,7 @@ GO_JOINT = CONNECT_FOUR_JOINT.replace(
     iterations=6,
     capacity=4,
     policy_hidden=(128, 128),
+    generator_widths=(16,),
     critic_channels=8,
     num_opponents=8,
     meta_steps=1,
@@ -79,6 +80,6 @@ GO_JOINT = CONNECT_FOUR_JOINT.replace(
     abr_episodes=32,
     learning_rate=1e-3,
     critic_learning_rate=1e-3,
-    entropy_weight=0.01,
+    entropy_weight=0.1,
     opening_plies=20,
 )
