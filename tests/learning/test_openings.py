@@ -122,9 +122,17 @@ LEARNER = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("game", [SHARED, GAME], ids=["one population", "two populations"])
-@pytest.mark.parametrize("method", ["self_play", "gems"])
-def test_training_with_openings_and_joint_play(game, method):
+@pytest.mark.parametrize(
+    ("method", "game"),
+    [
+        ("self_play", SHARED),
+        ("gems", SHARED),
+        pytest.param("gems", GAME, marks=pytest.mark.slow),
+        pytest.param("self_play", GAME, marks=pytest.mark.slow),
+    ],
+    ids=["self_play, one population", "gems, one population", "gems, two populations", "self_play, two populations"],
+)
+def test_training_with_openings_and_joint_play(method, game):
     """Both methods train, play each joint game once, and count its steps once."""
     if method == "self_play":
         config = DEFAULTS[method].replace(

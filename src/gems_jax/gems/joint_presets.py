@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from gems_jax.gems.tuned_presets import CONNECT_FOUR_TUNED, MPE_TUNED
 
-# An iteration is a million steps: 60 rounds of 448 joint games and 64 games of each player against anchors, 32 steps
+# An iteration is a million steps: 56 rounds of 448 joint games and 64 games of each player against anchors, 32 steps
 # each. Half of the games open with up to six random moves.
 CONNECT_FOUR_JOINT = CONNECT_FOUR_TUNED.replace(
     iterations=16,
@@ -68,6 +68,7 @@ GO_JOINT = CONNECT_FOUR_JOINT.replace(
     iterations=6,
     capacity=4,
     policy_hidden=(128, 128),
+    generator_widths=(16,),
     critic_channels=8,
     num_opponents=8,
     meta_steps=1,
@@ -79,6 +80,6 @@ GO_JOINT = CONNECT_FOUR_JOINT.replace(
     abr_episodes=32,
     learning_rate=1e-3,
     critic_learning_rate=1e-3,
-    entropy_weight=0.01,
+    entropy_weight=0.1,
     opening_plies=20,
 )

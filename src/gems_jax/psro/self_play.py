@@ -135,7 +135,7 @@ GO_SELF_PLAY = CONNECT_FOUR_SELF_PLAY.replace(
     episodes=256,
     learning_rate=1e-3,
     critic_learning_rate=1e-3,
-    entropy_weight=0.01,
+    entropy_weight=0.1,
     opening_plies=20,
 )
 # Default settings of `self_play` for some games.
