@@ -161,6 +161,10 @@ def startup(stored: Entries) -> str:
     return _all_figures(names, "", "startup")
 
 
+def second_start(stored: Entries) -> str:
+    return _all_figures(stored, "second start, ", "second_start")
+
+
 def seeds(stored: Entries) -> str:
     return _all_figures(stored, "seeds", "seeds")
 
@@ -238,6 +242,7 @@ BLOCKS: dict[str, Callable[[Entries], str]] = {
     "fractions": fractions,
     "mpe": mpe,
     "startup": startup,
+    "second-start": second_start,
     "seeds": seeds,
     "program-size": program_size,
     "rooflines": rooflines,

@@ -4,8 +4,8 @@
 
 Runs with the same game, method and settings are one *group*; their seeds are its sample. Two runs of one seed count
 once, and runs without rows are skipped; `Comparison.notes` reports both. Estimates are the interquartile mean and the
-mean over seeds, with 95 % intervals by bootstrap from three seeds on. Groups of the same label on several games are also
-combined: each game is then a stratum, with scores in units of its range of returns.
+mean over seeds, with 95 % intervals by bootstrap from three seeds on. Groups of the same label on several games are
+also combined: each game is then a stratum, with scores in units of its range of returns.
 
 A number within a budget is that of the last *measured* iteration within it. There is none before the first measurement,
 and curves have a point at measured iterations only. `runner.labels.higher_is_better` knows the direction of a metric.
