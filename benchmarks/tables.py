@@ -176,6 +176,10 @@ def startup(stored: Entries) -> str:
     return _all_figures(names, "", "startup")
 
 
+def second_start(stored: Entries) -> str:
+    return _all_figures(stored, "second start, ", "second_start")
+
+
 def seeds(stored: Entries) -> str:
     return _all_figures(stored, "seeds", "seeds")
 
@@ -254,6 +258,7 @@ BLOCKS: dict[str, Callable[[Entries], str]] = {
     "mpe": mpe,
     "originals": originals,
     "startup": startup,
+    "second-start": second_start,
     "seeds": seeds,
     "program-size": program_size,
     "rooflines": rooflines,

@@ -23,6 +23,9 @@ os.environ["TERM"] = "xterm-256color"
 for _name in ("COLUMNS", "FORCE_COLOR", "LINES", "NO_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE"):
     os.environ.pop(_name, None)
 logging.getLogger("matplotlib.font_manager").setLevel(logging.ERROR)
+# Tests replace parts of the package, which the name of a stored program does not know; those that test the store switch
+# it on.
+os.environ["GEMS_JAX_STORED_PROGRAMS"] = "off"
 # A process may meet a cache entry that another one is writing, or was killed writing: JAX compiles then, and warns.
 os.environ["PYTHONWARNINGS"] = "ignore:Error reading persistent compilation cache entry"
 

@@ -92,7 +92,7 @@ def test_the_default_leaves_the_user_s_choices_alone(tmp_path: Path, monkeypatch
     cache.use_default_cache()
     jax.config.update("jax_enable_compilation_cache", True)
     assert jax.config.jax_compilation_cache_dir is None and not (tmp_path / "gems_jax").exists()
-    monkeypatch.setattr(cache, "_make_private", refuse)  # neither the home folder nor the temporary one is writable
+    monkeypatch.setattr(cache, "make_private", refuse)  # neither the home folder nor the temporary one is writable
     cache.use_default_cache()
     assert jax.config.jax_compilation_cache_dir is None
 

@@ -7,7 +7,8 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from gems_jax.accelerator.compile_clock import count_compilation, merged_seconds
+from gems_jax.accelerator.cache import enable_compilation_cache
+from gems_jax.accelerator.compile_clock import count_compilation, follow_compilation, merged_seconds
 from gems_jax.runner.driver import run
 from gems_jax.runner.options import RunOptions
 from walk_solver import make_walk
@@ -78,3 +79,23 @@ def test_seconds_of_a_run_exclude_what_a_step_compiles(jittable):
     assert result.seconds == pytest.approx(result.rows["seconds"][0, -1], abs=1e-3)
     # Other work on the machine makes all three longer; compilation that counts twice makes the sum too long.
     assert result.seconds + result.compile_seconds < took
+
+
+def test_stages_are_followed_and_named_when_they_end(tmp_path):
+    """A compilation is told from a read of the cache."""
+
+    def stages():
+        found = []
+        function = slow_to_trace(0.0)
+        with follow_compilation(lambda stage, before: found.append((stage, before))):
+            jax.jit(lambda x: function(x) * 3.0).lower(1.0).compile()
+        return found
+
+    before = jax.config.jax_compilation_cache_dir
+    enable_compilation_cache(tmp_path)
+    try:
+        first, second = stages(), stages()
+    finally:
+        enable_compilation_cache(before)
+    assert first[0] == ("compiling or reading the cache", "") and first[-1] == ("tracing", "compiling")
+    assert second[-1] == ("tracing", "from the cache")

@@ -10,6 +10,7 @@ import time
 import numpy as np
 import pytest
 
+from gems_jax.profiling.bench_report import read_waits
 from gems_jax.runner.console import (
     Console,
     Progress,
@@ -98,6 +99,38 @@ def test_a_wait_is_shown_with_its_seconds_and_leaves_nothing_behind() -> None:
     console.wait("importing")
     console.stop()
     assert stream.getvalue().endswith("\x1b[2K")  # the line is erased
+
+
+def test_all_waits_are_listed_with_their_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [100.0]
+    monkeypatch.setattr("gems_jax.runner.console.time.monotonic", lambda: now[0])
+    console = Console(io.StringIO(), interactive=False, quiet=True)
+
+    def spend(seconds: float) -> None:
+        now[0] += seconds
+
+    console.wait("importing")
+    spend(1.25)
+    console.wait("making the game")
+    spend(0.01)
+    console.wait("first state: tracing")
+    spend(0.5)
+    for _ in range(2):
+        console.wait("iteration: tracing", restart=False)
+        spend(2.0)
+        console.wait("iteration: compiling or reading the cache", restart=False)
+        spend(0.5)
+        console.name_wait("iteration: from the cache")
+    expected = "ready after 6.8 s: importing 1.2 s, tracing 4.5 s, from the cache 1.0 s"
+    assert console.end_waits() == expected
+    assert console.end_waits() == "ready after 0.0 s"
+    assert read_waits(f"{expected}\n") == {
+        "ready": 6.8,
+        "waits": {"importing": 1.2, "tracing": 4.5, "from the cache": 1.0},
+    }
+    assert read_waits("ready after 1.0 s: a, b 0.5 s, c 0.5 s")["waits"] == {"a, b": 0.5, "c": 0.5}
+    with pytest.raises(ValueError, match="ready after"):
+        read_waits("stopped")
 
 
 def test_long_waits_are_reported_to_plain_output(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -27,18 +27,18 @@ def cache_root() -> Path:
     try:
         base = Path(configured) if os.path.isabs(configured) else Path.home() / ".cache"
         root = base / "gems_jax"
-        _make_private(root)
+        make_private(root)
     except (OSError, RuntimeError):  # no home folder, or a read-only one
         user = os.getuid() if hasattr(os, "getuid") else os.environ.get("USERNAME", "user")
         root = Path(tempfile.gettempdir()) / f"gems_jax-{user}"
-        _make_private(root)
+        make_private(root)
     return root
 
 
 def compilation_cache_dir() -> Path:
     """Returns the folder for this machine's kind of processor, inside `cache_root()`."""
     folder = cache_root() / f"xla-{_processor()}"
-    _make_private(folder)
+    make_private(folder)
     return folder
 
 
@@ -60,7 +60,7 @@ def enable_compilation_cache(folder: Path | str | None = None) -> Path | None:
     try:
         path = Path(folder or chosen or compilation_cache_dir())
         if str(path) != chosen:
-            _make_private(path)
+            make_private(path)
     except (OSError, RuntimeError):
         return None
     _CHOICE.opted_out = False
@@ -82,6 +82,11 @@ def disable_compilation_cache() -> None:
     _CHOICE.before.clear()
     _CHOICE.opted_out = True
     reset_cache()  # JAX keeps an open cache otherwise
+
+
+def cache_is_wanted() -> bool:
+    """Returns whether programs may be kept on disk: the user has not opted out, and JAX's cache is not disabled."""
+    return not _CHOICE.opted_out and jax.config.jax_enable_compilation_cache  # type: ignore[attr-defined]
 
 
 def use_default_cache() -> None:
@@ -110,7 +115,7 @@ def _update(name: str, value: Any) -> None:
     jax.config.update(name, value)
 
 
-def _make_private(folder: Path) -> None:
+def make_private(folder: Path) -> None:
     """Creates `folder` for this user alone; raises PermissionError if it is not writable or owned by another user."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     if hasattr(os, "getuid") and folder.stat().st_uid != os.getuid():

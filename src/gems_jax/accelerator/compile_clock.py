@@ -42,7 +42,8 @@ class _Recorders(threading.local):
 
     def __init__(self) -> None:
         self.active: list[Compilation] = []
-        self.followers: list[Callable[[str], None]] = []
+        self.followers: list[Callable[[str, str], None]] = []
+        self.hit = False  # whether the program that is being compiled was in the cache
 
 
 _RECORDERS = _Recorders()
@@ -74,14 +75,16 @@ def count_compilation() -> Iterator[Compilation]:
 
 # What follows when an event ends: XLA compiles, or reads its cache, as soon as a program is lowered.
 _NEXT = {EVENTS[1]: "compiling or reading the cache", EVENTS[2]: "tracing"}
+_HIT = "/jax/compilation_cache/cache_hits"
 
 
 @contextlib.contextmanager
-def follow_compilation(report: Callable[[str], None]) -> Iterator[None]:
-    """Reports what the calling thread does inside the block: tracing, or compiling or reading the cache.
+def follow_compilation(report: Callable[[str, str], None]) -> Iterator[None]:
+    """Reports what the calling thread does inside the block: loading, tracing, or compiling or reading the cache.
 
     Args:
-      report: called with a description whenever it changes.
+      report: called whenever this changes, with a description, and with what the part before turned out to be:
+        "compiling" or "from the cache", "" if its description was right.
     """
     _listen()
     _RECORDERS.followers.append(report)
@@ -89,6 +92,12 @@ def follow_compilation(report: Callable[[str], None]) -> Iterator[None]:
         yield
     finally:
         _RECORDERS.followers.remove(report)
+
+
+def announce_stage(stage: str) -> None:
+    """Reports to `follow_compilation` what the calling thread does next."""
+    for report in _RECORDERS.followers:
+        report(stage, "")
 
 
 @functools.cache
@@ -102,7 +111,15 @@ def _listen() -> None:
             for recorder in _RECORDERS.active:
                 recorder.spans.append((end - duration_secs, end))
                 recorder.programs += event == EVENTS[-1]
+        before = ""
+        if event == EVENTS[-1]:
+            before, _RECORDERS.hit = "from the cache" if _RECORDERS.hit else "compiling", False
         for report in _RECORDERS.followers if event in _NEXT else ():
-            report(_NEXT[event])
+            report(_NEXT[event], before)
+
+    def note_hit(event: str, **kwargs: str | int) -> None:
+        del kwargs
+        _RECORDERS.hit = _RECORDERS.hit or event == _HIT
 
     jax.monitoring.register_event_duration_secs_listener(record)
+    jax.monitoring.register_event_listener(note_hit)

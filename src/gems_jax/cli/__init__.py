@@ -27,6 +27,8 @@ COMMANDS: dict[str, Command] = {
     "view": Command("view", "view RUN", "write a page of a run: curves, error budget, mixture, anchors, replays"),
     "export": Command("export", "export RUN", "write the trained policy as one safetensors file"),
     "profile": Command("profile", "profile RUN", "measure the phases of an iteration and write a trace"),
+    "warm": Command("warm", "warm GAME", "compile the programs of a run ahead, so that it starts at once"),
+    "bench": Command("bench", "bench [GAME...]", "measure this machine; --json FILE writes what you can send"),
     "plan": Command("plan", "plan GAME --minutes M", "propose settings that fit the time on this machine"),
     "games": Command("games", "games", "list the games; --check NAME validates one"),
     "methods": Command("methods", "methods", "list the methods, what they need and how they respond"),

@@ -27,7 +27,7 @@ from gems_jax.runner.errors import RunError
 
 DEFECT = 70
 _PATHS = (errno.ENAMETOOLONG, errno.ELOOP, errno.ENOTDIR, errno.EISDIR, errno.EACCES, errno.EPERM, errno.EROFS)
-WAITING = ("train", "resume")  # commands that show what they wait for from the start
+WAITING = ("train", "resume", "warm")  # commands that show what they wait for from the start
 QUICK_CHECKS = {"train": check_run_folder, "arena": check_one_game}  # before anything heavy is imported
 
 

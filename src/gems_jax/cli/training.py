@@ -12,11 +12,10 @@ from gems_jax.runner.directory import RunDirectory
 from gems_jax.runner.driver import RunResult
 from gems_jax.runner.engine import Monitor
 from gems_jax.runner.errors import RunError
-from gems_jax.runner.measuring import FALLBACK_COLUMNS, make_monitor
+from gems_jax.runner.measuring import FALLBACK_COLUMNS
 from gems_jax.runner.options import RunOptions
 from gems_jax.runner.rebuild import Problem
-from gems_jax.runner.training.run import RunPlan
-from gems_jax.runner.training.train import advance
+from gems_jax.runner.training.train import advance, plan_run
 
 
 def train_and_report(
@@ -46,7 +45,7 @@ def train_and_report(
     enable_compilation_cache()
     console = share_console(quiet=quiet or directory is None)
     console.wait("choosing how to measure")
-    plan = RunPlan(problem, tuple(seeds), options, make_monitor(problem.game, problem.solver, options))
+    plan = plan_run(problem, tuple(seeds), options)
     result = advance(plan, directory, console, iterations)
     if directory is not None and result.rows and not result.exit_code:
         _report(problem, directory, result, console, plan.monitor, figures)

@@ -9,15 +9,20 @@ Every function is written for one action; callers vmap.
 
 from __future__ import annotations
 
+import functools
 import math
+from types import ModuleType
+from typing import TYPE_CHECKING
 
 import chex
-import distrax
 import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
 from gems_jax.types import Array, PolicyOutput
+
+if TYPE_CHECKING:
+    import distrax
 
 ILLEGAL = -1e9  # finite, so that gradients and 0 * log 0 stay finite; exp(ILLEGAL) is exactly 0 in float32
 _EDGE = 1.0 - 1e-6  # largest squashed action: atanh is infinite at the edge of the box
@@ -66,12 +71,21 @@ def draw_noise(key: Array, shape: tuple[int, ...], num_actions: int, continuous:
     return jax.random.uniform(key, shape)
 
 
+@functools.cache
+def _distrax() -> ModuleType:
+    """Imports distrax at the first use: it takes longer than everything else, and a stored program needs none."""
+    import distrax
+
+    return distrax
+
+
 def _base_gaussian(output: PolicyOutput) -> distrax.MultivariateNormalDiag:
     assert output.mean is not None and output.log_std is not None
-    return distrax.MultivariateNormalDiag(output.mean, jnp.exp(output.log_std))
+    return _distrax().MultivariateNormalDiag(output.mean, jnp.exp(output.log_std))
 
 
 def _squashed_gaussian(output: PolicyOutput) -> distrax.Transformed:
+    distrax = _distrax()
     return distrax.Transformed(_base_gaussian(output), distrax.Block(distrax.Tanh(), 1))
 
 
@@ -201,18 +215,19 @@ def log_prob(output: PolicyOutput, action: Array) -> Array:
     """Computes log pi(action) [] of an action as `sample_action` returns it."""
     if output.logits is None:
         return _squashed_gaussian(output).log_prob(jnp.clip(action, -_EDGE, _EDGE))
-    return distrax.Categorical(output.logits).log_prob(action)
+    return _distrax().Categorical(output.logits).log_prob(action)
 
 
 def action_entropy(output: PolicyOutput) -> Array:
     """Computes the entropy []; for a squashed Gaussian that of its base, a proxy in closed form."""
     if output.logits is None:
         return _base_gaussian(output).entropy()
-    return distrax.Categorical(output.logits).entropy()
+    return _distrax().Categorical(output.logits).entropy()
 
 
 def action_kl(left: PolicyOutput, right: PolicyOutput) -> Array:
     """Computes KL(left || right) []; for squashed Gaussians on their bases, which is equal (tanh is a bijection)."""
     if left.logits is None:
         return _base_gaussian(left).kl_divergence(_base_gaussian(right))
-    return distrax.Categorical(left.logits).kl_divergence(distrax.Categorical(right.logits))
+    categorical = _distrax().Categorical
+    return categorical(left.logits).kl_divergence(categorical(right.logits))

@@ -46,6 +46,35 @@ class Clock:
         return format_clock(time.monotonic() - self.since)
 
 
+class Waits:
+    """Seconds of everything that was waited for before the first iteration, in order."""
+
+    def __init__(self) -> None:
+        self.what, self._since = "", time.monotonic()
+        self._seconds: dict[str, float] = {}
+
+    def begin(self, what: str) -> None:
+        """Begins a wait, which ends the one before."""
+        now = time.monotonic()
+        if self.what:
+            self._seconds[self.what] = self._seconds.get(self.what, 0.0) + now - self._since
+        self.what, self._since = what, now
+
+    def end(self) -> str:
+        """Ends the last wait. Returns a line with the seconds of each kind, without those below a twentieth.
+
+        `first state: tracing` and `iteration: tracing` are of one kind.
+        """
+        self.begin("")
+        kinds: dict[str, float] = {}
+        for what, seconds in self._seconds.items():
+            kind = what.rpartition(": ")[2]
+            kinds[kind] = kinds.get(kind, 0.0) + seconds
+        self._seconds.clear()
+        parts = [f"{what} {seconds:.1f} s" for what, seconds in kinds.items() if seconds >= 0.05]
+        return f"ready after {sum(kinds.values()):.1f} s: {', '.join(parts)}".removesuffix(": ")
+
+
 class Console:
     """Prints what is being waited for, the live progress line, messages and tables.
 
@@ -71,6 +100,7 @@ class Console:
         self._task: Any = None
         self._last_line = (-1.0, 0.0)  # fraction done and time of the last plain line
         self._clock, self._what, self._pace = Clock(), "", WAITING_PACE
+        self._waits = Waits()
         self._used = 0
         self._spoke = time.monotonic()  # time of the last plain output
         self._silence: threading.Event | None = None  # ends the thread that reports during long waits
@@ -83,11 +113,20 @@ class Console:
           restart: count the seconds from now.
         """
         self._what, self._pace = what, WAITING_PACE
+        self._waits.begin(what)
         if restart:
             self._clock.since = time.monotonic()
         self._open()
         if self._live is not None:
             self._live.update(self._task, line=what)
+
+    def name_wait(self, what: str) -> None:
+        """Names the current wait anew, when it is known what it was."""
+        self._waits.what = what
+
+    def end_waits(self) -> str:
+        """Ends the current wait and says how long each was: `ready after 4.1 s: importing 1.1 s, ...`."""
+        return self._waits.end()
 
     def start(self, title: str, iterations: int, done: int = 0) -> None:
         """Starts the progress line at `done` of `iterations` iterations."""

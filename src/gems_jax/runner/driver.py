@@ -16,6 +16,7 @@ import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
 
+import jax
 import numpy as np
 
 from gems_jax.accelerator.cache import use_default_cache
@@ -107,14 +108,14 @@ def run(
       RunError: if the directory cannot be read or written.
       NonFiniteError: if NaN or infinity appears.
     """
-    session = _open_session(iterations, seeds, options, monitor, directory, console, family is not None)
+    session = _open_session(iterations, seeds, options, monitor, directory, console, _is_varied(family))
     engine = make_engine(solver, session.seeds, session.options, session.monitor, family, iterations)
     with contextlib.ExitStack() as stack:
         if session.directory is not None:
             stack.enter_context(lock_run(session.directory.shared))
         stop = stack.enter_context(stop_request(session.console.say))
         with record_failures(session):
-            with _wait(session, "first state"):
+            with show_compilation(session.console, "first state"):
                 carry = restore_or_start(session, engine)
             for writer in _open_writers(session):
                 session.writers.append(writer)
@@ -127,6 +128,11 @@ def run(
             carry = _loop(session, engine, carry, stop)
             _finish(session, carry, stop, how_to_resume)
     return _result(session, carry, stop, resumed_from)
+
+
+def _is_varied(family: Family | None) -> bool:
+    """Whether runs differ in more than their seeds."""
+    return family is not None and bool(jax.tree.leaves(family.values))
 
 
 def _open_session(
@@ -178,10 +184,11 @@ def _loop(session: Session, engine: Engine, carry: PyTree, stop: StopRequest) ->
         return carry
     if engine.compiles and not session.console.interactive:  # the live line shows it
         session.console.say("compiling: a minute or more at the first start, later starts use the cache")
-    with _wait(session, "iteration"):
+    with show_compilation(session.console, "iteration"):
         advance, seconds = engine.compile(carry)
     session.counters.compile_seconds += seconds
     session.saved_at = time.monotonic()
+    session.say(session.console.end_waits())
     session.console.wait("running the first iteration")
     pieces = _Pieces(session)
     while session.done < session.iterations and not _should_stop(session, stop):
@@ -194,10 +201,16 @@ def _loop(session: Session, engine: Engine, carry: PyTree, stop: StopRequest) ->
 
 
 @contextlib.contextmanager
-def _wait(session: Session, part: str) -> Iterator[None]:
-    """Shows that the program of a part is traced, then compiled or read from the cache."""
-    session.console.wait(f"{part}: tracing")
-    with follow_compilation(lambda stage: session.console.wait(f"{part}: {stage}", restart=False)):
+def show_compilation(console: Console, part: str) -> Iterator[None]:
+    """Shows that the program of a part is loaded or traced, then compiled or read from the cache."""
+    console.wait(f"{part}: tracing")
+
+    def report(stage: str, before: str) -> None:
+        if before:
+            console.name_wait(f"{part}: {before}")
+        console.wait(f"{part}: {stage}", restart=False)
+
+    with follow_compilation(report):
         yield
 
 

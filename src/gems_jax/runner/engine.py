@@ -24,6 +24,7 @@ from jax.sharding import Mesh, PartitionSpec
 
 from gems_jax.accelerator.compile import program
 from gems_jax.accelerator.sharding import SEEDS, gather, play_mesh, replicate, replicated_sharding
+from gems_jax.accelerator.stored_programs import compile_or_load, load_program, result_shapes
 from gems_jax.runner.leaves import strip_keys
 from gems_jax.runner.options import RunOptions
 from gems_jax.types import Array, PyTree, Solver
@@ -36,6 +37,7 @@ Sample = Callable[[PyTree, Array], Row]  # sample(state_after, iteration) -> row
 RESERVED = ("iteration", "total_episodes", "total_env_steps", "seconds", "memory_mb")
 
 
+START, ADVANCE = "start", "advance"  # names of the two programs of a run
 _PROGRAMS: dict[Hashable, Any] = {}  # compiled programs, by the `program` of their family and their sizes
 _AT_ONCE = 8  # fastest number of seeds per CPU core, measured on Kuhn poker
 
@@ -76,6 +78,8 @@ class Family(NamedTuple):
     member: Callable[[PyTree], Parts]  # makes the parts of a run from its slice of `values`; called while tracing
     values: PyTree  # leading axis: one entry per seed
     program: Hashable = None  # equal for families with identical traces, which then share compiled programs
+    stored: str = ""  # name of the programs on disk (`program_names.program_name`); "": they are not stored
+    notes: Any = None  # plain data that is stored with them
 
 
 class Engine(NamedTuple):
@@ -86,7 +90,7 @@ class Engine(NamedTuple):
     # carry -> (advance, compile seconds); advance(carry, done, count) -> Chunk may donate the buffers of `carry`
     compile: Callable[[PyTree], tuple[Callable[[PyTree, int, int], Chunk], float]]
     fixed_shapes: bool  # whether the shapes of a carry are constant during a run
-    compiles: bool = False  # whether `compile` takes long
+    compiles: bool = False  # whether `compile` takes long, at least without the compilation cache
 
 
 def make_engine(
@@ -274,18 +278,22 @@ def _compiled_engine(
     def start_all(words: Array, values: PyTree) -> PyTree:
         return map_over_runs(_vectorize(start_one, batch, None), words, values)
 
-    def cache_program(what: str, compile: Callable[[], Any]) -> Any:
+    def compile_once(what: str, mesh: Mesh | None, function: Callable[..., PyTree], *arguments: PyTree) -> Any:
+        donated = (2,) if what == ADVANCE else ()
+        if family.stored:
+            name = f"{family.stored}-{what}"
+            return compile_or_load(name, function, *arguments, donated=donated, notes=family.notes)
         if family.program is None:
-            return compile()
-        name = (family.program, what, len(seeds), batch, chunk, options.mesh, *ranked_by)
-        if name not in _PROGRAMS:
-            _PROGRAMS[name] = compile()
-        return _PROGRAMS[name]
+            return compile_program(function, mesh, *arguments, donate_argnums=donated)
+        key = (family.program, what, len(seeds), batch, chunk, options.mesh, *ranked_by)
+        if key not in _PROGRAMS:
+            _PROGRAMS[key] = compile_program(function, mesh, *arguments, donate_argnums=donated)
+        return _PROGRAMS[key]
 
     def start() -> tuple[PyTree, float]:
         begin = time.perf_counter()
         # Always on one device: it takes only a moment.
-        program = cache_program("start", lambda: compile_program(start_all, None, *here))
+        program = compile_once(START, None, start_all, *here)
         seconds = time.perf_counter() - begin
         return jax.block_until_ready(program(*here)), seconds
 
@@ -293,7 +301,7 @@ def _compiled_engine(
         begin = time.perf_counter()
         zero = replicate(jnp.int32(0), mesh)
         arguments = (words, values, replicate(carry, mesh), zero, zero, zero)
-        program = cache_program("advance", lambda: compile_program(advance_all, mesh, *arguments, donate_argnums=2))
+        program = compile_once(ADVANCE, mesh, advance_all, *arguments)
         seconds = time.perf_counter() - begin
 
         def advance(carry: PyTree, done: int, count: int) -> Chunk:
@@ -305,7 +313,12 @@ def _compiled_engine(
 
         return advance, seconds
 
-    return Engine(lambda: jax.eval_shape(start_all, words, values), start, compile, fixed_shapes=True, compiles=True)
+    stored = load_program(f"{family.stored}-{ADVANCE}") if family.stored else None
+
+    def template() -> PyTree:
+        return jax.eval_shape(start_all, words, values) if stored is None else result_shapes(stored)[0]
+
+    return Engine(template, start, compile, fixed_shapes=True, compiles=stored is None)
 
 
 def _iterate(

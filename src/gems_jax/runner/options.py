@@ -43,6 +43,8 @@ class RunOptions:
     """Seeds per batch (0: chosen for speed)."""
     mesh: bool = False
     """Distribute seeds, candidates and episodes over all devices; results equal those of one device up to rounding."""
+    stored_programs: bool = True
+    """Keep traced programs beside the compilation cache, and start from them without tracing."""
     writers: tuple[str, ...] = ()
     """Further outputs of metrics besides metrics.csv: tensorboard, wandb."""
 

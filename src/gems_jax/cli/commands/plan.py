@@ -46,7 +46,8 @@ def main(argv: Sequence[str]) -> int:
     from gems_jax.accelerator.cache import enable_compilation_cache
     from gems_jax.profiling.planner import fit_to_seconds, measure_rates
 
-    game, config, preset = _prepare(arguments)
+    game, config, preset = prepare_game(arguments.game, arguments.preset, arguments.game_option)
+    config = config.replace(iterations=arguments.iterations or config.iterations)
     enable_compilation_cache()
     print(
         f"{game.name}, {preset or 'default'} settings: compiling, then measuring for {arguments.measure:g} s",
@@ -60,20 +61,32 @@ def main(argv: Sequence[str]) -> int:
     return 0
 
 
-def _prepare(arguments: Plan) -> tuple[Any, GemsConfig, str]:
-    """Makes the game, and returns it with the settings to start from and their preset."""
+def prepare_game(name: str, preset: str, options: Sequence[str] = ()) -> tuple[Any, GemsConfig, str]:
+    """Makes a game whose phases can be measured.
+
+    Args:
+      name: name of the game.
+      preset: name of the settings; "" for those that `gems train` chooses.
+      options: options of the game as name=value.
+
+    Returns:
+      The game, the settings of GEMS, and the name of their preset.
+
+    Raises:
+      UsageError: if there is no such game or preset, or the game runs in Python.
+    """
     from gems_jax.cli.commands.train import make_named_game
     from gems_jax.host.stages import on_host
     from gems_jax.runner.rebuild import starting_settings
 
-    game = make_named_game(arguments.game, arguments.game_option)
+    game = make_named_game(name, options)
     if on_host(game):
         raise UsageError(f"{game.name} runs in Python, where phases cannot be measured: time `gems train` instead")
     try:
-        config, preset = starting_settings("gems", arguments.game, game, arguments.preset)
+        config, chosen = starting_settings("gems", name, game, preset)
     except ValueError as error:
         raise UsageError(str(error)) from None
-    return game, config.replace(iterations=arguments.iterations or config.iterations), preset
+    return game, config, chosen
 
 
 def _print_table(arguments: Plan, rates: Rates, config: GemsConfig, planned: GemsConfig, allowed: float) -> None:

@@ -100,11 +100,30 @@ def main(argv: Sequence[str]) -> int:
     """Runs `gems train` and returns its exit code."""
     from gems_jax.runner.rebuild import default_settings
 
+    if asks_for_help(argv):
+        method = _method_of(argv)
+        _check_words(argv, method)
+        return _print_help(argv, default_settings(method))
+    return _train(*choose_run(argv))
+
+
+def choose_run(argv: Sequence[str]) -> tuple[Train, Any, Any, str]:
+    """Parses and checks a line.
+
+    Args:
+      argv: the words after `gems train`.
+
+    Returns:
+      The flags of the run, the game, the settings of the method, and the name of their preset ("" for none).
+
+    Raises:
+      UsageError: if the line is invalid.
+    """
+    from gems_jax.runner.rebuild import default_settings
+
     method = _method_of(argv)
     _check_words(argv, method)
     default = default_settings(method)
-    if asks_for_help(argv):
-        return _print_help(argv, default)
     if (path := config_path(argv)) is not None:
         check_keys(path, flags_of(Train) | flags_of(type(default)), partial(_name_methods_with, method))
     run = _add_preset_options(_parse(argv, default).run)
@@ -123,7 +142,7 @@ def main(argv: Sequence[str]) -> int:
     known, name = _base_settings(run, game)
     if known != base or name == "auto":
         config = _validate(_parse(argv, known).settings)
-    return _train(run, game, config, name)
+    return run, game, config, name
 
 
 def _add_preset_options(run: Train) -> Train:
@@ -304,8 +323,7 @@ def _train(run: Train, game: Any, config: Any, preset: str) -> int:
     from gems_jax.cli.training import train_and_report
     from gems_jax.runner.directory import create_run
 
-    problem = _make_problem(run, game, config)
-    options = _fit_options(run, problem)
+    problem, options = fit_run(run, game, config)
     iterations, seeds = problem.config.iterations, range(run.seed, run.seed + run.seeds)
     if run.resume_latest and (stored := _find_stored(run, problem)) is not None:
         return _resume(run, stored, iterations)
@@ -358,21 +376,37 @@ def _resume(run: Train, stored: Path, iterations: int) -> int:
     return resume_run(stored, plan)
 
 
+def fit_run(run: Train, game: Any, config: Any) -> tuple[Problem, RunOptions]:
+    """Makes the problem of a checked line and fits the options to it. Raises UsageError."""
+    problem = _make_problem(run, game, config)
+    options = _fit_options(run, problem)
+    _check_settings(run, problem, options)
+    return problem, options
+
+
 def _make_problem(run: Train, game: Any, config: Any) -> Problem:
     """Makes the problem within its budget. Raises UsageError for settings that do not fit the game."""
     console = share_console(run.quiet)
     console.wait("importing the method")
+    from gems_jax.runner.training.train import build_problem
+
+    with _usage_errors():
+        return build_problem(game, run.method, config, run.budget)
+
+
+def _check_settings(run: Train, problem: Problem, options: RunOptions) -> None:
+    """Checks the settings by tracing the first state, unless they were traced before. Raises UsageError."""
     import jax
 
     from gems_jax.host.stages import on_host
-    from gems_jax.runner.training.train import build_problem
+    from gems_jax.runner.training.program_names import is_stored, program_name
 
-    console.wait("checking the settings, enumerating the game")
+    compiled = problem.solver.jittable or (on_host(problem.game) and run.method == "gems")
+    if not compiled or is_stored(program_name(problem, run.seeds, options)):
+        return
+    share_console(run.quiet).wait("checking the settings, enumerating the game")
     with _usage_errors():
-        problem = build_problem(game, run.method, config, run.budget)
-        if problem.solver.jittable or (on_host(game) and run.method == "gems"):
-            jax.eval_shape(problem.solver.init, jax.random.key(0))
-    return problem
+        jax.eval_shape(problem.solver.init, jax.random.key(0))
 
 
 def _fit_options(run: Train, problem: Problem) -> RunOptions:

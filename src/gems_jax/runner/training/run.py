@@ -40,6 +40,7 @@ class RunPlan(NamedTuple):
     monitor: Monitor
     named: tuple[str, dict[str, Any]] | None = None  # name and options of the game, for files; None if unknown
     preset: str = ""  # name of the settings
+    program: str = ""  # name of the stored programs (`program_names`); "": none are stored
 
 
 class Metrics(dict[str, np.ndarray]):

@@ -26,11 +26,12 @@ from gems_jax.gems.paper_presets import paper_game_options
 from gems_jax.host.stages import on_host
 from gems_jax.runner.console import Console
 from gems_jax.runner.directory import RunDirectory
-from gems_jax.runner.driver import RunResult, run
+from gems_jax.runner.driver import RunResult, run, show_compilation
+from gems_jax.runner.engine import Family, Parts, make_engine
 from gems_jax.runner.errors import NonFiniteError
-from gems_jax.runner.measuring import make_monitor
 from gems_jax.runner.options import RunOptions
 from gems_jax.runner.rebuild import Problem, starting_settings
+from gems_jax.runner.training.program_names import choose_monitor, describe_monitor, program_name
 from gems_jax.runner.training.run import Run, RunPlan, create_run_folder
 from gems_jax.types import Array, Game, PyTree, Solver, did_you_mean
 
@@ -92,7 +93,7 @@ def train(
     problem = build_problem(game, method, config.validate(), budget)
     fitted = fit_options(_make_options(options), game)
     numbers = tuple(range(seeds)) if isinstance(seeds, int) else tuple(seeds)
-    plan = RunPlan(problem, numbers, fitted, make_monitor(game, problem.solver, fitted), named, chosen)
+    plan = plan_run(problem, numbers, fitted, named, chosen)
     directory = None if run_dir is None else create_run_folder(plan, run_dir)
     console = TrainingConsole(callback, quiet=not progress)
     return Run(plan, advance(plan, directory, console), directory)
@@ -149,6 +150,29 @@ def fit_options(options: RunOptions, game: Game) -> RunOptions:
     return dataclasses.replace(options, chunk=1) if on_host(game) else options
 
 
+def plan_run(
+    problem: Problem,
+    seeds: tuple[int, ...],
+    options: RunOptions,
+    named: tuple[str, dict[str, Any]] | None = None,
+    preset: str = "",
+) -> RunPlan:
+    """Plans a run: chooses how it is measured, and names its stored programs.
+
+    Args:
+      problem: game, method, settings and solver.
+      seeds: seeds of the batch.
+      options: options of the run, fitted to the game.
+      named: name and options of the game, for files.
+      preset: name of the settings.
+
+    Returns:
+      The plan.
+    """
+    program = program_name(problem, len(seeds), options)
+    return RunPlan(problem, seeds, options, choose_monitor(problem, options, program), named, preset, program)
+
+
 def advance(
     plan: RunPlan, directory: RunDirectory | None, console: Console, iterations: int | None = None
 ) -> RunResult:
@@ -169,6 +193,7 @@ def advance(
     if plan.options.debug and solver.jittable:
         solver = check_operations(solver)
         console.say("debug mode: every operation is checked for NaN, one iteration at a time")
+    parts = Parts(solver, plan.monitor)
     return run(
         solver,
         iterations=iterations or plan.problem.config.iterations,
@@ -178,7 +203,31 @@ def advance(
         directory=directory,
         console=console,
         title=f"{plan.problem.game.name} {plan.problem.method}",
+        family=_stored_family(parts, plan.program),
     )
+
+
+def prepare(plan: RunPlan, console: Console) -> None:
+    """Compiles the programs of a run ahead, and stores them.
+
+    Args:
+      plan: the run, of a jittable solver.
+      console: shows what is waited for.
+    """
+    parts, seeds = Parts(plan.problem.solver, plan.monitor), plan.seeds
+    family = _stored_family(parts, plan.program)
+    engine = make_engine(parts.solver, seeds, plan.options, parts.monitor, family, plan.problem.config.iterations)
+    with show_compilation(console, "first state"):
+        carry, _ = engine.start()
+    with show_compilation(console, "iteration"):
+        engine.compile(carry)
+
+
+def _stored_family(parts: Parts, program: str) -> Family | None:
+    """Names the programs of runs that differ in nothing but their seeds; None without a name."""
+    if not program:
+        return None
+    return Family(lambda own: parts, (), stored=program, notes=describe_monitor(parts.monitor))
 
 
 class TrainingConsole(Console):
