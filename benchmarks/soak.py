@@ -138,8 +138,9 @@ def summarize(samples: Sequence[Sample]) -> dict[str, Any]:
     """Summarizes the samples of a run.
 
     Returns:
-      Iterations; seconds from the first sample to the last; of every field the medians of the first and last quarter after the warm-up, and their
-      relative difference; the largest error of sigma; and whether all are within `LIMITS` and `SIGMA`.
+      Iterations; seconds from the first sample to the last; of every field the medians of the first and last quarter
+      after the warm-up, and their relative difference; the largest error of sigma; and whether all are within `LIMITS`
+      and `SIGMA`.
     """
     settled = samples[int(WARM_UP * len(samples)) :]
     quarter = max(len(settled) // 4, 1)
