@@ -138,14 +138,15 @@ def summarize(samples: Sequence[Sample]) -> dict[str, Any]:
     """Summarizes the samples of a run.
 
     Returns:
-      Iterations and seconds; of every field the medians of the first and last quarter after the warm-up, and their
-      relative difference; the largest error of sigma; and whether all are within `LIMITS` and `SIGMA`.
+      Iterations; seconds from the first sample to the last; of every field the medians of the first and last quarter
+      after the warm-up, and their relative difference; the largest error of sigma; and whether all are within `LIMITS`
+      and `SIGMA`.
     """
     settled = samples[int(WARM_UP * len(samples)) :]
     quarter = max(len(settled) // 4, 1)
     found: dict[str, Any] = {
         "iterations": int(samples[-1]["iteration"]),
-        "seconds": round(samples[-1]["seconds"]),
+        "seconds": round(samples[-1]["seconds"] - samples[0]["seconds"]),
         "samples": len(samples),
         "sigma_error": max(sample["sigma_error"] for sample in samples),
     }
