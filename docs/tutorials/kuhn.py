@@ -22,7 +22,7 @@ QUICK = bool(os.environ.get("GEMS_TUTORIAL_QUICK"))  # the tests run this page w
 # ## Train
 #
 # Without settings, `train` takes the best known ones for this game, the preset `replay`: GEMS whose estimates reuse the
-# episodes of earlier iterations. A quarter of its episodes and half of its iterations are enough here. All seeds train
+# episodes of earlier iterations. This page takes a quarter of its episodes and half of its iterations. All seeds train
 # in one compiled program.
 
 # %%
