@@ -75,14 +75,14 @@ for method, run in runs.items():
     print(f"{method:12} {last[0]:>20} {last[1]:>20}")
 
 # %% [markdown]
-# This is one game and one budget, and every method has the settings that this project tuned for it or found in its
-# paper. [The leaderboard](../leaderboard.md) compares all methods that learn from episodes on four games, with the
-# number of settings that were tried for each.
+# This is one game and one budget, and every method has the settings that this project has for it.
+# [The leaderboard](../leaderboard.md) compares all methods that learn from episodes on four games, with the number of
+# settings that were tried for each.
 #
 # ## Two ways to cheat by accident
 #
-# - *Equal iterations.* They say nothing: with its own settings, one of these methods plays hundreds of times as much
-#   per iteration as another. `gems compare RUN RUN` prints equal iterations, steps and seconds side by side.
+# - *Equal iterations.* They say nothing: with its own settings, one of these methods plays many times as much per
+#   iteration as another. `gems compare RUN RUN` prints equal iterations, steps and seconds side by side.
 # - *The best iteration.* The lowest value of a noisy curve is too low. `gems eval RUN --at best` selects that
 #   iteration, then measures it again.
 

@@ -118,6 +118,7 @@ print("columns played:", *moves)
 # %% [markdown]
 # ## How strong is that?
 #
-# Not very: a person who looks two moves ahead wins often. More iterations help
-# ([results](../results/connect4.md)), and so do larger networks. `gems exploit RUN` trains an opponent against the
-# frozen mixture, which is the closest to exploitability that a game of this size allows.
+# Greedy play beats the tactician; drawn actions are level with it. The tactician sees one move ahead, so this is still
+# weak play: `gems eval RUN --opponents minimax_2 minimax_4` measures it against players that see further. The curve had
+# not ended yet; [the results](../results/connect4.md) have other lengths. `gems exploit RUN` trains an opponent against
+# the frozen mixture, which is the closest to exploitability that a game of this size allows.

@@ -22,7 +22,7 @@ QUICK = bool(os.environ.get("GEMS_TUTORIAL_QUICK"))  # the tests run this page w
 # ## Train
 #
 # Without settings, `train` takes the best known ones for this game, the preset `replay`: GEMS whose estimates reuse the
-# episodes of earlier iterations. A quarter of its episodes and half of its iterations are enough here. All seeds train
+# episodes of earlier iterations. This page takes a quarter of its episodes and half of its iterations. All seeds train
 # in one compiled program.
 
 # %%
@@ -62,7 +62,7 @@ policy = run.policy(0)
 deals, _ = policy.game.deals()
 for card in (0, 2, 4):  # deals in the order J Q, J K, Q J, Q K, K J, K Q
     start = jax.tree.map(lambda leaf, card=card: leaf[card], deals)
-    bet = policy.probabilities(start)[1]
+    bet = policy.probabilities(start)[0]  # action 0 is a bet, 1 a pass
     print(f"{'JQK'[card // 2]}: bets with probability {bet:.3f}")
 
 # %% [markdown]
@@ -83,7 +83,7 @@ terms = ["best_response", "oracle", "newcomer", "meta_regret"]
 values = np.stack([run.metrics[f"budget_{term}"].mean(axis=0) for term in terms])
 figure, axes = plt.subplots(figsize=(7, 4), layout="constrained")
 axes.stackplot(steps[0], values, labels=[term.replace("_", " ") for term in terms], alpha=0.85)
-axes.set(title=f"Error budget of GEMS on Kuhn poker: mean of {budget}", xlabel="environment steps")
+axes.set(title=f"Error budget on Kuhn poker, mean:\n{budget}", xlabel="environment steps")
 axes.set_ylabel("exploitability (chips per game)")
 axes.set_ylim(0, max(2.5 * values.sum(axis=0)[len(steps[0]) // 4], 1e-3))
 axes.legend()

@@ -38,14 +38,14 @@ print(f"mass of the heaviest three: {np.sort(sigma, axis=1)[:, :-4:-1].round(2).
 # %% [markdown]
 # ## What the policies do
 #
-# Kuhn poker has six information sets per seat. A policy is a probability of the second action, a bet, in each of them.
+# Kuhn poker has six information sets per seat. A policy is a probability of action 0, a bet or a call, in each.
 # `policy_tables` asks the generator for the table of every anchor.
 
 # %%
 tree = build_tree(game)
 profile = gems_profile(state, game, run.config)
 tables = policy_tables(tree, profile.population, sigma.shape[1])  # [populations, anchors, information sets, actions]
-bets = np.asarray(tables[0, :, np.asarray(tree.seat) == 0, 1]).T  # of seat 0: [anchors, 6]
+bets = np.asarray(tables[0, :, np.asarray(tree.seat) == 0, 0]).T  # of seat 0: [anchors, 6]
 used = np.flatnonzero(np.asarray(state.active[0]))
 shown = used[np.argsort(order[0, used])]  # from the oldest anchor to the newest
 spent = f"{iterations} iterations, {run.metrics['env_steps'][0].sum() / 1e6:.2g}M steps"

@@ -85,7 +85,8 @@ for column in ("nash_conv", "cce_gap"):
 #
 # Kuhn poker for three players has four cards and 48 information sets. Nothing in the code changes: three populations
 # instead of two, and the estimator that reuses the episodes of all players, with a fifth of the preset's episodes. On
-# this game the mixture itself comes close to a Nash equilibrium, although nothing guarantees it.
+# this game the mixture itself comes close to a Nash equilibrium ([leaderboard](../leaderboard.md)), although
+# nothing guarantees it.
 
 # %%
 settings, iterations, seeds = gems_jax.preset("kuhn_poker_3p", "replay").replace(mixture_samples=2000), 15, 3
