@@ -161,10 +161,15 @@ def name_infosets(game: Any, tree: GameTree, words: Words) -> dict[int, tuple[st
             row = index.get(_key(seat, np.asarray(state.observation[seat]), np.asarray(state.legal[seat])))
             if row is not None and row not in found:
                 found[row] = _describe_infoset(game, words, state, seat)
-        for joint in itertools.product(*(legal_actions(state, seat) for seat in moving)):
-            after = jax.device_get(table.advance(state, dict(zip(moving, joint, strict=True)), key))
-            waiting += [] if after.done else [after]
+        waiting += _next_states(table, state, moving, key)
     return found
+
+
+def _next_states(table: GameTable, state: GameState, moving: list[int], key: Any) -> list[GameState]:
+    """Lists the positions after every joint action, without ends of the game. key: not consumed."""
+    joint = itertools.product(*(legal_actions(state, seat) for seat in moving))
+    after = [table.advance(state, dict(zip(moving, actions, strict=True)), key) for actions in joint]
+    return [one for one in map(jax.device_get, after) if not one.done]
 
 
 def _describe_infoset(game: Game, words: Words, state: GameState, seat: int) -> tuple[str, list[str]]:

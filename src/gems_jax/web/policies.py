@@ -56,6 +56,15 @@ class PolicyNumbers(NamedTuple):
     parts: list[PolicyParts]
     dropped: float = 0.0  # mass of the anchors that were left out
 
+    def count_numbers(self) -> int:
+        """Counts the numbers of all arrays."""
+        return _size(self.parts[0].shared) + sum(_size(part.own) for part in self.parts)
+
+    def without_lightest(self) -> PolicyNumbers:
+        """Removes the lightest anchor."""
+        left = self.dropped + self.masses[-1]
+        return PolicyNumbers(self.slots[:-1], self.masses[:-1], self.parts[:-1], left)
+
 
 @dataclasses.dataclass(frozen=True)
 class PolicyData:
@@ -66,26 +75,18 @@ class PolicyData:
 
     def count_bytes(self) -> int:
         """Counts the bytes of all numbers as they are in a page."""
-        shared = sum(4 * _size(one.parts[0].shared) for one in self.populations)
-        own = sum(4 * _size(part.own) for one in self.populations for part in one.parts)
         tables = sum(len(value) for value in self.kind.values() if isinstance(value, str))
-        return tables + -(-(shared + own) * 4 // 3)
+        return tables + -(-sum(one.count_numbers() for one in self.populations) * 16 // 3)
 
     def drop_lightest(self) -> PolicyData | None:
         """Removes the lightest anchor of all populations that have two or more; None if none has."""
-        ends = [
-            (one.masses[-1], index, len(one.slots)) for index, one in enumerate(self.populations) if len(one.slots) > 1
-        ]
+        ends = [(one.masses[-1], index) for index, one in enumerate(self.populations) if len(one.slots) > 1]
         if not ends:
             return None
-        _, lightest, _ = min(ends)
-        kept = [
-            PolicyNumbers(one.slots[:-1], one.masses[:-1], one.parts[:-1], one.dropped + one.masses[-1])
-            if index == lightest
-            else one
-            for index, one in enumerate(self.populations)
-        ]
-        return PolicyData(self.kind, kept)
+        _, lightest = min(ends)
+        populations = list(self.populations)
+        populations[lightest] = populations[lightest].without_lightest()
+        return PolicyData(self.kind, populations)
 
     def dropped_mass(self) -> float:
         """Returns the mass that is missing from the population that lost most."""
@@ -109,7 +110,7 @@ def read_policy(policy: LoadedPolicy) -> PolicyData:
       UnsupportedPolicyError: if pages cannot run the policy's network.
     """
     sigma = np.asarray(policy.profile.sigma, np.float64)
-    slots = [[int(slot) for slot in np.argsort(-row, kind="stable") if row[slot] > 0] for row in sigma]
+    slots = list(map(_heaviest_first, sigma))
     network, params = _as_known_network(policy)
     runner = _RUNNERS[type(network)]
 
@@ -123,6 +124,11 @@ def read_policy(policy: LoadedPolicy) -> PolicyData:
         for population, (row, found) in enumerate(zip(sigma, slots, strict=True))
     ]
     return PolicyData(runner.describe(network), numbers)
+
+
+def _heaviest_first(masses: np.ndarray) -> list[int]:
+    """Lists the slots with positive mass."""
+    return [int(slot) for slot in np.argsort(-masses, kind="stable") if masses[slot] > 0]
 
 
 def _as_known_network(policy: LoadedPolicy) -> tuple[Any, PyTree]:

@@ -76,12 +76,19 @@ def _unit_of(name: str, unit: str) -> str:
 
 def _headline(names: Sequence[str]) -> dict[str, Any]:
     """Chooses the columns of the first chart, and whether its axis is logarithmic."""
-    gaps = [name for name in _GAPS if name in names] or [name for name in ("nash_conv",) if name in names]
+    gaps = _present(_GAPS, names) or _present(("nash_conv",), names)
     if gaps:
         return {"columns": gaps, "log": True}
-    scores = [name for name in names if name.startswith("score_") and not name.endswith("_interval")]
-    others = [name for name in names if name.startswith(("return_", "value_")) and not name.endswith("_interval")]
-    return {"columns": (scores or others)[:5], "log": False}
+    return {"columns": (_starting(names, "score_") or _starting(names, "return_", "value_"))[:5], "log": False}
+
+
+def _present(wanted: Sequence[str], names: Sequence[str]) -> list[str]:
+    return [name for name in wanted if name in names]
+
+
+def _starting(names: Sequence[str], *prefixes: str) -> list[str]:
+    """Lists the columns that start with a prefix, without their intervals."""
+    return [name for name in names if name.startswith(prefixes) and not name.endswith("_interval")]
 
 
 def _thin(rows: Mapping[str, np.ndarray], points: int) -> dict[str, list[float | None]]:
@@ -136,8 +143,11 @@ def _stored_mixtures(run: RunDirectory, seed: int, trust: bool, game: Game | Non
             one = load_state(run.shared, seed, step, trust=trust, game=game)
             iterations.append(step)
             masses.append(np.asarray(one.problem.solver.profile(one.state).sigma))
-    if not masses:
-        return None
+    return _pad(iterations, masses) if masses else None
+
+
+def _pad(iterations: Sequence[int], masses: Sequence[np.ndarray]) -> Mixtures:
+    """Joins mixtures [P, K] whose number of slots may grow."""
     slots = max(one.shape[1] for one in masses)
     padded = [np.pad(one, ((0, 0), (0, slots - one.shape[1]))) for one in masses]
     return Mixtures(np.asarray(iterations), np.stack(padded))
@@ -146,7 +156,22 @@ def _stored_mixtures(run: RunDirectory, seed: int, trust: bool, game: Game | Non
 def describe_run(run: RunDirectory) -> dict[str, Any]:
     """Collects status, settings, command, hardware and versions of a run."""
     record, status = read_config(run.shared), read_status(run.shared)
-    device = record.get("device") or {}
+    return {
+        "game": record["game"],
+        "method": record["method"],
+        "state": status["state"],
+        "reason": status["reason"],
+        "iteration": status["iteration"],
+        "planned": status["iterations"] or record["iterations"],
+        "facts": _facts(run, record),
+        "settings": _flatten(record["config"]),
+        "options": _flatten(record.get("options") or {}),
+    }
+
+
+def _facts(run: RunDirectory, record: Mapping[str, Any]) -> list[list[str]]:
+    """Lists command, hardware and versions, as far as they are known."""
+    device, versions = record.get("device") or {}, record.get("versions") or {}
     facts = {
         "folder": run.shared.name,
         "command": _command(run),
@@ -157,19 +182,9 @@ def describe_run(run: RunDirectory) -> dict[str, Any]:
         "CPUs": record.get("cpus"),
         "platform": record.get("platform"),
         "Python": record.get("python"),
-        "versions": ", ".join(f"{name} {version}" for name, version in (record.get("versions") or {}).items()),
+        "versions": ", ".join(f"{name} {version}" for name, version in versions.items()),
     }
-    return {
-        "game": record["game"],
-        "method": record["method"],
-        "state": status["state"],
-        "reason": status["reason"],
-        "iteration": status["iteration"],
-        "planned": status["iterations"] or record["iterations"],
-        "facts": [[name, str(value)] for name, value in facts.items() if value not in (None, "")],
-        "settings": _flatten(record["config"]),
-        "options": _flatten(record.get("options") or {}),
-    }
+    return [[name, str(value)] for name, value in facts.items() if value not in (None, "")]
 
 
 def _commit(record: Mapping[str, Any]) -> str:
@@ -185,11 +200,14 @@ def _command(run: RunDirectory) -> str:
 
 
 def _flatten(config: Any, prefix: str = "") -> list[list[str]]:
-    if isinstance(config, Mapping):
-        return [
-            row for name, value in config.items() for row in _flatten(value, f"{prefix}.{name}" if prefix else name)
-        ]
-    return [[prefix, ", ".join(map(str, config)) if isinstance(config, list) else str(config)]]
+    """Lists nested settings by dotted names."""
+    if not isinstance(config, Mapping):
+        return [[prefix.removesuffix("."), _as_text(config)]]
+    return [row for name, value in config.items() for row in _flatten(value, f"{prefix}{name}.")]
+
+
+def _as_text(value: Any) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 def quietly(make: Callable[[], Any], otherwise: Callable[[str], Any]) -> Any:

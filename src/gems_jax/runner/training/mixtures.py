@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -55,21 +55,29 @@ class MixtureRecorder:
         """
         if iteration < min(self._next, self._last):
             return
-        sigma: list[Any] = [
-            getattr(one, "sigma", None) for one in (state if isinstance(state, tuple | list) else [state])
-        ]
-        if any(one is None or np.ndim(one) < 2 for one in sigma):
-            return
-        rows = np.asarray(sigma[0]) if np.ndim(sigma[0]) == 3 else [np.asarray(one) for one in sigma]
+        rows = _read_sigma(state)
         if len(rows) != len(self._paths) or rows[0].size > MAX_SLOTS:
             return
         self._next = iteration + self._spacing
         for path, masses in zip(self._paths, rows, strict=True):
-            lines = [
-                f"{iteration},{index},{' '.join(f'{mass:.5g}' for mass in row)}\n" for index, row in enumerate(masses)
-            ]
-            with report_write_errors(path), open(path, "a", encoding="utf-8") as file:
-                file.write("".join([*[_HEADER] * (file.tell() == 0), *lines]))
+            _append(path, iteration, masses)
+
+
+def _read_sigma(state: PyTree) -> list[np.ndarray]:
+    """Reads the mixture [P, K] of every seed from their states; nothing if the solver has none."""
+    states = list(state) if isinstance(state, tuple | list) else [state]
+    if not all(hasattr(one, "sigma") for one in states):
+        return []
+    sigma = [np.asarray(one.sigma) for one in states]
+    rows = list(sigma[0]) if len(sigma) == 1 and sigma[0].ndim == 3 else sigma
+    return rows if rows[0].ndim == 2 else []
+
+
+def _append(path: Path, iteration: int, masses: np.ndarray) -> None:
+    texts = (" ".join(f"{mass:.5g}" for mass in row) for row in masses)
+    lines = [f"{iteration},{index},{text}\n" for index, text in enumerate(texts)]
+    with report_write_errors(path), open(path, "a", encoding="utf-8") as file:
+        file.write("".join([*[_HEADER] * (file.tell() == 0), *lines]))
 
 
 def read_mixtures(folder: Path | str) -> Mixtures | None:
@@ -82,21 +90,27 @@ def read_mixtures(folder: Path | str) -> Mixtures | None:
       RunError: if the file is not text.
     """
     try:
-        lines = read_text(Path(folder) / NAME).splitlines()[1:]
+        lines = read_text(Path(folder) / NAME).splitlines()
     except FileNotFoundError:
         return None
     found: dict[int, dict[int, list[float]]] = {}
-    for line in lines:
-        parsed = _parse(line)
-        if parsed is not None:
-            found.setdefault(parsed[0], {})[parsed[1]] = parsed[2]
-    count = max((len(rows) for rows in found.values()), default=0)
+    for iteration, population, masses in filter(None, map(_parse, lines)):
+        found.setdefault(iteration, {})[population] = masses
+    return _join(found)
+
+
+def _join(found: dict[int, dict[int, list[float]]]) -> Mixtures | None:
+    """Joins the masses by iteration and population; iterations that lack a population are left out."""
+    count = max(map(len, found.values()), default=0)
     whole = {iteration: rows for iteration, rows in sorted(found.items()) if sorted(rows) == list(range(count))}
     if not whole:
         return None
     slots = max(len(row) for rows in whole.values() for row in rows.values())
-    masses = [[rows[index] + [0.0] * (slots - len(rows[index])) for index in range(count)] for rows in whole.values()]
-    return Mixtures(np.asarray(list(whole)), np.asarray(masses))
+    masses = np.zeros((len(whole), count, slots))
+    for place, rows in enumerate(whole.values()):
+        for population, row in rows.items():
+            masses[place, population, : len(row)] = row
+    return Mixtures(np.asarray(list(whole)), masses)
 
 
 def _parse(line: str) -> tuple[int, int, list[float]] | None:
@@ -111,11 +125,20 @@ def _parse(line: str) -> tuple[int, int, list[float]] | None:
 
 def _keep_lines(path: Path, done: int) -> None:
     """Removes lines after an iteration, and partial ones."""
-    try:
-        lines = read_text(path).splitlines()
-    except FileNotFoundError:
+    if not path.exists():
         return
+    lines = [line for line in _read_lines(path) if _is_until(line, done)]
+    replace_text(path, "\n".join([_HEADER.strip(), *lines, ""]))
+
+
+def _read_lines(path: Path) -> list[str]:
+    """Reads the lines of a file; none of one that is not text."""
+    try:
+        return read_text(path).splitlines()
     except RunError:
-        lines = []
-    kept = [line for line in lines if (parsed := _parse(line)) is not None and parsed[0] <= done]
-    replace_text(path, _HEADER + "".join(f"{line}\n" for line in kept))
+        return []
+
+
+def _is_until(line: str, done: int) -> bool:
+    parsed = _parse(line)
+    return parsed is not None and parsed[0] <= done
