@@ -1,8 +1,9 @@
 """Settings of GEMS on top of plain self-play, for games that cannot be enumerated.
 
 Most of the training games of an iteration are played between the current newest anchors of all players, who all learn
-from them (`joint_play`), in many games that continue across rounds; the others are against sigma'. Estimates take a few
-percent of the environment steps. `psro/self_play.py` has the same learner without a population (`SELF_PLAY_OF`).
+from them (`joint_play`), in many games that continue across rounds; the others are against sigma'. Estimates take one
+to five percent of the environment steps. `psro/self_play.py` has the same learner without a population
+(`SELF_PLAY_OF`).
 """
 
 from __future__ import annotations
