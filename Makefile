@@ -59,7 +59,7 @@ BENCHMARKS ?= openspiel seeds growth mpe_budget startup fractions kuhn_numpy dri
 PAPER := kuhn deceptive public-goods oracle regret two-thousand kuhn-compare scaling ablate-deceptive \
 	ablate-public-goods ablate-kuhn spread tag connect4 go hanabi chess
 EXPERIMENTS := $(PAPER) kuhn-family ablate-reuse cce estimators control-variates rollouts adaptive meta-game \
-	meta-rules defaults opponents connect4-equal go-equal spread-equal tag-equal
+	meta-rules defaults opponents connect4-equal spread-equal tag-equal
 export QUICK FULL
 
 .PHONY: help venv dev shell paper report leaderboard verify-results bench bench-compare trust docs docs-serve tutorials test test-fast test-slow smoke test-matrix dist sbom check-version lint format lock clean soak $(EXPERIMENTS)

@@ -7,7 +7,7 @@ in `gems/tuned_presets.py`. `gems/auto_preset.py` derives settings of any other 
 from __future__ import annotations
 
 from gems_jax.config import GemsConfig
-from gems_jax.gems.joint_presets import CONNECT_FOUR_JOINT, GO_JOINT, SPREAD_JOINT, TAG_JOINT
+from gems_jax.gems.joint_presets import CONNECT_FOUR_JOINT, SPREAD_JOINT, TAG_JOINT
 from gems_jax.gems.paper_presets import PAPER
 from gems_jax.gems.tuned_presets import (
     CHESS_TUNED,
@@ -42,7 +42,7 @@ PRESETS: dict[str, dict[str, GemsConfig]] = {
     "hanabi": {"paper": PAPER["hanabi"], "tuned": HANABI_TUNED},
     "chess": {"paper": PAPER["chess"], "tuned": CHESS_TUNED},
     "connect_four": {"paper": PAPER["connect_four"], "tuned": CONNECT_FOUR_TUNED, "joint": CONNECT_FOUR_JOINT},
-    "go_9x9": {"paper": PAPER["go_9x9"], "tuned": GO_TUNED, "joint": GO_JOINT},
+    "go_9x9": {"paper": PAPER["go_9x9"], "tuned": GO_TUNED},
     "tic_tac_toe": {"paper": PAPER["tic_tac_toe"], "tuned": TIC_TAC_TOE_TUNED},
     "biased_rps": {"tuned": RPS_TUNED},
     "kuhn_poker": {

@@ -82,7 +82,7 @@ def test_two_games_are_refused_before_anything_heavy_is_imported(board_run: RunD
     ("line", "parts"),
     [
         ("arena", ["no runs given"]),
-        ("arena nowhere", ["no run at nowhere", "shipped policies: kuhn, leduc"]),
+        ("arena nowhere", ["no run at nowhere", "shipped policies: connect_four, "]),
         ("arena kuhn --episodes 1", ["--episodes must be at least 2, got 1"]),
         ("arena kuhn --seed -1", ["--seed must be an integer from 0"]),
         ("arena kuhn --gredy", ["unknown flag --gredy", "did you mean --greedy?"]),

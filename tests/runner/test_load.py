@@ -324,12 +324,8 @@ def test_shipped_policies_of_larger_games_load_and_play(name: str, column: str, 
     state = init(key)
     for number, own in enumerate(keys):
         key_step, *seats = jax.random.split(own, 1 + policy.game.num_seats)
-        actions = [
-            policy.act(state.observation[seat], state.legal[seat], seats[seat])
-            for seat in range(policy.game.num_seats)
-            if state.to_move[seat]
-        ]
         movers = np.flatnonzero(state.to_move)
+        actions = [policy.act(state, key=seats[seat], seat=int(seat)) for seat in movers]
         assert all(state.legal[seat, int(action)] for seat, action in zip(movers, actions, strict=True)), number
         joint = jnp.zeros(policy.game.num_seats, jnp.int32).at[movers].set(jnp.asarray(actions, jnp.int32))
         state = step(state, joint, key_step)

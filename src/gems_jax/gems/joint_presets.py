@@ -1,8 +1,9 @@
 """Settings of GEMS on top of plain self-play, for games that cannot be enumerated.
 
 Most of the training games of an iteration are played between the current newest anchors of all players, who all learn
-from them (`joint_play`), in many games that continue across rounds; the others are against sigma'. Estimates take a few
-percent of the environment steps. `psro/self_play.py` has the same learner without a population (`SELF_PLAY_OF`).
+from them (`joint_play`), in many games that continue across rounds; the others are against sigma'. Estimates take one
+to five percent of the environment steps. `psro/self_play.py` has the same learner without a population
+(`SELF_PLAY_OF`).
 """
 
 from __future__ import annotations
@@ -61,25 +62,4 @@ TAG_JOINT = SPREAD_JOINT.replace(
     live_opponents=True,
     joint_play=True,
     self_play_fraction=0.875,
-)
-# Longer games and larger boards: openings of up to 20 moves, since trained players stop reaching the positions of weak
-# ones.
-GO_JOINT = CONNECT_FOUR_JOINT.replace(
-    iterations=6,
-    capacity=4,
-    policy_hidden=(128, 128),
-    generator_widths=(16,),
-    critic_channels=8,
-    num_opponents=8,
-    meta_steps=1,
-    oracle_opponents=8,
-    mutations=2,
-    randoms=2,
-    abr_steps=53,
-    abr_opponents=8,
-    abr_episodes=32,
-    learning_rate=1e-3,
-    critic_learning_rate=1e-3,
-    entropy_weight=0.1,
-    opening_plies=20,
 )

@@ -128,20 +128,9 @@ SPREAD_SELF_PLAY = CONNECT_FOUR_SELF_PLAY.replace(
     discount=0.95,
     opening_plies=0,
 )
-GO_SELF_PLAY = CONNECT_FOUR_SELF_PLAY.replace(
-    iterations=6,
-    policy_hidden=(128, 128),
-    critic_channels=8,
-    episodes=256,
-    learning_rate=1e-3,
-    critic_learning_rate=1e-3,
-    entropy_weight=0.1,
-    opening_plies=20,
-)
 # Default settings of `self_play` for some games.
 SELF_PLAY_OF = {
     "connect_four": CONNECT_FOUR_SELF_PLAY,
-    "go_9x9": GO_SELF_PLAY,
     "simple_spread": SPREAD_SELF_PLAY,
     "simple_tag": SPREAD_SELF_PLAY.replace(iterations=16),
 }
