@@ -122,7 +122,7 @@ def mask(text: str) -> str:
         (r"\d+:\d\d(:\d\d)? left", "TIME left"),
         (r"\d+ MB", "MEMORY"),
         (r"took [\d.]+ s\b", "took TIME"),
-        (r"ready after (.|\n)*?(?=\niteration|\Z)", "ready after TIMES"),
+        (r"ready after (.|\n)*?(\n(?=iteration)|\Z)", ""),
         (r"(?m)^│ seconds .*$", "│ seconds"),
     ):
         text = re.sub(pattern, word, text)

@@ -211,8 +211,8 @@ def test_the_progress_line_says_when_its_number_was_measured() -> None:
 def test_driver_speaks_through_the_console() -> None:
     stream = io.StringIO()
     walk(None, console=Console(stream, interactive=False))
-    first, *lines = stream.getvalue().splitlines()
-    assert first.startswith("compiling: ")
+    first, second, *lines = stream.getvalue().splitlines()
+    assert first.startswith("compiling: ") and second.startswith("ready after ")
     assert [line.split()[1] for line in lines] == ["1/12", "3/12", "6/12", "9/12", "12/12"]
     assert all(" gap " in line and "steps/s" in line and "3 anchors" in line for line in lines)
 

@@ -278,22 +278,12 @@ def _compiled_engine(
     def start_all(words: Array, values: PyTree) -> PyTree:
         return map_over_runs(_vectorize(start_one, batch, None), words, values)
 
-    def compile_once(what: str, mesh: Mesh | None, function: Callable[..., PyTree], *arguments: PyTree) -> Any:
-        donated = (2,) if what == ADVANCE else ()
-        if family.stored:
-            name = f"{family.stored}-{what}"
-            return compile_or_load(name, function, *arguments, donated=donated, notes=family.notes)
-        if family.program is None:
-            return compile_program(function, mesh, *arguments, donate_argnums=donated)
-        key = (family.program, what, len(seeds), batch, chunk, options.mesh, *ranked_by)
-        if key not in _PROGRAMS:
-            _PROGRAMS[key] = compile_program(function, mesh, *arguments, donate_argnums=donated)
-        return _PROGRAMS[key]
+    sizes = (len(seeds), batch, chunk, options.mesh, *ranked_by)
 
     def start() -> tuple[PyTree, float]:
         begin = time.perf_counter()
         # Always on one device: it takes only a moment.
-        program = compile_once(START, None, start_all, *here)
+        program = _compile_once(family, sizes, START, None, start_all, *here)
         seconds = time.perf_counter() - begin
         return jax.block_until_ready(program(*here)), seconds
 
@@ -301,7 +291,7 @@ def _compiled_engine(
         begin = time.perf_counter()
         zero = replicate(jnp.int32(0), mesh)
         arguments = (words, values, replicate(carry, mesh), zero, zero, zero)
-        program = compile_once(ADVANCE, mesh, advance_all, *arguments)
+        program = _compile_once(family, sizes, ADVANCE, mesh, advance_all, *arguments)
         seconds = time.perf_counter() - begin
 
         def advance(carry: PyTree, done: int, count: int) -> Chunk:
@@ -319,6 +309,27 @@ def _compiled_engine(
         return jax.eval_shape(start_all, words, values) if stored is None else result_shapes(stored)[0]
 
     return Engine(template, start, compile, fixed_shapes=True, compiles=stored is None)
+
+
+def _compile_once(
+    family: Family,
+    sizes: tuple[Hashable, ...],
+    what: str,
+    mesh: Mesh | None,
+    function: Callable[..., PyTree],
+    *arguments: PyTree,
+) -> Any:
+    """Compiles a program, unless an equal one is stored or was compiled for a family with the same traces."""
+    donated = (2,) if what == ADVANCE else ()
+    if family.stored:
+        name = f"{family.stored}-{what}"
+        return compile_or_load(name, function, *arguments, donated=donated, notes=family.notes)
+    if family.program is None:
+        return compile_program(function, mesh, *arguments, donate_argnums=donated)
+    key = (family.program, what, *sizes)
+    if key not in _PROGRAMS:
+        _PROGRAMS[key] = compile_program(function, mesh, *arguments, donate_argnums=donated)
+    return _PROGRAMS[key]
 
 
 def _iterate(

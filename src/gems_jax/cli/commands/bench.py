@@ -16,7 +16,7 @@ from gems_jax.runner.errors import report_write_errors
 
 
 @dataclasses.dataclass(frozen=True)
-class Bench:
+class BenchArguments:
     """Measure starts, compilation and the phases of an iteration of GEMS, and write the figures with the machine."""
 
     games: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="[GAME ...]")] = ()
@@ -33,7 +33,7 @@ class Bench:
 
 def main(argv: Sequence[str]) -> int:
     """Runs `gems bench` and returns its exit code."""
-    arguments = parse(Bench, argv, prog="gems bench")
+    arguments = parse(BenchArguments, argv, prog="gems bench")
     check_minima(arguments, repeats=1)
     names = arguments.games or (("kuhn_poker",) if arguments.json is not None else ())
     if not names:

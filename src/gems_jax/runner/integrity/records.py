@@ -38,6 +38,7 @@ OPTIONS = fields(
         "checkpoint_seconds": number(0),
         "keep": POSITIVE,
         "seed_batch": COUNT,
+        "stored_programs": BOOL,
         "mesh": BOOL,
         "writers": list_of(NAME),
         "game": plain_record,
