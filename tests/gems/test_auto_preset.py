@@ -13,8 +13,9 @@ from gems_jax.extensive.values import player_gains_of_mixture, policy_tables
 from gems_jax.gems.auto_preset import auto_preset, class_of_game
 from gems_jax.gems.env_steps import mean_length, planned_steps
 from gems_jax.presets import PRESETS, best_preset
+from gems_jax.psro.self_play import SELF_PLAY
 from gems_jax.runner.rebuild import starting_settings
-from gems_jax.solvers import DEFAULTS, apply_budget
+from gems_jax.solvers import DEFAULTS, apply_budget, settings_of
 
 RPS = make_game("rock_paper_scissors")
 CLASSES = {
@@ -100,7 +101,8 @@ def test_make_solver_takes_settings_that_fit():
     assert config_of(make_game("biased_rps")) == PRESETS["biased_rps"]["tuned"]
     assert config_of(make_game("kuhn_poker")) == PRESETS["kuhn_poker"]["replay"]
     spread = make_game("simple_spread", continuous=True)
-    assert config_of(spread).policy == "mlp"
+    assert config_of(spread) == PRESETS["simple_spread"]["joint"]
+    assert settings_of("self_play", "connect_four").joint_play and settings_of("self_play", "kuhn_poker") == SELF_PLAY
     assert DEFAULTS["gems"] == GemsConfig()
 
 
