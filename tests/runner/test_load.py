@@ -20,9 +20,9 @@ from gems_jax.runner.checkpoint import iterations
 from gems_jax.runner.directory import RunDirectory, create_run, read_config
 from gems_jax.runner.driver import run
 from gems_jax.runner.engine import make_engine
-from gems_jax.runner.errors import ConfigMismatchError, RunError
+from gems_jax.runner.errors import ConfigMismatchError, NoRunError, RunError
 from gems_jax.runner.files import find_below, write_json
-from gems_jax.runner.load import NoRunError, export_policy, load, read_description, shipped_policies
+from gems_jax.runner.load import export_policy, load, read_description, shipped_policies
 from gems_jax.runner.measuring import make_monitor
 from gems_jax.runner.rebuild import parse_config
 from gems_jax.runner.writers import read_metrics

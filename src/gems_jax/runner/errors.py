@@ -18,6 +18,12 @@ class RunError(RuntimeError):
     exit_code = 1
 
 
+class NoRunError(RunError):
+    """Raised if the run, file or checkpoint to load does not exist."""
+
+    exit_code = 2
+
+
 class RunExistsError(RunError):
     """Raised if the folder already contains a run: runs are never overwritten."""
 

@@ -24,7 +24,7 @@ from gems_jax.evaluate.loaded_policy import LoadedPolicy
 from gems_jax.runner import checkpoint
 from gems_jax.runner.directory import identity, open_run, read_config
 from gems_jax.runner.engine import Monitor, make_engine
-from gems_jax.runner.errors import CheckpointError, RunError, report_write_errors
+from gems_jax.runner.errors import CheckpointError, NoRunError, RunError, report_write_errors
 from gems_jax.runner.files import find_below
 from gems_jax.runner.integrity.records import DESCRIPTION
 from gems_jax.runner.integrity.schema import check_record
@@ -42,12 +42,6 @@ from gems_jax.types import (
 SHIPPED = Path(__file__).resolve().parent.parent / "checkpoints"
 FORMAT = 1
 _META = "gems_jax"  # where an exported file keeps its description
-
-
-class NoRunError(RunError):
-    """Raised if the run, file or checkpoint to load does not exist."""
-
-    exit_code = 2
 
 
 def load(

@@ -8,8 +8,8 @@ from typing import Any
 
 from gems_jax.evaluate.loaded_policy import LoadedPolicy
 from gems_jax.runner.directory import RunDirectory, open_run, read_config
-from gems_jax.runner.errors import RunError
-from gems_jax.runner.load import NoRunError, find_run, load, run_folder
+from gems_jax.runner.errors import NoRunError, RunError
+from gems_jax.runner.load import find_run, load, run_folder
 from gems_jax.runner.rebuild import rebuild
 from gems_jax.types import Game
 from gems_jax.viz.transcripts import check_discrete, write_replays

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from gems_jax.runner import checkpoint
 from gems_jax.runner.directory import RunDirectory, identity, open_run, read_status
-from gems_jax.runner.errors import RunError
+from gems_jax.runner.errors import NoRunError, RunError
 from gems_jax.runner.integrity.links import find_strays
 from gems_jax.runner.integrity.records import EXTRA
 from gems_jax.runner.integrity.schema import check_record
@@ -49,10 +49,10 @@ def inspect_run(folder: Path) -> Inspection:
       The findings.
 
     Raises:
-      RunError: if there is no such folder.
+      NoRunError: if there is no such folder.
     """
     if not folder.is_dir():
-        raise RunError(f"no run at {folder}: the folder does not exist")
+        raise NoRunError(f"no run at {folder}: the folder does not exist")
     strays = [Finding("links", False, fault) for fault in find_strays(folder)]
     try:
         run, opened = open_run(folder), [Finding("config.json", True, "")]
