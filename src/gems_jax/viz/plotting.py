@@ -207,9 +207,13 @@ def _disable_math(figure: Any) -> None:
     """Shows the texts of a figure as they are, dollar signs included: names of files and games are not formulas."""
     from matplotlib.text import Text
 
+    def select(texts: list[Any]) -> None:
+        for text in texts:
+            text.set_parse_math(bool(_TICK.fullmatch(text.get_text())))
+
+    select([text for text in figure.findobj(Text) if text.get_text()])
     figure.draw_without_rendering()  # the labels of ticks have no text before
-    for text in figure.findobj(Text):
-        text.set_parse_math(bool(_TICK.fullmatch(text.get_text())))
+    select(figure.findobj(Text))
 
 
 def save_figure(figure: Any, path: Path) -> Path:
