@@ -94,7 +94,9 @@ def repair(row):
         row["estimator"] = "trajectories"
     if row["estimator"] != "pairs":
         row["control_variate"] = "none"
-    if row["self_play_fraction"]:
+    if row["joint_play"]:
+        row["q_new_applies"] = "anchors"
+    if row["self_play_fraction"] or row["joint_play"]:
         row["live_opponents"] = True
     return row
 
@@ -103,7 +105,9 @@ CONFIGURATIONS = cover_pairs(FACTORS, repair, ROWS)
 
 
 def config_of(row):
-    return GemsConfig().replace(**SIZES).replace(**{name: value for name, value in row.items() if name != "game"})
+    chosen = {name: value for name, value in row.items() if name != "game"}
+    newest_alone = {"abr_anchors": 1, "q_new": 1.0} if row["joint_play"] else {}
+    return GemsConfig().replace(**{**SIZES, **chosen, **newest_alone})
 
 
 def test_the_sample_is_wide():
