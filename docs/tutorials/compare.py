@@ -18,10 +18,10 @@ QUICK = bool(os.environ.get("GEMS_TUTORIAL_QUICK"))  # the tests run this page w
 # %% [markdown]
 # ## The methods
 #
-# `gems methods` lists all of them. This page takes GEMS with the preset `tuned`, which plays fresh episodes in every
-# iteration; PSRO, which trains a response to a mixture of stored policies; self-play; and magnetic mirror descent
-# (MMD), self-play with a regularized objective. `budget` limits each to so many steps per iteration: GEMS divides them
-# between its four phases, the others fit their number of training rounds.
+# `gems methods` lists all of them. This page takes GEMS, whose default settings on this game reuse the returns of
+# earlier iterations; PSRO, which trains a response to a mixture of stored policies; self-play; and magnetic mirror
+# descent (MMD), self-play with a regularized objective. `budget` limits each to so many steps per iteration: GEMS
+# divides them between its four phases, the others fit their number of training rounds.
 
 # %%
 methods, iterations, seeds, budget = ("gems", "psro", "self_play", "mmd"), 15, 3, 25_750
@@ -29,10 +29,7 @@ if QUICK:
     methods, iterations, seeds, budget = ("psro", "self_play"), 2, 2, 2_000
 runs = {}
 for method in methods:
-    preset = "tuned" if method == "gems" else None
-    runs[method] = gems_jax.train(
-        "kuhn_poker", method, preset=preset, iterations=iterations, seeds=seeds, budget=budget
-    )
+    runs[method] = gems_jax.train("kuhn_poker", method, iterations=iterations, seeds=seeds, budget=budget)
     print(method, "played", f"{runs[method].metrics['env_steps'].sum(axis=1).mean():,.0f} steps per seed")
 
 # %% [markdown]

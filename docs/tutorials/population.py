@@ -22,18 +22,19 @@ from gems_jax.extensive.values import expected_returns
 QUICK = bool(os.environ.get("GEMS_TUTORIAL_QUICK"))  # the tests run this page with small sizes
 
 # %% [markdown]
-# The settings are the paper's, with one new anchor per iteration and fresh episodes in every one.
+# The settings are the default ones of this game, with 25,000 environment steps per iteration.
 
 # %%
-settings, iterations, seeds = gems_jax.preset("kuhn_poker", "paper"), 30, 3
+settings, iterations, seeds, budget = None, 40, 3, 25_000
 if QUICK:
     small = {"capacity": 4, "mutations": 4, "randoms": 4, "abr_steps": 2, "num_opponents": 4, "mixture_samples": 8}
-    settings, iterations, seeds = settings.replace(**small), 2, 2
-run = gems_jax.train("kuhn_poker", config=settings, iterations=iterations, seeds=seeds)
+    settings, iterations, seeds, budget = gems_jax.preset("kuhn_poker", "paper").replace(**small), 2, 2, 0
+run = gems_jax.train("kuhn_poker", config=settings, iterations=iterations, seeds=seeds, budget=budget)
 game, state = run.game, jax.tree.map(lambda leaf: leaf[0], run.result.state)  # the state of the first seed
 codes, sigma, order = np.asarray(state.anchors), np.asarray(state.sigma), np.asarray(state.anchor_id)
 print(f"anchors of each population: {np.asarray(state.active).sum(axis=1)}, dimensions of a code: {codes.shape[-1]}")
-print(f"mass of the heaviest three: {np.sort(sigma, axis=1)[:, :-4:-1].round(2).tolist()}")
+for player, masses in enumerate(np.sort(sigma, axis=1)[:, :-4:-1]):
+    print(f"player {player}, mass of the heaviest three:", *(f"{mass:.2f}" for mass in masses))
 
 # %% [markdown]
 # ## What the policies do
@@ -65,7 +66,7 @@ figure.show()
 
 # %%
 for name in ("active_anchors", "effective_policies", "effective_policies_uniform"):
-    print(f"{name:27} {run.metrics[name][:, -1].round(2).tolist()}")
+    print(f"{name:27}", *(f"{value:8.4g}" for value in run.metrics[name][:, -1]))
 
 # %% [markdown]
 # ## The codes

@@ -78,7 +78,7 @@ figure.show()
 
 # %%
 for column in ("nash_conv", "cce_gap"):
-    print(f"{column:10} at the end of each seed: {run.metrics[column][:, -1].round(4).tolist()}")
+    print(f"{column:10} at the end of each seed:", *(f"{value:8.4f}" for value in run.metrics[column][:, -1]))
 
 # %% [markdown]
 # ## Poker for three
@@ -112,9 +112,9 @@ axes.legend()
 figure.show()
 
 # %%
-values = np.stack([poker.metrics[f"value_{player}"][:, -1] for player in ("player_0", "player_1", "player_2")], axis=1)
-print("chips per game of the three seats, one line per seed:")
-print(values.round(3))
+regrets = np.stack([poker.metrics[f"regret_{player}"][:, -1] for player in range(3)], axis=1)
+print("average regret of the three players (chips per game), one line per seed:")
+print("\n".join("  ".join(f"{regret:8.4f}" for regret in line) for line in regrets))
 
 # %% [markdown]
 # [Concepts](../concepts.md#more-than-two-players) has the equations, and [the results](../results/cce.md) the same
