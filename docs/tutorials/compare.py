@@ -21,7 +21,8 @@ QUICK = bool(os.environ.get("GEMS_TUTORIAL_QUICK"))  # the tests run this page w
 # `gems methods` lists all of them. This page takes GEMS, whose default settings on this game reuse the returns of
 # earlier iterations; PSRO, which trains a response to a mixture of stored policies; self-play; and magnetic mirror
 # descent (MMD), self-play with a regularized objective. `budget` limits each to so many steps per iteration: GEMS
-# divides them between its four phases, the others fit their number of training rounds.
+# divides them between its four phases, the others fit their number of training rounds. GEMS counts its
+# episodes in advance, so it plays some steps more when games get longer during training.
 
 # %%
 methods, iterations, seeds, budget = ("gems", "psro", "self_play", "mmd"), 15, 3, 25_750
@@ -54,7 +55,7 @@ for panel, column, title in zip(
         values = run.metrics[column]
         (line,) = panel.plot(steps, values.mean(axis=0), label=method)
         panel.plot(steps, values.T, color=line.get_color(), alpha=0.2, linewidth=0.8)
-    panel.set(title=title, xlabel="environment steps", yscale="log", xscale="log")
+    panel.set(title=title, xlabel="environment steps", yscale="log")
 panels[0].set_ylabel("exploitability (chips per game)")
 panels[0].legend()
 figure.show()
