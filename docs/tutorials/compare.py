@@ -31,7 +31,7 @@ if QUICK:
 runs = {}
 for method in methods:
     runs[method] = gems_jax.train("kuhn_poker", method, iterations=iterations, seeds=seeds, budget=budget)
-    print(method, "played", f"{runs[method].metrics['env_steps'].sum(axis=1).mean():,.0f} steps per seed")
+    print(f"{method}: {runs[method].metrics['env_steps'].sum(axis=1).mean():,.0f} steps per seed")
 
 # %% [markdown]
 # ## The curves
