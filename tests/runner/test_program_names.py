@@ -100,7 +100,7 @@ def test_warm_compiles_ahead_and_says_what_it_wrote(
     line = [GAME, "--method", "cfr_plus", "--iterations", "2"]
     assert invoke(["warm", *line]) == 0
     said = capsys.readouterr().out
-    assert re.search(r"ready after [\d.]+ s: .*(compiling|from the cache) [\d.]+ s", said)
+    assert re.search(r"ready after [\d.]+ s", said)  # waits that are too short to matter are not listed
     assert all(f"wrote {path} (" in said for path in store.iterdir()) and said.count("wrote ") == 2
     monkeypatch.setattr(engines, "_iterate", refuse)
     assert invoke(["train", *line, "--no-figures", "--run-dir", str(tmp_path / "run")]) == 0
