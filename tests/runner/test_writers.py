@@ -10,6 +10,7 @@ import pytest
 
 from gems_jax.runner.directory import RunDirectory, create_run
 from gems_jax.runner.errors import MissingExtraError, RunError
+from gems_jax.runner.integrity.schema import LARGEST_FILE, LARGEST_TABLE, read_text
 from gems_jax.runner.writers import CsvWriter, format_numbers, make_writer, read_metrics, truncate_csv
 
 
@@ -177,3 +178,13 @@ def test_wandb_gets_one_run_per_seed(run: RunDirectory, monkeypatch: pytest.Monk
     assert [options["name"] for options in started] == ["s0", "s1"]
     assert len({options["id"] for options in started}) == 2 and {options["resume"] for options in started} == {"allow"}
     assert [step for _, step in logged] == [1, 2, 1, 2] and logged[1][0]["solved"] == 0.0
+
+
+def test_a_table_of_a_very_long_run_is_read_and_other_large_files_are_not(tmp_path: Path) -> None:
+    """A million iterations of Kuhn poker write 400 MB; nothing else of a run is that large."""
+    path = tmp_path / "large.json"
+    with path.open("wb") as file:
+        file.truncate(LARGEST_FILE + 1)  # sparse: it takes no room
+    with pytest.raises(RunError, match="expected at most 268435456 bytes"):
+        read_text(path)
+    assert len(read_text(path, largest=LARGEST_TABLE)) == LARGEST_FILE + 1

@@ -21,7 +21,7 @@ import numpy as np
 from gems_jax.runner.directory import RunDirectory, read_config, slug
 from gems_jax.runner.errors import MissingExtraError, RunError, report_write_errors
 from gems_jax.runner.files import replace_text
-from gems_jax.runner.integrity.schema import read_text, shorten, shorten_text
+from gems_jax.runner.integrity.schema import LARGEST_TABLE, read_text, shorten, shorten_text
 from gems_jax.runner.options import WRITER_MODULES
 
 
@@ -119,7 +119,7 @@ def keep_rows(path: Path, iteration: int) -> tuple[int, str]:
     """
     if not path.exists():
         return 0, ""
-    lines = read_text(path).split("\n")[:-1]  # text after the last line end is a partial line
+    lines = read_text(path, largest=LARGEST_TABLE).split("\n")[:-1]  # text after the last line end is a partial line
     count = min(_count_rows(lines), iteration)
     return count, "".join(f"{line}\n" for line in lines[: count + 1])
 
@@ -155,7 +155,7 @@ def read_metrics(folder: Path | str, empty: float = np.nan) -> dict[str, np.ndar
     """
     path = Path(folder) / "metrics.csv"
     try:
-        header, *lines = list(csv.reader(read_text(path).splitlines())) or [[]]
+        header, *lines = list(csv.reader(read_text(path, largest=LARGEST_TABLE).splitlines())) or [[]]
     except FileNotFoundError:
         raise RunError(f"{folder} has no metrics.csv yet") from None
     except csv.Error as error:

@@ -17,7 +17,8 @@ from typing import Any, NamedTuple
 
 from gems_jax.runner.errors import RunError
 
-LARGEST_FILE = 2**28  # bytes; the largest file of a real run is a metrics.csv of some megabytes
+LARGEST_FILE = 2**28  # bytes of a record
+LARGEST_TABLE = 2**32  # bytes of metrics.csv: half a kilobyte for each of some million iterations
 _LARGEST = 2**63 - 1
 _SHOWN = 60  # characters of an unexpected value in a message
 
@@ -215,12 +216,13 @@ def _refuse_constant(name: str) -> Any:
     raise ValueError(f"{name} is not JSON")
 
 
-def read_text(path: Path, error: type[RunError] = RunError) -> str:
+def read_text(path: Path, error: type[RunError] = RunError, largest: int = LARGEST_FILE) -> str:
     """Reads a regular text file of a limited size.
 
     Args:
       path: the file.
       error: class of the error.
+      largest: size in bytes above which it is refused.
 
     Raises:
       FileNotFoundError: if there is no such file.
@@ -230,8 +232,8 @@ def read_text(path: Path, error: type[RunError] = RunError) -> str:
         found = os.stat(path)
         if not stat.S_ISREG(found.st_mode):
             raise error(f"cannot read {path}: expected a regular file, got another kind of entry")
-        if found.st_size > LARGEST_FILE:
-            raise error(f"cannot read {path}: expected at most {LARGEST_FILE} bytes, got {found.st_size}")
+        if found.st_size > largest:
+            raise error(f"cannot read {path}: expected at most {largest} bytes, got {found.st_size}")
         return path.read_bytes().decode("utf-8")
     except UnicodeDecodeError as fault:
         raise error(f"cannot read {path}: expected UTF-8 text, got a byte that is not ({fault.reason})") from None
