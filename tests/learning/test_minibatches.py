@@ -38,6 +38,13 @@ def test_decisions_come_first_and_each_row_once():
     assert shuffle_rows(jax.random.key(3), batch, 4, 0.5).shape == (4, 1, 6)
 
 
+def test_every_minibatch_gets_as_many_decisions():
+    """16 decisions among 24 of 48 rows: four in each of four minibatches of six, not six, six, four and none."""
+    batch = batch_of(jnp.zeros((1, ROWS, 5)))
+    places = shuffle_rows(jax.random.key(4), batch, 4, 0.5)
+    assert [int(gather_rows(batch, part).acted.sum()) for part in places] == [4, 4, 4, 4]
+
+
 def test_rows_of_bits_are_the_rows(monkeypatch):
     """Shuffled as words or as they are, a minibatch is the same; what are no bits is left alone."""
     flags = jax.random.bernoulli(jax.random.key(1), 0.5, (1, ROWS, 6, 7, 2))

@@ -41,7 +41,7 @@ def sample_decisions(key: Array, batch: Experience, count: int) -> Experience:
 
 
 def shuffle_rows(key: Array, batch: Experience, minibatches: int, fraction: float) -> Array:
-    """Distributes a fraction of the rows in random order, decisions first, among minibatches.
+    """Deals a fraction of the rows out to minibatches, decisions first, so that each one gets as many decisions.
 
     Args:
       key: typed PRNG key; consumed.
@@ -55,7 +55,7 @@ def shuffle_rows(key: Array, batch: Experience, minibatches: int, fraction: floa
     available = batch.acted.shape[1]
     size = min(math.ceil(fraction * available / minibatches), available // minibatches)
     indices = _shuffled_indices(key, batch, size * minibatches)
-    return jnp.moveaxis(indices.reshape(len(indices), minibatches, size), 1, 0)
+    return jnp.moveaxis(indices.reshape(len(indices), size, minibatches), 2, 0)
 
 
 def _shuffled_indices(key: Array, batch: Experience, count: int) -> Array:
