@@ -178,8 +178,8 @@ class LearnerConfig(Settings):
     critic_channels: int = size(0, at_least=0)
     """Features that a 1x1 convolution of the critic computes per square of a board; 0 for none."""
     critic_resolution: int = size(1)
-    """Unit of the critic's outputs: 1 / critic_resolution of the width of the game's return bounds. A step of Adam moves
-    every output by a similar number of units, so values that differ by small fractions of the width need small units."""
+    """Unit of the critic's outputs: the width of the game's return bounds, divided by this. A step of Adam moves all
+    outputs by about the same number of units: values that differ by small fractions of the width need small units."""
     surrogate: Literal["ppo", "a2c"] = choice("ppo")
     """Policy-gradient rule."""
     advantage: Literal["gae", "q", "doubly_robust"] = choice("gae")
