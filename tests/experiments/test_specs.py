@@ -17,7 +17,7 @@ def test_unknown_experiment_is_one_line(capsys: pytest.CaptureFixture) -> None:
     assert told.err.startswith("error: unknown experiment 'kun'; did you mean 'kuhn'? known: ") and told.out == ""
     assert told.err.endswith(f"{', '.join(entry.known())}\n") and told.err.count("\n") == 1
     assert entry.main(["kuhn", "--arms", "papre"]) == 2
-    assert "kuhn has no arm papre; known: paper, tuned, psro, double oracle" in capsys.readouterr().err
+    assert "kuhn has no arm papre; known: gems, paper, psro, double oracle" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("value", "quick"), [("1", True), ("", False), ("0", False), ("yes", True)])
@@ -30,12 +30,10 @@ def test_quick_from_the_environment(monkeypatch: pytest.MonkeyPatch, value: str,
 def test_kuhn_is_a_thin_spec() -> None:
     spec = entry.load("kuhn")
     assert spec.iterations == 40 and spec.report == (1, 10, 20, 40)
-    assert [arm.label for arm in spec.arms] == ["paper", "tuned", "psro", "double oracle, exact"]
+    assert [arm.label for arm in spec.arms] == ["gems", "paper", "psro", "double oracle, exact"]
     full = changed(spec, spec.full)
-    assert full.seeds == (0, 1, 2, 3, 4) and {arm.label for arm in full.arms} - {"tuned-mlp"} == {
-        arm.label for arm in spec.arms
-    }
-    assert len(make_plan(full).arms) == 5
+    assert full.seeds == (0, 1, 2, 3, 4) and full.arms == (*spec.arms, *full.arms[-2:])
+    assert len(make_plan(full).arms) == 6
     lines = (Path(entry.__file__).parent / "specs" / "kuhn.py").read_text().splitlines()
     assert len(lines) < 50
 
