@@ -177,9 +177,6 @@ class LearnerConfig(Settings):
     """Hidden widths of the critic (not printed in the paper)."""
     critic_channels: int = size(0, at_least=0)
     """Features that a 1x1 convolution of the critic computes per square of a board; 0 for none."""
-    critic_resolution: int = size(1)
-    """Unit of the critic's outputs: the width of the game's return bounds, divided by this. A step of Adam moves all
-    outputs by about the same number of units: values that differ by small fractions of the width need small units."""
     surrogate: Literal["ppo", "a2c"] = choice("ppo")
     """Policy-gradient rule."""
     advantage: Literal["gae", "q", "doubly_robust"] = choice("gae")
@@ -191,7 +188,8 @@ class LearnerConfig(Settings):
     learning_rate: float = real(2e-4, NON_NEGATIVE)
     """Step size of the generator's Adam."""
     critic_learning_rate: float = real(1e-3, NON_NEGATIVE)
-    """Step size of the critic's Adam (not printed in the paper)."""
+    """Step size of the critic's Adam (not printed in the paper). Values are in units of the game's return bounds. If
+    returns differ by small fractions of these, the critic needs small steps to resolve them."""
     gradient_clip: float = real(0.5, CAP)
     """Maximum global gradient norm."""
     discount: float = real(1.0, FRACTION)

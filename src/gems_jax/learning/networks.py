@@ -68,14 +68,7 @@ def critic_network(game: Game, settings: LearnerConfig, code_size: int) -> Criti
     if settings.critic_channels:
         board_shape(game, f"critic_channels={settings.critic_channels}")
     hidden, channels = settings.critic_hidden, settings.critic_channels
-    return Critic(
-        game.observation_shape,
-        code_size,
-        hidden,
-        channels,
-        num_actions=game.num_actions * of_actions,
-        resolution=settings.critic_resolution,
-    )
+    return Critic(game.observation_shape, code_size, hidden, channels, num_actions=game.num_actions * of_actions)
 
 
 def board_shape(game: Game, setting: str) -> tuple[int, int, int]:

@@ -41,7 +41,6 @@ class Critic:
     channels: int = 0  # features per square of a board [X, Y, planes]; 0 flattens the board as it is
     half: bool = False  # compute in bfloat16
     num_actions: int = 0  # A of a critic of action values; 0: a critic of values
-    resolution: int = 1  # the network's outputs are in units of 1 / resolution
 
     def _module(self) -> nn.Module:
         outputs = self.num_actions or 1
@@ -62,4 +61,4 @@ class Critic:
         if self.half:
             params, inputs = to_bfloat16((params, inputs))
         output: Array = self._module().apply({"params": params}, *inputs)  # type: ignore[assignment]
-        return (output if self.num_actions else output[0]).astype(jnp.float32) / self.resolution
+        return (output if self.num_actions else output[0]).astype(jnp.float32)
