@@ -4,7 +4,7 @@ from experiments.specs.equal_steps import against_self_play
 
 EXPERIMENT = against_self_play(
     "simple_spread",
-    steps=461_000,
+    steps=469_000,
     name="spread_equal",
     title="GEMS and self-play on Simple Spread at equal steps",
     iterations=10,

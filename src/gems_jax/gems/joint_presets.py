@@ -35,8 +35,9 @@ CONNECT_FOUR_JOINT = CONNECT_FOUR_TUNED.replace(
     opening_plies=6,
 )
 
-# Particle worlds: whole episodes, a shared torso, few games a round and many gradient steps. All seats of Simple Spread
-# are one player, so that there is nobody else to play jointly with.
+# Particle worlds: whole episodes, a shared torso, few games a round, many gradient steps, and step sizes that fall to a
+# quarter. All seats of Simple Spread are one player: there is nobody else to play jointly with, and the mixture should
+# soon be the best anchor alone, hence the large eta.
 SPREAD_JOINT = MPE_TUNED.replace(
     iterations=10,
     capacity=8,
@@ -44,22 +45,27 @@ SPREAD_JOINT = MPE_TUNED.replace(
     policy_hidden=(128, 128),
     critic_hidden=(128, 128),
     output_rate=0.03,
+    num_opponents=128,
     meta_steps=1,
-    abr_steps=280,
+    eta=1000.0,
+    abr_steps=279,
     abr_opponents=1,
     abr_episodes=64,
     abr_epochs=4,
     abr_minibatches=8,
-    learning_rate=1e-3,
-    critic_learning_rate=1e-3,
+    learning_rate=2e-3,
+    critic_learning_rate=2e-3,
+    learning_rate_decay=1.5,
     entropy_weight=0.01,
 )
 # 56 joint games, and 8 of each side against anchors.
 TAG_JOINT = SPREAD_JOINT.replace(
     iterations=16,
-    abr_steps=270,
+    eta=50.0,
+    abr_steps=248,
     abr_opponents=8,
     abr_episodes=8,
+    learning_rate_decay=1.0,
     live_opponents=True,
     joint_play=True,
     self_play_fraction=0.875,

@@ -124,8 +124,9 @@ SPREAD_SELF_PLAY = CONNECT_FOUR_SELF_PLAY.replace(
     segment=0,
     rounds=288,
     epochs=4,
-    learning_rate=1e-3,
-    critic_learning_rate=1e-3,
+    learning_rate=2e-3,
+    critic_learning_rate=2e-3,
+    learning_rate_decay=0.005,
     entropy_weight=0.01,
     entropy_decay=0.0,
     discount=0.95,
@@ -135,7 +136,7 @@ SPREAD_SELF_PLAY = CONNECT_FOUR_SELF_PLAY.replace(
 SELF_PLAY_OF = {
     "connect_four": CONNECT_FOUR_SELF_PLAY,
     "simple_spread": SPREAD_SELF_PLAY,
-    "simple_tag": SPREAD_SELF_PLAY.replace(iterations=16),
+    "simple_tag": SPREAD_SELF_PLAY.replace(iterations=16, learning_rate_decay=0.0035),
 }
 
 
