@@ -23,7 +23,7 @@ def against_self_play(game: str, steps: int, **fields: Any) -> Experiment:
         f"Self-play gets {steps:,} environment steps an iteration, the mean of GEMS on seed 1000. Settings were chosen "
         "on seed 1000 (docs/methods.md); the table shows what was played.",
         "The profile `iterate` is measured: sigma of GEMS, the last policy of self-play.",
-        "Other jobs ran on the two cores at the same time: the seconds are upper bounds.",
+        "Other jobs ran on the two cores at the same time, and paused some of these: the seconds are upper bounds.",
     )
     return Experiment(
         game=game,
