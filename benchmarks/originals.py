@@ -1,6 +1,6 @@
 """Short trainings of board and particle experiments on our games and on the originals of pgx and JaxMARL.
 
-    python -m benchmarks.originals train [--only connect4 spread tag go chess hanabi] [--sides ours original]
+    python -m benchmarks.originals train [--only connect4 spread tag go chess] [--sides ours original]
     python -m benchmarks.originals pace [--only ...]       (seconds of an iteration; on an idle machine)
     python -m benchmarks.originals write
 
@@ -43,12 +43,11 @@ class Pair(NamedTuple):
 
 
 PAIRS = {
-    "connect4": Pair("pgx:connect_four", 30, (0, 1, 2), ("win_random", "win_tactician")),
-    "go": Pair("pgx:go_9x9", 10, (0, 1, 2), ("win_random",)),
+    "connect4": Pair("pgx:connect_four", 20, (0, 1, 2), ("win_random", "win_tactician")),
+    "go": Pair("pgx:go_9x9", 6, (0, 1, 2), ("win_random",)),
     "chess": Pair("pgx:chess", 2, (0,), ("score_random",)),
-    "spread": Pair("jaxmarl:MPE_simple_spread_v3", 10, (0, 1, 2), ("return_team",)),
-    "tag": Pair("jaxmarl:MPE_simple_tag_v3", 10, (0, 1, 2), ("pursuers_vs_random", "random_vs_evader")),
-    "hanabi": Pair("jaxmarl:hanabi", 10, (0, 1, 2), ("return_team",)),
+    "spread": Pair("jaxmarl:MPE_simple_spread_v3", 8, (0, 1, 2), ("return_team",)),
+    "tag": Pair("jaxmarl:MPE_simple_tag_v3", 8, (0, 1, 2), ("pursuers_vs_random", "random_vs_evader")),
 }
 
 
