@@ -12,7 +12,9 @@ import argparse
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -39,6 +41,10 @@ def milliseconds(call: Callable[[], object]) -> tuple[float, float]:
     return 1e3 * (time.perf_counter() - wall), 1e3 * (time.process_time() - cpu)
 
 
+def _identity(value: Any) -> Any:
+    return value
+
+
 def measure(state: PyTree, blocks: int) -> dict[str, np.ndarray]:
     """Measures both interfaces in turns: {`V1, save, wall`: [blocks], ...}; the first block is not counted."""
     interfaces = {"V1": leaves._orbax_v1(), "V0": None}
@@ -49,11 +55,13 @@ def measure(state: PyTree, blocks: int) -> dict[str, np.ndarray]:
     try:
         for block in range(blocks + 1):
             for name, interface in interfaces.items():
-                leaves._orbax_v1 = lambda interface=interface: interface
+                leaves._orbax_v1 = partial(_identity, interface)
                 with tempfile.TemporaryDirectory() as folder:
                     path = Path(folder) / "state"
-                    calls = {"save": lambda: leaves.write_leaves(path, state)}
-                    calls["load"] = lambda: leaves.read_leaves(path, records)
+                    calls = {
+                        "save": partial(leaves.write_leaves, path, state),
+                        "load": partial(leaves.read_leaves, path, records),
+                    }
                     for what, call in calls.items():
                         for clock, value in zip(("wall", "CPU"), milliseconds(call), strict=True):
                             if block:

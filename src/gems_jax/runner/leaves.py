@@ -4,8 +4,8 @@ The leaves of each dtype are concatenated into one array: a state has many small
 is eight times the cost of their bytes. Kinds: `jax` array, `numpy` array, `key:<implementation>` (typed PRNG keys), and
 the Python numbers `bool`, `int`, `float`.
 
-Arrays are written by orbax's V1 API where the installed version has it, and by its V0 API elsewhere. Each reads what the
-other wrote: V1 has V0's layout in a subfolder.
+Arrays are written by orbax's V1 API where the installed version has it, and by its V0 API elsewhere. Each reads what
+the other wrote: V1 has V0's layout in a subfolder.
 """
 
 from __future__ import annotations
