@@ -117,7 +117,7 @@ def pace_of(folder: Path) -> dict[str, Any] | None:
 
 
 def gather() -> dict[str, Any]:
-    """Merges what is found in runs/originals into the stored record."""
+    """Merges what is found in runs/originals into the stored record; pairs of which one side is missing are left out."""
     record = json.loads(STORE.read_text()) if STORE.exists() else {"pairs": {}}
     for name, pair in PAIRS.items():
         entry = record["pairs"].setdefault(name, {})
@@ -126,7 +126,7 @@ def gather() -> dict[str, Any]:
             if found is not None:
                 entry[side] = {**found, "pace": found["pace"] or entry.get(side, {}).get("pace")}
                 entry |= {"original_game": pair.original, "iterations": pair.iterations, "seeds": list(pair.seeds)}
-    return {"pairs": {name: record["pairs"][name] for name in PAIRS if record["pairs"].get(name)}}
+    return {"pairs": {name: record["pairs"][name] for name in PAIRS if set(SIDES) <= set(record["pairs"][name])}}
 
 
 def describe(values: Sequence[float]) -> str:
@@ -152,13 +152,17 @@ def rows_of(name: str, entry: Mapping[str, Any]) -> Iterator[list[str]]:
 
 def results_table(record: Mapping[str, Any]) -> str:
     """Formats what short trainings reached on both implementations."""
+    missing = [f"`{pair.original}`" for name, pair in PAIRS.items() if name not in record["pairs"]]
+    note = f"\n\nNot trained yet: {', '.join(missing)}." if missing else ""
     head = ["original", "column", "seeds", "steps a seed, ours", "steps, original", "GEMS, ours", "GEMS, original"]
     rows = [row for name, entry in record["pairs"].items() for row in rows_of(name, entry)]
-    return table([*head, "random, ours", "random, original"], rows, 2)
+    return table([*head, "random, ours", "random, original"], rows, 2) + note
 
 
 def pace_table(record: Mapping[str, Any]) -> str:
     """Formats the steps per second of training on both implementations."""
+    if not any((entry[side].get("pace") for entry in record["pairs"].values() for side in SIDES)):
+        return "Not measured yet: `python -m benchmarks.originals pace` on an idle machine, then `write`."
     rows = []
     for entry in record["pairs"].values():
         paces = [((entry.get(side) or {}).get("pace") or {}).get("steps_per_second") for side in SIDES]
