@@ -117,7 +117,7 @@ def pace_of(folder: Path) -> dict[str, Any] | None:
 
 
 def gather() -> dict[str, Any]:
-    """Merges what is found in runs/originals into the stored record; pairs of which one side is missing are left out."""
+    """Merges what is found in runs/originals into the stored record; a pair needs both sides."""
     record = json.loads(STORE.read_text()) if STORE.exists() else {"pairs": {}}
     for name, pair in PAIRS.items():
         entry = record["pairs"].setdefault(name, {})
@@ -161,7 +161,7 @@ def results_table(record: Mapping[str, Any]) -> str:
 
 def pace_table(record: Mapping[str, Any]) -> str:
     """Formats the steps per second of training on both implementations."""
-    if not any((entry[side].get("pace") for entry in record["pairs"].values() for side in SIDES)):
+    if not any(entry[side].get("pace") for entry in record["pairs"].values() for side in SIDES):
         return "Not measured yet: `python -m benchmarks.originals pace` on an idle machine, then `write`."
     rows = []
     for entry in record["pairs"].values():
