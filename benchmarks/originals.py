@@ -176,11 +176,12 @@ def pace_table(record: Mapping[str, Any]) -> str:
 def sources(record: Mapping[str, Any]) -> str:
     """Lists commands, commits and the machine of every side."""
     lines = []
-    for entry in record["pairs"].values():
-        for side in (entry[side] for side in SIDES if entry.get(side)):
+    for name, entry in record["pairs"].items():
+        for which in SIDES:
+            side, command = entry[which], f"python -m benchmarks.originals train --only {name} --sides {which}"
             dirty = "+" * bool(side["dirty"])
             lines.append(
-                f"- `{side['command']}`: commit {side['commit'][:10]}{dirty}, {side['finished'][:10]}, "
+                f"- `{command}`: commit {side['commit'][:10]}{dirty}, {side['finished'][:10]}, "
                 f"{side['processor']}, {side['cpus']} CPUs, Python {side['python']}, jax {side['jax']}"
             )
     return "\n".join(lines)
