@@ -37,7 +37,7 @@
 #   make test-matrix     the same and some tests on every Python found, with the oldest and the newest JAX
 #   make dist            sdist and wheel in dist/;  make sbom  the bill of materials of requirements.lock in build/
 #   make check-version   one version in the package, CITATION.cff and CHANGELOG.md          (TAG=v0.2.0: of this tag)
-#   make lint            ruff and mypy;  make format fixes what ruff can fix
+#   make lint            ruff and mypy;  make format fixes what ruff can fix;  make lint-docker  hadolint
 #   make lock            rewrite requirements.lock from a clean install
 #   make clean           remove .venv and caches; runs/ stays
 #
@@ -62,7 +62,7 @@ EXPERIMENTS := $(PAPER) kuhn-family ablate-reuse cce estimators control-variates
 	meta-rules defaults opponents connect4-equal spread-equal tag-equal
 export QUICK FULL
 
-.PHONY: help venv dev shell paper report leaderboard verify-results bench bench-compare trust docs docs-serve tutorials test test-fast test-slow smoke test-matrix dist sbom check-version lint format lock clean soak $(EXPERIMENTS)
+.PHONY: help venv dev shell paper report leaderboard verify-results bench bench-compare trust docs docs-serve tutorials test test-fast test-slow smoke test-matrix dist sbom check-version lint lint-docker format lock clean soak $(EXPERIMENTS)
 .DEFAULT_GOAL := help
 
 help:
@@ -151,6 +151,9 @@ lint: dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+lint-docker: $(VENV)/.stamp-release
+	$(BIN)/hadolint Dockerfile
 
 format: dev
 	$(BIN)/ruff check --fix .

@@ -60,7 +60,7 @@ def test_workflows_cover_lint_tests_docs_slow_tests_and_packages() -> None:
     called = {name: targets_called("\n".join(commands_of(each))) for name, each in workflows.items()}
     assert {"lint", "test", "smoke", "docs"} <= called["ci"]
     assert {"test-slow", "test-matrix", "verify-results"} <= called["nightly"]
-    assert {"dist", "smoke", "sbom", "check-version"} <= called["publish"]
+    assert {"dist", "smoke", "sbom", "check-version", "lint-docker"} <= called["publish"]
     pythons = workflows["ci"]["jobs"]["test"]["strategy"]["matrix"]["python"]
     named = [c.rsplit(" ", 1)[1] for c in PROJECT["classifiers"] if re.search(r"Python :: 3\.\d+$", c)]
     assert pythons == named == ["3.11", "3.12", "3.13"]

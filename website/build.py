@@ -7,6 +7,7 @@ import argparse
 import functools
 import http.server
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -20,6 +21,7 @@ ROOT = Path(__file__).parents[1]
 HERE = Path(__file__).parent
 BUILD = ROOT / "build"
 SETTINGS = "zensical.toml"
+REMOTE = re.compile(r'<(?:script|img|iframe)[^>]*\ssrc="?https?://[^"\s>]*|<link[^>]*stylesheet[^>]*https?://[^"\s>]*')
 
 
 def stage(folder: Path) -> None:
@@ -90,8 +92,28 @@ def render(folder: Path) -> int:
     if done.returncode or "griffe: " in done.stdout:  # docstrings: reported, but not counted as warnings
         print("docs: the site was not built, see the messages above")
         return done.returncode or 1
+    keep_local(folder / "site")
     print(f"{len(pages())} pages in {folder / 'site'}")
     return 0
+
+
+def keep_local(site: Path) -> None:
+    """Takes the script that search needs on file:// from the site itself instead of from a server.
+
+    Args:
+      site: folder of the finished site, with `assets/iframe-worker.js`.
+
+    Raises:
+      RuntimeError: if a page would still load a script, a style sheet, a picture or a frame from a server.
+    """
+    for path in site.rglob("*.html"):
+        text = path.read_text()
+        own = "../" * (len(path.relative_to(site).parts) - 1) + "assets/iframe-worker.js"
+        local = text.replace("https://unpkg.com/iframe-worker/shim", own)
+        if remote := REMOTE.search(local):
+            raise RuntimeError(f"{path}: expected nothing from a server, got {remote[0]}")
+        if local != text:
+            path.write_text(local)
 
 
 def main() -> int:

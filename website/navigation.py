@@ -78,6 +78,7 @@ def sections() -> dict[str, list[Page]]:
             _docs("Design", "design.md"),
             _docs("Devices, hosts and cost", "scaling.md"),
             _docs("Speed", "speed.md"),
+            _docs("Ours and the originals", "originals.md"),
             _docs("Faults and hostile files", "trust.md"),
             _docs("Glossary", "glossary.md"),
         ],

@@ -8,6 +8,7 @@ from gems_jax.runner.errors import RunError
 
 ROOT = Path(__file__).parents[1]
 SHIPPED = ROOT / "src" / "gems_jax" / "checkpoints"
+TITLES = {"connect_four": "Connect Four", "kuhn": "Kuhn poker", "leduc": "Leduc hold'em", "tic_tac_toe": "Tic-tac-toe"}
 FRAME = '<iframe class="play" src="play/{name}.html" title="Play {name}" loading="lazy"></iframe>'
 
 
@@ -34,7 +35,7 @@ def write_play_pages(folder: Path) -> list[Path]:
             print(f"docs: {name} is not among the playable pages: {error}")
             continue
         written.append(path)
-        frames.append(f"## {name.replace('_', ' ').capitalize()}\n\n{FRAME.format(name=name)}\n")
+        frames.append(f"## {TITLES.get(name, name.replace('_', ' ').capitalize())}\n\n{FRAME.format(name=name)}\n")
     page = folder / "play.md"
     page.write_text(page.read_text() + "\n" + "\n".join(frames))
     return written

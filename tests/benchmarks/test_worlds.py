@@ -1,9 +1,12 @@
 """Random play of games and of their originals, and the table that compares them."""
 
+import json
+
 import jax
 import numpy as np
 
-from benchmarks import tables, worlds
+from benchmarks import originals, tables, worlds
+from experiments.run import load
 from gems_jax import make_game
 from gems_jax.games import KINDS
 
@@ -29,3 +32,35 @@ def test_the_table_beside_the_originals() -> None:
     entry = {"benchmark": "worlds, nim", "figures": rows, "command": "x", "commit": "c", "date": "2026-01-01T00"}
     text = tables.originals({"worlds, nim": entry, "other": {}})
     assert "| nim | 10 | 40 | 4 |  | -1.5 |  |  |" in text and "`x`, commit c, 2026-01-01" in text
+
+
+def test_short_trainings_name_the_originals_of_their_experiments() -> None:
+    own = {name: load(name) for name in originals.PAIRS}
+    there = {spec.game: worlds.original_name(spec.game) for spec in own.values()}
+    assert there == {spec.game: originals.PAIRS[name].original for name, spec in own.items()}
+    assert all(set(pair.columns) <= set(own[name].metrics) for name, pair in originals.PAIRS.items())
+    words = originals.command_of("tag", "original", 3)
+    assert " ".join(words).startswith("tag --game jaxmarl:MPE_simple_tag_v3 --iterations 3 --seeds 0 1 2 --arms gems")
+
+
+def test_steps_per_second_of_training_by_hand(tmp_path, monkeypatch) -> None:
+    """Two seeds of 100 steps per iteration; the last interval, in which play is measured, does not count."""
+    for seed in (0, 1):
+        (tmp_path / "gems" / f"s{seed}").mkdir(parents=True)
+        rows = "".join(f"{100 * i},{seconds},{i}\n" for i, seconds in ((1, 5.0), (2, 5.5), (3, 6.5), (4, 99.0)))
+        (tmp_path / "gems" / f"s{seed}" / "metrics.csv").write_text(f"total_env_steps,seconds,win_random\n{rows}")
+    (tmp_path / "summary.json").write_text(json.dumps({"commit": "c", "finished": "2026"}))
+    assert originals.pace_of(tmp_path)["steps_per_second"] == [400.0, 200.0]
+    assert originals.last_values(tmp_path, "gems", "win_random") == [4.0, 4.0]
+    assert originals.pace_of(tmp_path / "nowhere") is None
+
+
+def test_the_page_of_originals_shows_what_is_stored() -> None:
+    record, page = json.loads(originals.STORE.read_text()), originals.PAGE.read_text()
+    assert originals.render(page, record) == page
+    for entry in record["pairs"].values():
+        assert {"ours", "original"} <= set(entry)
+        ours, there = (entry[side] for side in originals.SIDES)
+        assert ours["game"] != there["game"] == entry["original_game"]
+        for column, arms in ours["results"].items():
+            assert len(arms["gems"]) == len(there["results"][column]["gems"]) == len(entry["seeds"])

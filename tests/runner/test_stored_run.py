@@ -12,16 +12,18 @@ from benchmarks.trust import damage
 from cli import assert_one_line, call
 from gems_jax.runner.load import load
 
-STORED = Path(__file__).parents[1] / "data" / "run_format_3"
+STORED = [Path(__file__).parents[1] / "data" / f"run_format_{number}" for number in (3, 4)]
 
 
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
-    return Path(shutil.copytree(STORED, tmp_path / "run"))
+    return Path(shutil.copytree(STORED[-1], tmp_path / "run"))
 
 
-def test_the_stored_run_is_small_and_reads(run: Path) -> None:
-    assert sum(path.stat().st_size for path in STORED.rglob("*") if path.is_file()) < 60_000
+@pytest.mark.parametrize("stored", STORED, ids=lambda path: path.name)
+def test_the_stored_run_is_small_and_reads(stored: Path, tmp_path: Path) -> None:
+    run = Path(shutil.copytree(stored, tmp_path / "run"))
+    assert sum(path.stat().st_size for path in stored.rglob("*") if path.is_file()) < 60_000
     policy = load(run)
     assert (policy.game.name, policy.method, policy.seed, policy.iteration) == ("matching_pennies", "gems", 0, 2)
     np.testing.assert_allclose(policy.profile.sigma.sum(axis=1), 1.0, rtol=1e-5)
@@ -36,8 +38,8 @@ MANIFEST, CONFIG = damage.change_manifest, partial(damage.change_json, name="con
 @pytest.mark.parametrize(
     ("change", "code", "part"),
     [
-        (partial(MANIFEST, dotted="format", value=4), 2, "has format 4, this version of gems_jax reads format 3"),
-        (partial(MANIFEST, dotted="format", value=1), 2, "has format 1, this version of gems_jax reads format 3"),
+        (partial(MANIFEST, dotted="format", value=5), 2, "has format 5, this version of gems_jax reads format 4"),
+        (partial(MANIFEST, dotted="format", value=1), 2, "has format 1, this version of gems_jax reads format 4"),
         (partial(CONFIG, dotted="schema", value=2), 1, "has schema 2, this version reads schema 1"),
         (partial(CONFIG, dotted="config/capacity", value=5), 2, "field capacity is 4 there, 5 here"),
         (partial(CONFIG, dotted="config/etta", value=5), 1, "has no field 'etta'"),

@@ -156,6 +156,21 @@ def test_play_pages_are_embedded(tmp_path, monkeypatch, capsys):
     assert 'src="play/kuhn.html"' in text and "leduc" not in text and "no rules" in capsys.readouterr().out
 
 
+def test_pages_take_nothing_from_a_server(tmp_path):
+    (tmp_path / "api").mkdir()
+    page = '<script src="https://unpkg.com/iframe-worker/shim"></script><a href="https://jax.dev">a link may stay</a>'
+    for name in ("index.html", "api/gems.html"):
+        (tmp_path / name).write_text(page)
+    build.keep_local(tmp_path)
+    assert '<script src="assets/iframe-worker.js">' in (tmp_path / "index.html").read_text()
+    assert '<script src="../assets/iframe-worker.js">' in (tmp_path / "api/gems.html").read_text()
+    assert (build.HERE / "assets" / "iframe-worker.js").is_file()
+    for remote in ('<img alt="a" src="http://b/c.png">', '<link rel="stylesheet" href="https://b/c.css">'):
+        (tmp_path / "index.html").write_text(remote)
+        with pytest.raises(RuntimeError, match="expected nothing from a server"):
+            build.keep_local(tmp_path)
+
+
 def test_formulas():
     formulas = pytest.importorskip("website.formulas", reason="latex2mathml of the extra docs is not installed")
     shown = formulas.to_mathml(r"\frac{a}{b}")

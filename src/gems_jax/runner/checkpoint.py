@@ -33,8 +33,8 @@ from gems_jax.runner.integrity.records import MANIFEST
 from gems_jax.runner.integrity.schema import Schema, check_record, read_json
 from gems_jax.types import PyTree
 
-FORMAT = 3
-READABLE = (2, 3)  # format 2 has no checksum of the manifest
+FORMAT = 4
+READABLE = (2, 3, 4)  # 2 has no checksum of the manifest; before 4 leaves are in the layout of orbax's V0 API
 _OTHERS = " (another version of the code, or other options)"
 ROOM = 2**18  # upper limit on the bytes besides the leaves: manifest, orbax's metadata, page rounding
 

@@ -3,6 +3,9 @@
 The leaves of each dtype are concatenated into one array: a state has many small leaves, and orbax's overhead per array
 is eight times the cost of their bytes. Kinds: `jax` array, `numpy` array, `key:<implementation>` (typed PRNG keys), and
 the Python numbers `bool`, `int`, `float`.
+
+Arrays are written by orbax's V1 API where the installed version has it, and by its V0 API elsewhere. Each reads what
+the other wrote: V1 has V0's layout in a subfolder.
 """
 
 from __future__ import annotations
@@ -32,8 +35,6 @@ def describe_leaves(tree: PyTree) -> list[dict[str, Any]]:
 
 def write_leaves(path: Path, tree: PyTree) -> None:
     """Writes all leaves synchronously: on return they are on the disk."""
-    import orbax.checkpoint as ocp
-
     parts: dict[str, list[np.ndarray]] = {}
     for leaf in jax.tree_util.tree_leaves(tree):
         array = np.asarray(_as_array(leaf))  # on the host: orbax takes twice as long for device arrays
@@ -41,7 +42,7 @@ def write_leaves(path: Path, tree: PyTree) -> None:
             parts.setdefault(str(array.dtype), []).append(array.reshape(-1))
     if parts:  # orbax refuses an empty tree
         arrays = {dtype: np.concatenate(flat) for dtype, flat in parts.items()}
-        _checkpointer().save(path.absolute(), args=ocp.args.PyTreeSave(arrays))
+        _save_arrays(path.absolute(), arrays)
 
 
 def read_leaves(path: Path, records: list[dict[str, Any]]) -> list[Any]:
@@ -73,13 +74,10 @@ def read_leaves(path: Path, records: list[dict[str, Any]]) -> list[Any]:
 
 def _read_arrays(path: Path, dtypes: set[str]) -> dict[str, np.ndarray]:
     """Reads the concatenated array of each dtype."""
-    import orbax.checkpoint as ocp
-
     if not dtypes:
         return {}
-    arguments = {dtype: ocp.RestoreArgs(restore_type=np.ndarray) for dtype in dtypes}
     try:
-        return _checkpointer().restore(path.absolute(), args=ocp.args.PyTreeRestore(restore_args=arguments))
+        return _restore_arrays(path.absolute(), dtypes)
     except Exception as error:  # orbax and tensorstore raise many kinds for unreadable files
         first = (str(error).splitlines() or [""])[0]
         raise CheckpointError(f"orbax cannot read it ({type(error).__name__}: {first})") from error
@@ -165,14 +163,62 @@ def _parse_dtype(name: str) -> Any:
         raise CheckpointError(f"unknown dtype {name!r}") from error
 
 
-def _checkpointer() -> Any:
+_ITEM = "state"  # subfolder of V1 for the tree
+
+
+def _orbax_v1() -> Any:
+    """Returns orbax's V1 API; None if the installed version lacks it, or has an earlier form of it."""
     import orbax.checkpoint as ocp
 
-    own = jax.process_index()  # only one process calls this: orbax must not wait for others
-    alone = ocp.options.MultiprocessingOptions(
-        primary_host=own, active_processes={own}, barrier_sync_key_prefix=f"process{own}"
-    )
-    options = alone if jax.process_count() > 1 else ocp.options.MultiprocessingOptions()
+    api = getattr(ocp, "v1", None)
+    return api if all(hasattr(api, name) for name in ("save", "load", "Context")) else None
+
+
+def _save_arrays(path: Path, arrays: dict[str, np.ndarray]) -> None:
+    """Saves a dictionary of arrays and waits until it is on the disk."""
+    import orbax.checkpoint as ocp
+
+    api = _orbax_v1()
+    if api is None:
+        _checkpointer_v0().save(path, args=ocp.args.PyTreeSave(arrays))
+        return
+    with _context_v1(api):
+        api.save(path, arrays, checkpointable_name=_ITEM)
+
+
+def _restore_arrays(path: Path, dtypes: set[str]) -> dict[str, np.ndarray]:
+    """Restores the arrays named by `dtypes` as NumPy arrays, from a folder of either API."""
+    import orbax.checkpoint as ocp
+
+    api, is_v1 = _orbax_v1(), (path / _ITEM).is_dir()
+    if api is None:
+        arguments = {dtype: ocp.RestoreArgs(restore_type=np.ndarray) for dtype in dtypes}
+        found = path / _ITEM if is_v1 else path
+        return _checkpointer_v0().restore(found, args=ocp.args.PyTreeRestore(restore_args=arguments))
+    templates = {dtype: np.zeros(0, _parse_dtype(dtype)) for dtype in dtypes}  # orbax takes dtypes, but not sizes
+    with _context_v1(api):
+        return api.load(path, templates, checkpointable_name=_ITEM if is_v1 else None)
+
+
+def _process_alone() -> dict[str, Any]:
+    """Returns the options by which orbax does not wait for other processes: only one calls this module."""
+    if jax.process_count() == 1:
+        return {}
+    own = jax.process_index()
+    return {"primary_host": own, "active_processes": {own}, "barrier_sync_key_prefix": f"process{own}"}
+
+
+def _context_v1(api: Any) -> Any:
+    context = api.Context()
+    for name, value in _process_alone().items():
+        setattr(context.multiprocessing, name, value)
+    return context
+
+
+def _checkpointer_v0() -> Any:
+    import orbax.checkpoint as ocp
+
+    options = ocp.options.MultiprocessingOptions(**_process_alone())
     return ocp.Checkpointer(
         ocp.PyTreeCheckpointHandler(multiprocessing_options=options), multiprocessing_options=options
     )

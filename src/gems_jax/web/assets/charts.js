@@ -122,7 +122,7 @@
     const xs = [...new Set(shown.flatMap((one) => one.x))].sort((left, right) => left - right);
     const across = scaleOf(xs, LEFT, WIDTH - RIGHT), up = scaleOf(values, HEIGHT - BOTTOM, TOP, { log, zero });
     const parts = frame(`${y} against ${x}`), { svg } = parts;
-    axes(svg, across, up, { x, y: y + (log ? " (log scale)" : "") });
+    axes(svg, across, up, { x, y: log ? (y + " (log scale)").replace(") (", ", ") : y });
     for (const one of shown) {
       const points = one.x.map((value, index) => [across.place(value), usable(one.y[index]) ? up.place(one.y[index]) : null]);
       const known = points.filter((point) => point[1] !== null);

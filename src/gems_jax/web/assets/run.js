@@ -137,7 +137,7 @@
     showMixture();
   }
 
-  let drawn = 0;
+  let drawn = 0, width = window.innerWidth;
   showHead();
   fillSelects();
   drawAll();
@@ -145,6 +145,8 @@
   showReplays();
   showSettings();
   window.addEventListener("resize", () => {
+    if (window.innerWidth === width) return; // a phone's address bar: a chart in use stays
+    width = window.innerWidth;
     clearTimeout(drawn);
     drawn = setTimeout(drawAll, 150);
   });
