@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.timing import commit
+from benchmarks.trust.provenance import provenance
 from gems_jax.runner import checkpoint
 from gems_jax.runner.directory import read_status
 from gems_jax.runner.errors import RunError
@@ -43,6 +43,7 @@ TITLES = {"matrix": "biased rock-paper-scissors", "kuhn": "Kuhn poker with its e
 FIELDS = ("seconds", "iteration", "memory_mb", "open_files", "checkpoint_bytes", "bytes_per_row", "sigma_error")
 WARM_UP = 0.2  # fraction of the samples before which a run may still grow
 LIMITS = {"memory_mb": 0.05, "open_files": 0.0, "checkpoint_bytes": 0.02, "bytes_per_row": 0.02}  # relative growth
+MOST = 10**8  # iterations of a run with a time limit: more than it can make
 SIGMA = 1e-5  # largest distance of a mixture's sum from one: a few roundings of float32
 Sample = dict[str, float]
 
@@ -106,7 +107,7 @@ def watch(name: str, folder: Path, iterations: int, minutes: float, every: float
     """
     run, samples, start = folder / name, [], time.monotonic()
     shutil.rmtree(run, ignore_errors=True)
-    (folder / f"{name}.flags").write_text(os.environ.get("XLA_FLAGS", ""))
+    (folder / f"{name}.json").write_text(json.dumps({**provenance(), "xla_flags": os.environ.get("XLA_FLAGS", "")}))
     words = [*LINES[name].split(), "--iterations", str(iterations), "--run-dir", str(run)]
     process = subprocess.Popen([sys.executable, "-m", "gems_jax", *words])
     try:
@@ -187,19 +188,19 @@ def draw(runs: dict[str, list[Sample]], path: Path) -> None:
 
 
 def publish(runs: dict[str, list[Sample]], folder: Path) -> None:
-    """Writes the summaries, with command and commit, and the figure to docs/."""
+    """Writes the summaries, each with the commit and machine of its run, and the figure to docs/."""
     line = "python -m benchmarks.soak"
     found = {
         name: {
             "title": TITLES[name],
             "line": f"gems {LINES[name]}",
-            "xla_flags": (folder / f"{name}.flags").read_text(),
+            **json.loads((folder / f"{name}.json").read_text()),
             **summarize(samples),
             "iterations": read_status(folder / name)["iteration"],
         }
         for name, samples in runs.items()
     }
-    record = {"command": line, "commit": commit(), "date": time.strftime("%Y-%m-%d"), "runs": found}
+    record = {"command": line, "runs": found}
     (ROOT / "docs" / "soak.json").write_text(json.dumps(record, indent=2) + "\n")
     draw(runs, ROOT / "docs" / "figures" / "soak.png")
 
@@ -217,7 +218,7 @@ def main() -> int:
     folder = arguments.folder.absolute()
     folder.mkdir(parents=True, exist_ok=True)
     for name in arguments.only:
-        limits = (arguments.iterations, 0.0) if name == "matrix" else (10**6, arguments.minutes)
+        limits = (arguments.iterations, 0.0) if name == "matrix" else (MOST, arguments.minutes)
         watch(name, folder, *limits, arguments.every)
     runs = {
         name: [json.loads(line) for line in (folder / f"{name}.jsonl").read_text().splitlines()]
