@@ -19,6 +19,7 @@ from gems_jax.runner.load import load
 from gems_jax.runner.options import RunOptions
 from gems_jax.runner.rebuild import rebuild
 from gems_jax.runner.session import Counters, Session, check_totals, cut_rows
+from gems_jax.runner.writers import read_metrics
 
 
 @pytest.fixture(scope="module")
@@ -103,6 +104,12 @@ def test_what_the_line_says(run: Path, tmp_path: Path, kind: str, parts: list[st
     outcome = call("resume", spoil(run, tmp_path, kind), "--quiet")
     assert all(part in outcome.err for part in parts), outcome
     assert not (tmp_path / "run-target").exists()  # nothing is written through a link
+
+
+@pytest.mark.parametrize("kind", ["metrics.csv: text cell", "metrics.csv: binary cell"])
+def test_a_text_cell_is_one_line_for_readers_too(run: Path, tmp_path: Path, kind: str) -> None:
+    with pytest.raises(RunError, match="metrics.csv.*(could not convert|expected UTF-8 text)"):
+        read_metrics(spoil(run, tmp_path, kind))
 
 
 @pytest.mark.parametrize("what", ["leaf names swapped", "leaves/0/kind = 'pickle'", "files = missing", "total changed"])
