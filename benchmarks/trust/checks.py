@@ -1,4 +1,4 @@
-"""The checks behind the findings, each removed by a fault that `mutation.py` plants, and the tests that must then fail."""
+"""The checks behind the findings, each removed by a fault (`mutation.py` plants them), and the tests that then fail."""
 
 from __future__ import annotations
 

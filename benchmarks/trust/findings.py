@@ -1,9 +1,10 @@
 """The findings of the first attack, tried one by one as a user does: `python -m benchmarks.trust.findings`.
 
 Each case is a line of the installed command `gems`, in a process of its own, on a fresh copy of a run that this
-command trained. A case passes if the line ends within a minute with an exit code other than 70, no traceback, and at
-most one line of error, and if a damaged or hostile input is refused by at least one of `eval` and `resume`. Command,
-exit code and printed line of every case are stored. `checks.py` removes what mended each finding: its tests then fail.
+command trained. A case passes if the line ends within five minutes, with an exit code other than 70, no traceback,
+and at most one line of error, and if a damaged or hostile input is refused by at least one of `eval` and `resume`.
+Command, exit code and printed line of every case are stored. `checks.py` removes what mended each finding: its tests
+then fail.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from benchmarks.trust.provenance import provenance
 
 ROOT = Path(__file__).resolve().parents[2]
 PUBLISHED = ROOT / "docs" / "findings.json"
-LIMIT = 60.0  # seconds of a line
+LIMIT = 300.0  # seconds of a line, on a busy machine
 TRAIN = f"train biased_rps --iterations 3 --keep 2 --no-exact --evaluation-episodes 0 {SMALL}"
 _DAMAGE, _START = "tests/runner/test_damage.py", "tests/cli/test_starting.py"
 _ACCEPT = "tests/runner/test_stored_run.py::test_rows_that_were_changed_on_purpose_can_be_accepted"
@@ -117,10 +118,10 @@ FINDINGS = (
     Finding(
         "very long paths; `--debug` too",
         (f"{_START}::test_a_path_that_the_system_refuses",),
-        lines=tuple(
-            f"{command} {length}{debug}"
-            for command in (*_PATHS, "train biased_rps --run-dir", "export kuhn --output")
-            for length, debug in (("LONG", ""), ("LONGER", ""), ("LONGER", " --debug"))
+        lines=(
+            *(f"{command} LONGER" for command in _PATHS),
+            *("eval LONG", "export LONG --debug", "export kuhn --output LONGER"),
+            *("train biased_rps --run-dir LONG", "train biased_rps --run-dir LONGER --debug"),
         ),
     ),
     Finding(
