@@ -18,7 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -138,6 +138,7 @@ FINDINGS = (
         lines=("train biased_rps --run-dir RUN, with a planted defect", "eval kuhn, with a planted defect"),
     ),
 )
+SKIPPED = "checkpoint of iteration "  # the start of the line about a damaged checkpoint
 WORDS = {"LONG": "x" * 300, "LONGER": "y" * 5000}
 _ANY = 'value("anything", lambda given: True)'
 
@@ -161,21 +162,22 @@ def enter(words: list[str], folder: Path) -> Outcome:
 
 def _record(words: list[str], outcome: Outcome, case: str = "") -> Record:
     shown = ["gems", *(f"{word[:8]}... ({len(word)} letters)" if len(word) > 200 else word for word in words)]
-    line = (outcome.err.strip() or "".join(outcome.out.splitlines()[-1:]))[:400]
+    skipped = [line for line in (outcome.err + outcome.out).splitlines() if line.startswith(SKIPPED)]
+    line = "".join(skipped[:1] or outcome.err.splitlines() or outcome.out.splitlines()[-1:])[:400]
     return {"case": case, "command": " ".join(shown), "code": outcome.code, "line": line}
 
 
 def try_kind(kind: str, run: Path, place: Path) -> Record:
     """Damages a copy of a run; `eval` and `resume` must end in at most one line, and one of them must refuse it."""
     records, passed = [], []
-    for words in (["eval", "run"], ["resume", "run", "--quiet", "--no-figures"]):
+    for words in (["eval", "run"], ["resume", "run", "--no-figures"]):
         copy = copy_run(run, place)
         {**damage.KINDS, **damage.LINKS}[kind](copy)
         outcome = enter(words, place)
         records.append(_record(words, outcome, kind))
         passed.append(is_clean(outcome))
     # An earlier checkpoint may be used instead: then a line says so.
-    noticed = any(record["code"] or record["line"].startswith("checkpoint of iteration") for record in records)
+    noticed = any(record["code"] or record["line"].startswith(SKIPPED) for record in records)
     return {"passed": all(passed) and noticed, "lines": records}
 
 
@@ -230,11 +232,12 @@ def try_defect(line: str, place: Path) -> Record:
     return {"passed": done.returncode == 70 and file.is_file() and private, "lines": [_record(words, outcome)]}
 
 
-def try_all(folder: Path) -> Iterator[Record]:
+def try_all(folder: Path, words: Sequence[str] = ()) -> Iterator[Record]:
     """Tries the cases of every finding.
 
     Args:
       folder: where the run is trained and copied.
+      words: try only findings whose titles contain one of them; none for all.
 
     Yields:
       For each finding {"title", "tests", "tried", "passed", "cases"}; a case has what its lines printed.
@@ -245,11 +248,14 @@ def try_all(folder: Path) -> Iterator[Record]:
         if outcome.code:
             raise SystemExit(f"the run to damage could not be trained: {outcome.err}")
     for finding in FINDINGS:
+        if words and not any(word in finding.title for word in words):
+            continue
         cases = [try_kind(kind, run, place) for kind in finding.kinds]
         cases += [try_line(line, run, place) for line in finding.lines]
         passed = sum(case["passed"] for case in cases)
         tests = list(finding.tests)
-        yield {"title": finding.title, "tests": tests, "tried": len(cases), "passed": passed, "cases": cases}
+        found = {"title": finding.title, "tests": tests, "tried": len(cases), "passed": passed}
+        yield {**found, **provenance(), "cases": cases}
 
 
 def table(found: list[Record]) -> str:
@@ -261,14 +267,24 @@ def table(found: list[Record]) -> str:
     return "\n".join(rows)
 
 
+def publish(found: list[Record]) -> None:
+    """Writes docs/findings.json; findings that were not tried keep their entry."""
+    there = json.loads(PUBLISHED.read_text())["findings"] if PUBLISHED.exists() else []
+    entries = {one["title"]: one for one in (*there, *found)}
+    known = [entries[finding.title] for finding in FINDINGS if finding.title in entries]
+    record = {"command": "python -m benchmarks.trust.findings --publish", "findings": known}
+    PUBLISHED.write_text(json.dumps(record, indent=1) + "\n")
+
+
 def main() -> int:
-    """Tries all findings and prints every line; returns the number of cases that did not pass."""
+    """Tries the findings and prints every line; returns the number of cases that did not pass."""
     parser = argparse.ArgumentParser(description="The findings of the first attack, one by one.")
+    parser.add_argument("--only", nargs="+", default=(), help="words of titles: try these findings")
     parser.add_argument("--publish", action="store_true", help="write docs/findings.json")
     arguments = parser.parse_args()
-    record, found = provenance(), []
+    found = []
     with tempfile.TemporaryDirectory(prefix="gems-findings-") as folder:
-        for one in try_all(Path(folder)):
+        for one in try_all(Path(folder), arguments.only):
             found.append(one)
             for case in one["cases"]:
                 for line in case["lines"]:
@@ -276,8 +292,7 @@ def main() -> int:
                     print(f"{line['code']:3}  {line['command']}  [{line['case']}]  {line['line']}{mark}", flush=True)
     print(table(found))
     if arguments.publish:
-        line = {"command": "python -m benchmarks.trust.findings --publish"}
-        PUBLISHED.write_text(json.dumps({**line, **record, "findings": found}, indent=1) + "\n")
+        publish(found)
     return sum(one["tried"] - one["passed"] for one in found)
 
 
