@@ -103,7 +103,7 @@ bench-compare: venv
 trust: venv
 	@$(PY) -m benchmarks.trust $(ARGS)
 
-# --publish writes docs/soak.json and docs/figures/soak.png.
+# --publish writes docs/soak.json and docs/figures/soak_*.png.
 soak: venv
 	@$(PY) -m benchmarks.soak $(ARGS)
 

@@ -6,7 +6,7 @@
 of minutes, both with populations that are full after a few iterations. Meanwhile this process samples the memory and
 the open files of that process, the bytes of its checkpoint and of a row of metrics.csv, and how far the mixtures of
 its newest checkpoint are from a sum of one. Samples are stored in runs/soak; --publish writes docs/soak.json and
-docs/figures/soak.png.
+docs/figures/soak_matrix.png and soak_kuhn.png.
 """
 
 from __future__ import annotations
@@ -161,8 +161,8 @@ def summarize(samples: Sequence[Sample]) -> dict[str, Any]:
     return {**found, "flat": flat}
 
 
-def draw(runs: dict[str, list[Sample]], path: Path) -> None:
-    """Draws memory, open files, bytes of files and the mixtures' error against the iteration."""
+def draw(name: str, samples: Sequence[Sample], path: Path) -> None:
+    """Draws memory, open files, bytes of files and the mixtures' error of a run against the iteration."""
     from gems_jax.viz.plotting import STYLES, draw_grid, make_panels, save_figure
 
     labels = {
@@ -172,37 +172,37 @@ def draw(runs: dict[str, list[Sample]], path: Path) -> None:
         "bytes_per_row": "bytes of a row",
         "sigma_error": "largest |sum of sigma - 1|",
     }
-    figure, axes = make_panels(len(runs), len(labels), 15.0, 2.7 * len(runs), sharex=False)
-    for row, (name, samples) in zip(axes, runs.items(), strict=True):
-        thousands = samples[-1]["iteration"] >= 10_000
-        x = np.array([sample["iteration"] for sample in samples]) / (1000.0 if thousands else 1.0)
-        for axis, (field, label) in zip(row, labels.items(), strict=True):
-            y = np.array([sample[field] for sample in samples]) / (1000.0 if field == "checkpoint_bytes" else 1.0)
-            axis.plot(x, y, color=STYLES[0].color, linewidth=1.2)
-            axis.set_title(label, fontsize=9)
-            axis.set_ylim(0.0, 1.25 * max(y.max(), 1e-7 if field == "sigma_error" else 1.0))
-            axis.set_xlabel("iteration (thousands)" if thousands else "iteration")
-            draw_grid(axis)
-        row[0].set_ylabel(TITLES[name], fontsize=8)
+    figure, axes = make_panels(1, len(labels), 15.0, 2.7, sharex=False)
+    thousands = samples[-1]["iteration"] >= 10_000
+    x = np.array([sample["iteration"] for sample in samples]) / (1000.0 if thousands else 1.0)
+    for axis, (field, label) in zip(axes[0], labels.items(), strict=True):
+        y = np.array([sample[field] for sample in samples]) / (1000.0 if field == "checkpoint_bytes" else 1.0)
+        axis.plot(x, y, color=STYLES[0].color, linewidth=1.2)
+        axis.set_title(label, fontsize=9)
+        axis.set_ylim(0.0, 1.25 * max(y.max(), 1e-7 if field == "sigma_error" else 1.0))
+        axis.set_xlabel("iteration (thousands)" if thousands else "iteration")
+        draw_grid(axis)
+    axes[0][0].set_ylabel(TITLES[name], fontsize=8)
     save_figure(figure, path)
 
 
 def publish(runs: dict[str, list[Sample]], folder: Path) -> None:
-    """Writes the summaries, each with the commit and machine of its run, and the figure to docs/."""
-    line = "python -m benchmarks.soak"
-    found = {
-        name: {
+    """Writes the summaries, each with the commit and machine of its run, and the figures to docs/.
+
+    Runs that are not in the folder keep their entry and figure.
+    """
+    path = ROOT / "docs" / "soak.json"
+    found = json.loads(path.read_text())["runs"] if path.exists() else {}
+    for name, samples in runs.items():
+        found[name] = {
             "title": TITLES[name],
             "line": f"gems {LINES[name]}",
             **json.loads((folder / f"{name}.json").read_text()),
             **summarize(samples),
             "iterations": read_status(folder / name)["iteration"],
         }
-        for name, samples in runs.items()
-    }
-    record = {"command": line, "runs": found}
-    (ROOT / "docs" / "soak.json").write_text(json.dumps(record, indent=2) + "\n")
-    draw(runs, ROOT / "docs" / "figures" / "soak.png")
+        draw(name, samples, ROOT / "docs" / "figures" / f"soak_{name}.png")
+    path.write_text(json.dumps({"command": "python -m benchmarks.soak", "runs": found}, indent=2) + "\n")
 
 
 def main() -> int:
@@ -213,7 +213,7 @@ def main() -> int:
     parser.add_argument("--every", type=float, default=5.0, help="seconds between two samples [5]")
     parser.add_argument("--only", nargs="*", choices=list(LINES), default=list(LINES), help="runs to make")
     parser.add_argument("--folder", type=Path, default=Path("runs/soak"), help="folder of the runs")
-    parser.add_argument("--publish", action="store_true", help="write docs/soak.json and docs/figures/soak.png")
+    parser.add_argument("--publish", action="store_true", help="write docs/soak.json and docs/figures/soak_*.png")
     arguments = parser.parse_args()
     folder = arguments.folder.absolute()
     folder.mkdir(parents=True, exist_ok=True)

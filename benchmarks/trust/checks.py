@@ -18,7 +18,6 @@ def _accepts_any(field: str, old: str, new: str) -> Fault:
 CHECKS = (
     _accepts_any("iterations", "iterations=POSITIVE,\n    config", "iterations=ANY,\n    config"),
     Fault("seeds: may be equal", _RECORDS, "least=1, distinct=True", "least=1", (_DAMAGE,), _KINDS),
-    _accepts_any("seeds", "seeds=list_of(_SEED, least=1),\n    iterations", "seeds=ANY,\n    iterations"),
     _accepts_any("chunk", '"chunk": POSITIVE', '"chunk": ANY'),
     _accepts_any("keep", '"keep": POSITIVE', '"keep": ANY'),
     _accepts_any("writers", '"writers": list_of(NAME)', '"writers": ANY'),

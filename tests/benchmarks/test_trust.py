@@ -13,6 +13,7 @@ from benchmarks.trust import campaign as stored
 from benchmarks.trust import children, damage, files, findings, kills, line_coverage, lines, mutation, report
 from gems_jax.runner.directory import RunDirectory
 
+PUBLISHED_FROM_THE_START = ("kills", "damage", "lines", "hostile", "mutation")
 SOME = {name: {"passed": 3, "tried": 1000} for name in stored.TITLES}
 
 
@@ -40,7 +41,7 @@ def test_the_page_has_the_tables_of_the_stored_figures() -> None:
     page = report.PAGE.read_text()
     assert report.with_tables(page, record) == page and "| ---: |" in page
     assert report.with_tables(page, {"campaigns": SOME}) != page
-    assert set(record["campaigns"]) == set(stored.TITLES)
+    assert set(PUBLISHED_FROM_THE_START) <= set(record["campaigns"]) <= set(stored.TITLES)
     for found in record["campaigns"].values():
         assert 0 < found["passed"] <= found["tried"] and found["machine"]
 

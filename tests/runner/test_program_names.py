@@ -57,7 +57,11 @@ def assert_equal(one: gems_jax.Run, other: gems_jax.Run) -> None:
 
 @pytest.mark.parametrize(
     ("method", "config"),
-    [("gems", GemsConfig().replace(**TINY, iterations=3)), ("cfr_plus", dataclasses.replace(DEFAULTS["cfr_plus"]))],
+    [
+        # Other tests load a step of GEMS: tests/accelerator/test_lowering.py, and `gems resume` in cli/test_main.py.
+        pytest.param("gems", GemsConfig().replace(**TINY, iterations=3), marks=pytest.mark.slow),
+        ("cfr_plus", dataclasses.replace(DEFAULTS["cfr_plus"])),
+    ],
 )
 def test_a_second_start_does_not_trace_and_gives_equal_bits(
     method: str, config: object, store: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
