@@ -74,18 +74,16 @@ FINDINGS = (
         _config("seeds", "'0'", "[0, 0]", "[None]", "[1.5]"),
     ),
     Finding("`options.chunk` is 0", (_ONE_LINE, _SAYS), _config("chunk", "0")),
-    Finding("`options.keep` is 0 or text", (_ONE_LINE, _SAYS), _config("keep", "0", "'3'")),
-    Finding(
-        "`options.writers` is a number or text", (_ONE_LINE, _SAYS), _config("writers", "3", "'wandb'", "['mlflow']")
-    ),
+    Finding("`options.keep` is 0 or text", (_ONE_LINE,), _config("keep", "0", "'3'")),
+    Finding("`options.writers` is a number or text", (_ONE_LINE,), _config("writers", "3", "'wandb'", "['mlflow']")),
     Finding(
         "`options.checkpoint_seconds` is negative or text",
-        (_ONE_LINE, _SAYS),
+        (_ONE_LINE,),
         _config("checkpoint_seconds", "-1", "'soon'"),
     ),
     Finding(
         "`members` or `shared` of a wrong type",
-        (_ONE_LINE, _SAYS),
+        (_ONE_LINE,),
         _config("members", "3", "[None]", "None") + _config("shared", "3", "None", "[]"),
     ),
     Finding(
