@@ -27,7 +27,8 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 # Flags of other programs: git's in machine.py and timing.py, XLA's, and the two that every command has.
 HELP = {"--help", "--help-all"}
 FOREIGN = {"--abbrev", "--always", "--dirty", "--error-unmatch", "--porcelain", "--xla", "--version", "--no-", *HELP}
-FOREIGN |= {"--tyro-print-completion", "--rm", "--gpus", "--build-arg", "--record-suite"}  # of tyro, docker and the tests
+FOREIGN |= {"--tyro-print-completion", "--rm", "--gpus", "--build-arg"}  # of tyro and docker
+FOREIGN |= {"--record-suite"}  # of the tests
 # "gems" is a method, too: words that follow it in sentences and labels.
 NOT_COMMANDS = {"at", "measures", *(name for presets in PRESETS.values() for name in presets)}
 FILES = re.compile(r"(?<![\w/.<*])((?:[a-z_]+/)+[\w.-]+\.(?:py|md|toml|lock))\b")
