@@ -43,7 +43,7 @@ import jax  # noqa: E402
 import pytest  # noqa: E402
 from jax.experimental.key_reuse import _core as key_reuse  # noqa: E402
 
-from cli import SMALL, STORED, TINY, Outcome, gems, untrained_run  # noqa: E402
+from cli import SMALL, TINY, Outcome, gems, untrained_run  # noqa: E402
 from gems_jax import GemsConfig, GemsMetrics, GemsState, gems_step, init_gems, make_game  # noqa: E402
 from gems_jax.accelerator.cache import enable_compilation_cache  # noqa: E402
 from gems_jax.runner.directory import RunDirectory  # noqa: E402
@@ -122,7 +122,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Outcome]:
     """Kuhn poker, two seeds, two iterations, trained by the real console script: its folder and what was said."""
     folder = tmp_path_factory.mktemp("trained") / "kuhn"
     words = ["train", "kuhn_poker", "--quick", "--preset", "paper", "--iterations", 2, "--seeds", 2, "--chunk", 1]
-    return folder, gems(*words, "--checkpoint-seconds", 0, "--run-dir", folder, *TINY, env=STORED)
+    return folder, gems(*words, "--checkpoint-seconds", 0, "--run-dir", folder, *TINY)
 
 
 @pytest.fixture(scope="session")

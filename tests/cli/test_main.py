@@ -11,7 +11,7 @@ import chex
 import numpy as np
 import pytest
 
-from cli import STORED, TINY, Outcome, assert_one_line, bits, call, gems
+from cli import TINY, Outcome, assert_one_line, bits, call, gems
 from experiments.samples import PAGE, find_sample, mask
 from gems_jax import __version__
 from gems_jax.cli import COMMANDS
@@ -115,7 +115,7 @@ def test_resume_equals_one_go(trained: tuple[Path, Outcome], tmp_path: Path) -> 
     shutil.copytree(folder, run)
     before = load(run)
     shutil.rmtree(run / "checkpoints" / "00000002")
-    done = gems("resume", run / "s1", "--no-figures", env=STORED)
+    done = gems("resume", run / "s1", "--no-figures")
     assert done.code == 0 and "resumed from iteration 1 of 2" in done.out, done
     for name in ("s0", "s1"):
         now, then = read_metrics(run / name), read_metrics(folder / name)

@@ -3,7 +3,6 @@
 import contextlib
 import io
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -24,8 +23,6 @@ from gems_jax.runner.writers import checksum_text
 from gems_jax.solvers import make_solver
 
 SMALL = GemsConfig(capacity=3, initial_anchors=3, critic_hidden=(8,), generator_widths=(8,))
-# For lines that start a process: it keeps its traced programs, as those of users do, and a second one loads them.
-STORED = {**os.environ, "GEMS_JAX_STORED_PROGRAMS": "on"}
 SCRIPT = Path(sys.executable).parent / "gems"
 # The smallest settings that still go through every phase.
 _SIZES = {

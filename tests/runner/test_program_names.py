@@ -58,7 +58,7 @@ def assert_equal(one: gems_jax.Run, other: gems_jax.Run) -> None:
 @pytest.mark.parametrize(
     ("method", "config"),
     [
-        # Other tests load a step of GEMS: tests/accelerator/test_lowering.py, and `gems resume` in cli/test_main.py.
+        # tests/accelerator/test_lowering.py stores and loads a step of GEMS.
         pytest.param("gems", GemsConfig().replace(**TINY, iterations=3), marks=pytest.mark.slow),
         ("cfr_plus", dataclasses.replace(DEFAULTS["cfr_plus"])),
     ],
