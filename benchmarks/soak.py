@@ -223,7 +223,7 @@ def main() -> int:
     runs = {
         name: [json.loads(line) for line in (folder / f"{name}.jsonl").read_text().splitlines()]
         for name in LINES
-        if (folder / f"{name}.jsonl").exists()
+        if (folder / f"{name}.jsonl").exists() and (folder / f"{name}.jsonl").stat().st_size
     }
     found = {name: summarize(samples) for name, samples in runs.items()}
     print(json.dumps(found, indent=2))
