@@ -33,6 +33,7 @@
 #   make test            the test suite without the slow tests                         (ARGS="-k omwu" goes to pytest)
 #   make test-fast       the tests that take moments, in a minute and a half
 #   make test-slow       the slow tests, and how long each took
+#   make coverage        the lines that the default tests execute, with all their processes: docs/coverage.json
 #   make smoke           build the packages, install the wheel alone and use its commands elsewhere
 #   make test-matrix     the same and some tests on every Python found, with the oldest and the newest JAX
 #   make dist            sdist and wheel in dist/;  make sbom  the bill of materials of requirements.lock in build/
@@ -62,7 +63,7 @@ EXPERIMENTS := $(PAPER) kuhn-family ablate-reuse cce estimators control-variates
 	meta-rules defaults opponents connect4-equal spread-equal tag-equal
 export QUICK FULL
 
-.PHONY: help venv dev shell paper report leaderboard verify-results bench bench-compare trust docs docs-serve tutorials test test-fast test-slow smoke test-matrix dist sbom check-version lint lint-docker format lock clean soak $(EXPERIMENTS)
+.PHONY: help venv dev shell paper report leaderboard verify-results bench bench-compare trust docs docs-serve tutorials test test-fast test-slow coverage smoke test-matrix dist sbom check-version lint lint-docker format lock clean soak $(EXPERIMENTS)
 .DEFAULT_GOAL := help
 
 help:
@@ -102,7 +103,7 @@ bench-compare: venv
 trust: venv
 	@$(PY) -m benchmarks.trust $(ARGS)
 
-# --publish writes docs/soak.json and docs/figures/soak.png.
+# --publish writes docs/soak.json and docs/figures/soak_*.png.
 soak: venv
 	@$(PY) -m benchmarks.soak $(ARGS)
 
@@ -128,6 +129,10 @@ test-fast: dev
 
 test-slow: dev
 	$(PY) -m pytest -m slow --durations=0 --durations-min=5 $(ARGS)
+
+# Runs the default tests once, under coverage; half as slow again as make test.
+coverage: $(VENV)/.stamp-coverage
+	@$(PY) -m benchmarks.trust.line_coverage $(ARGS)
 
 smoke: dev
 	@$(PY) .ci/smoke --reuse $(ARGS)
@@ -184,6 +189,10 @@ $(VENV)/.stamp-docs: pyproject.toml
 
 $(VENV)/.stamp-bench: pyproject.toml
 	@.ci/venv "$(VENV)" "$(PYTHON)" ".[dev,compare]"
+	@touch $(VENV)/.stamp-core $(VENV)/.stamp-dev $@
+
+$(VENV)/.stamp-coverage: pyproject.toml
+	@.ci/venv "$(VENV)" "$(PYTHON)" ".[dev,coverage]"
 	@touch $(VENV)/.stamp-core $(VENV)/.stamp-dev $@
 
 $(VENV)/.stamp-release: pyproject.toml

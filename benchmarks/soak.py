@@ -6,7 +6,7 @@
 of minutes, both with populations that are full after a few iterations. Meanwhile this process samples the memory and
 the open files of that process, the bytes of its checkpoint and of a row of metrics.csv, and how far the mixtures of
 its newest checkpoint are from a sum of one. Samples are stored in runs/soak; --publish writes docs/soak.json and
-docs/figures/soak.png.
+docs/figures/soak_matrix.png and soak_kuhn.png.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.timing import commit
+from benchmarks.trust.provenance import provenance
 from gems_jax.runner import checkpoint
 from gems_jax.runner.directory import read_status
 from gems_jax.runner.errors import RunError
@@ -43,6 +43,7 @@ TITLES = {"matrix": "biased rock-paper-scissors", "kuhn": "Kuhn poker with its e
 FIELDS = ("seconds", "iteration", "memory_mb", "open_files", "checkpoint_bytes", "bytes_per_row", "sigma_error")
 WARM_UP = 0.2  # fraction of the samples before which a run may still grow
 LIMITS = {"memory_mb": 0.05, "open_files": 0.0, "checkpoint_bytes": 0.02, "bytes_per_row": 0.02}  # relative growth
+MOST = 10**8  # iterations of a run with a time limit: more than it can make
 SIGMA = 1e-5  # largest distance of a mixture's sum from one: a few roundings of float32
 Sample = dict[str, float]
 
@@ -106,7 +107,7 @@ def watch(name: str, folder: Path, iterations: int, minutes: float, every: float
     """
     run, samples, start = folder / name, [], time.monotonic()
     shutil.rmtree(run, ignore_errors=True)
-    (folder / f"{name}.flags").write_text(os.environ.get("XLA_FLAGS", ""))
+    (folder / f"{name}.json").write_text(json.dumps({**provenance(), "xla_flags": os.environ.get("XLA_FLAGS", "")}))
     words = [*LINES[name].split(), "--iterations", str(iterations), "--run-dir", str(run)]
     process = subprocess.Popen([sys.executable, "-m", "gems_jax", *words])
     try:
@@ -160,8 +161,8 @@ def summarize(samples: Sequence[Sample]) -> dict[str, Any]:
     return {**found, "flat": flat}
 
 
-def draw(runs: dict[str, list[Sample]], path: Path) -> None:
-    """Draws memory, open files, bytes of files and the mixtures' error against the iteration."""
+def draw(name: str, samples: Sequence[Sample], path: Path) -> None:
+    """Draws memory, open files, bytes of files and the mixtures' error of a run against the iteration."""
     from gems_jax.viz.plotting import STYLES, draw_grid, make_panels, save_figure
 
     labels = {
@@ -171,37 +172,37 @@ def draw(runs: dict[str, list[Sample]], path: Path) -> None:
         "bytes_per_row": "bytes of a row",
         "sigma_error": "largest |sum of sigma - 1|",
     }
-    figure, axes = make_panels(len(runs), len(labels), 15.0, 2.7 * len(runs), sharex=False)
-    for row, (name, samples) in zip(axes, runs.items(), strict=True):
-        thousands = samples[-1]["iteration"] >= 10_000
-        x = np.array([sample["iteration"] for sample in samples]) / (1000.0 if thousands else 1.0)
-        for axis, (field, label) in zip(row, labels.items(), strict=True):
-            y = np.array([sample[field] for sample in samples]) / (1000.0 if field == "checkpoint_bytes" else 1.0)
-            axis.plot(x, y, color=STYLES[0].color, linewidth=1.2)
-            axis.set_title(label, fontsize=9)
-            axis.set_ylim(0.0, 1.25 * max(y.max(), 1e-7 if field == "sigma_error" else 1.0))
-            axis.set_xlabel("iteration (thousands)" if thousands else "iteration")
-            draw_grid(axis)
-        row[0].set_ylabel(TITLES[name], fontsize=8)
+    figure, axes = make_panels(1, len(labels), 15.0, 2.7, sharex=False)
+    thousands = samples[-1]["iteration"] >= 10_000
+    x = np.array([sample["iteration"] for sample in samples]) / (1000.0 if thousands else 1.0)
+    for axis, (field, label) in zip(axes[0], labels.items(), strict=True):
+        y = np.array([sample[field] for sample in samples]) / (1000.0 if field == "checkpoint_bytes" else 1.0)
+        axis.plot(x, y, color=STYLES[0].color, linewidth=1.2)
+        axis.set_title(label, fontsize=9)
+        axis.set_ylim(0.0, 1.25 * max(y.max(), 1e-7 if field == "sigma_error" else 1.0))
+        axis.set_xlabel("iteration (thousands)" if thousands else "iteration")
+        draw_grid(axis)
+    axes[0][0].set_ylabel(TITLES[name], fontsize=8)
     save_figure(figure, path)
 
 
 def publish(runs: dict[str, list[Sample]], folder: Path) -> None:
-    """Writes the summaries, with command and commit, and the figure to docs/."""
-    line = "python -m benchmarks.soak"
-    found = {
-        name: {
+    """Writes the summaries, each with the commit and machine of its run, and the figures to docs/.
+
+    Runs that are not in the folder keep their entry and figure.
+    """
+    path = ROOT / "docs" / "soak.json"
+    found = json.loads(path.read_text())["runs"] if path.exists() else {}
+    for name, samples in runs.items():
+        found[name] = {
             "title": TITLES[name],
             "line": f"gems {LINES[name]}",
-            "xla_flags": (folder / f"{name}.flags").read_text(),
+            **json.loads((folder / f"{name}.json").read_text()),
             **summarize(samples),
             "iterations": read_status(folder / name)["iteration"],
         }
-        for name, samples in runs.items()
-    }
-    record = {"command": line, "commit": commit(), "date": time.strftime("%Y-%m-%d"), "runs": found}
-    (ROOT / "docs" / "soak.json").write_text(json.dumps(record, indent=2) + "\n")
-    draw(runs, ROOT / "docs" / "figures" / "soak.png")
+        draw(name, samples, ROOT / "docs" / "figures" / f"soak_{name}.png")
+    path.write_text(json.dumps({"command": "python -m benchmarks.soak", "runs": found}, indent=2) + "\n")
 
 
 def main() -> int:
@@ -212,17 +213,17 @@ def main() -> int:
     parser.add_argument("--every", type=float, default=5.0, help="seconds between two samples [5]")
     parser.add_argument("--only", nargs="*", choices=list(LINES), default=list(LINES), help="runs to make")
     parser.add_argument("--folder", type=Path, default=Path("runs/soak"), help="folder of the runs")
-    parser.add_argument("--publish", action="store_true", help="write docs/soak.json and docs/figures/soak.png")
+    parser.add_argument("--publish", action="store_true", help="write docs/soak.json and docs/figures/soak_*.png")
     arguments = parser.parse_args()
     folder = arguments.folder.absolute()
     folder.mkdir(parents=True, exist_ok=True)
     for name in arguments.only:
-        limits = (arguments.iterations, 0.0) if name == "matrix" else (10**6, arguments.minutes)
+        limits = (arguments.iterations, 0.0) if name == "matrix" else (MOST, arguments.minutes)
         watch(name, folder, *limits, arguments.every)
     runs = {
         name: [json.loads(line) for line in (folder / f"{name}.jsonl").read_text().splitlines()]
         for name in LINES
-        if (folder / f"{name}.jsonl").exists()
+        if (folder / f"{name}.jsonl").exists() and (folder / f"{name}.jsonl").stat().st_size
     }
     found = {name: summarize(samples) for name, samples in runs.items()}
     print(json.dumps(found, indent=2))

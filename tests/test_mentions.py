@@ -28,6 +28,7 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 HELP = {"--help", "--help-all"}
 FOREIGN = {"--abbrev", "--always", "--dirty", "--error-unmatch", "--porcelain", "--xla", "--version", "--no-", *HELP}
 FOREIGN |= {"--tyro-print-completion", "--rm", "--gpus", "--build-arg"}  # of tyro and docker
+FOREIGN |= {"--record-suite", "--dist", "--no-loadscope-reorder"}  # of the tests and pytest-xdist
 # "gems" is a method, too: words that follow it in sentences and labels.
 NOT_COMMANDS = {"at", "measures", *(name for presets in PRESETS.values() for name in presets)}
 FILES = re.compile(r"(?<![\w/.<*])((?:[a-z_]+/)+[\w.-]+\.(?:py|md|toml|lock))\b")

@@ -1,11 +1,13 @@
 """The record of the quick selection: `make test-fast` runs what it does not name."""
 
 import ast
+import json
 from pathlib import Path
 
 import pytest
 
 import quick
+import suite_record
 from quick import BUDGET, LIMIT, RECORD, file_of, read_record, seconds_of_files
 
 pytest_plugins = ["pytester"]
@@ -38,6 +40,27 @@ def test_the_quick_selection_fits_its_budget() -> None:
 
 def test_seconds_of_files_are_sums_over_their_tests() -> None:
     assert seconds_of_files({"a.py::one": 1.0, "b.py::one": 4.0, "a.py::two": 2.0}) == {"a.py": 3.0, "b.py": 4.0}
+
+
+def test_a_whole_run_is_recorded_beside_the_other(tmp_path: Path) -> None:
+    line, record = suite_record.describe_run(True, 3, 0.7)
+    assert line == "make test-fast" and record["tests"] == 3 and record["commit"] and record["machine"]
+    assert 0.0 < record["seconds"] < 1e6 and record["processor_seconds"] == 1 and len(record["load_average"]) == 3
+    path = tmp_path / "suite.json"
+    for name in ("make test", line):
+        suite_record.write_entry(path, name, record)
+    assert json.loads(path.read_text()) == {"runs": {"make test": record, line: record}}
+
+
+@pytest.mark.parametrize("words", [["test_own.py"], ["-k", "cheap"], ["-m", "slow"]])
+def test_a_part_is_not_recorded(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, words: list[str]) -> None:
+    monkeypatch.setattr(suite_record, "SUITE", pytester.path / "suite.json")
+    pytester.makepyfile(test_own="def test_cheap(): ...")
+    pytester.makeini("[pytest]\ntestpaths = .\nmarkers = slow\naddopts = -m 'not slow'")
+    pytester.inline_run("--record-suite", "-p", "no:cacheprovider", *words, plugins=[quick])
+    assert not suite_record.SUITE.exists()
+    pytester.inline_run("--record-suite", "-p", "no:cacheprovider", plugins=[quick]).assertoutcome(passed=1)
+    assert json.loads(suite_record.SUITE.read_text())["runs"]["make test"]["tests"] == 1
 
 
 OWN = """

@@ -1,4 +1,4 @@
-"""Plants the faults of `benchmarks.trust.faults` one at a time and runs their tests.
+"""Plants the faults of `benchmarks.trust.faults` and `benchmarks.trust.checks` one at a time and runs their tests.
 
 `python -m benchmarks.trust.mutation` plants all, and words after it select those whose names contain one. Each fault
 goes into a temporary copy of the package, whose tests run with it in a forked child, up to the first failure. A fault
@@ -12,9 +12,11 @@ import os
 import shutil
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks.trust.checks import CHECKS
 from benchmarks.trust.children import answer
 from benchmarks.trust.faults import FAULTS, Fault
 
@@ -99,16 +101,17 @@ def run_tests(root: Path, fault: Fault) -> str:
     return ""
 
 
-def try_fault(number: int) -> dict[str, Any]:
+def try_fault(number: int, faults: Sequence[Fault] = FAULTS) -> dict[str, Any]:
     """Plants one fault in a copy and runs its tests.
 
     Args:
       number: index of the fault.
+      faults: the list that it is in.
 
     Returns:
       {"number", "kind", "found", "by"}: the name of the fault, and the test that failed.
     """
-    fault = FAULTS[number]
+    fault = faults[number]
     for name in IMPORTS:
         importlib.import_module(name)
     with tempfile.TemporaryDirectory(prefix="gems-fault-") as folder:
@@ -121,9 +124,10 @@ def try_fault(number: int) -> dict[str, Any]:
 def main(words: list[str]) -> int:
     """Tries the faults whose names contain one of the words; returns the number that slipped through."""
     missed = 0
-    for number, fault in enumerate(FAULTS):
+    every = (*FAULTS, *CHECKS)
+    for number, fault in enumerate(every):
         if not words or any(word in fault.name for word in words):
-            record = try_fault(number)
+            record = try_fault(number, every)
             missed += not record["found"]
             print(f"{'found ' if record['found'] else 'MISSED'}  {fault.name}  ({record['by']})", flush=True)
     return missed

@@ -9,29 +9,73 @@ from pathlib import Path
 import pytest
 
 from benchmarks import soak
-from benchmarks.trust import __main__ as trust
-from benchmarks.trust import children, damage, faults, files, kills, lines, mutation
+from benchmarks.trust import campaign as stored
+from benchmarks.trust import children, damage, files, findings, kills, line_coverage, lines, mutation, report
 from gems_jax.runner.directory import RunDirectory
 
-SOME = {name: {"passed": 3, "tried": 1000} for name in trust.TITLES}
+PUBLISHED_FROM_THE_START = ("kills", "damage", "lines", "hostile", "mutation")
+SOME = {name: {"passed": 3, "tried": 1000} for name in stored.TITLES}
 
 
 def test_a_campaign_continues_where_it_was(tmp_path: Path) -> None:
-    campaign = trust.Campaign(tmp_path, "lines", 7)
+    campaign = stored.Campaign(tmp_path, "lines", 7)
     campaign.add([{"number": 0, "clean": True}, {"number": 2, "clean": False}])
-    again = trust.Campaign(tmp_path, "lines", 7)
-    assert again.missing(range(4)) == [1, 3] and trust.Campaign(tmp_path, "lines", 8).missing(range(2)) == [0, 1]
-    found = trust.totals(tmp_path, 7)
-    assert found["campaigns"]["lines"] == {"tried": 2, "passed": 1}
-    assert found["campaigns"]["kills"]["tried"] == 0 and found["failures"] == [{"number": 2, "clean": False}]
+    again = stored.Campaign(tmp_path, "lines", 7)
+    assert again.missing(range(4)) == [1, 3] and stored.Campaign(tmp_path, "lines", 8).missing(range(2)) == [0, 1]
+    found = stored.totals(tmp_path, 7)
+    (commit,) = found["campaigns"]["lines"].pop("commits")
+    assert found["campaigns"]["lines"] == {"tried": 2, "passed": 1} and commit
+    assert found["campaigns"]["kills"]["tried"] == 0
+    assert found["failures"] == [{"number": 2, "clean": False, "commit": commit}]
 
 
-def test_the_page_has_the_table_of_the_stored_figures() -> None:
-    record = json.loads(trust.PUBLISHED.read_text())
-    page = trust.PAGE.read_text()
-    assert trust.with_table(page, record) == page and "| ---: |" in page
-    assert trust.with_table(page, {"campaigns": SOME}) != page
-    assert set(record["campaigns"]) == set(trust.TITLES)
+def test_campaigns_that_were_not_run_keep_what_was_published(tmp_path: Path) -> None:
+    stored.Campaign(tmp_path, "lines", 7).add([{"number": 0, "clean": True}])
+    merged = report.merge(stored.totals(tmp_path, 7), {"campaigns": {"kills": {"tried": 8, "passed": 7}}})["campaigns"]
+    assert merged["kills"] == {"tried": 8, "passed": 7} and merged["damage"]["tried"] == 0
+    assert merged["lines"]["passed"] == 1 and merged["lines"]["machine"]
+
+
+def test_the_page_has_the_tables_of_the_stored_figures() -> None:
+    record = report.read_published()
+    page = report.PAGE.read_text()
+    assert report.with_tables(page, record) == page and "| ---: |" in page
+    assert report.with_tables(page, {"campaigns": SOME}) != page
+    assert set(PUBLISHED_FROM_THE_START) <= set(record["campaigns"]) <= set(stored.TITLES)
+    for found in record["campaigns"].values():
+        assert 0 < found["passed"] <= found["tried"] and found["machine"]
+
+
+def test_every_finding_has_cases_and_tests_that_exist() -> None:
+    """Every kind of damage is known, every test is in its file, and the stored figures are those of this list."""
+    kinds = {**damage.KINDS, **damage.LINKS}
+    for finding in findings.FINDINGS:
+        assert finding.kinds or finding.lines
+        assert set(finding.kinds) <= set(kinds), finding.title
+        for test in finding.tests:
+            file, _, name = test.partition("::")
+            assert name in functions_of(report.ROOT / file), test
+    published = json.loads(findings.PUBLISHED.read_text())["findings"]
+    assert [one["title"] for one in published] == [finding.title for finding in findings.FINDINGS]
+    assert [one["tests"] for one in published] == [list(finding.tests) for finding in findings.FINDINGS]
+    assert all(one["passed"] == one["tried"] == len(one["cases"]) for one in published)
+
+
+def test_lines_are_counted_by_part() -> None:
+    def one(covered: int, lines: int) -> dict:
+        return {"summary": {"covered_lines": covered, "num_statements": lines}}
+
+    package = "src/gems_jax/"
+    found = line_coverage.summarize(
+        {
+            package + "a.py": one(3, 4),
+            package + "b/c.py": one(9, 10),
+            package + "b/d.py": one(0, 2),
+            "else.py": one(0, 9),
+        }
+    )
+    assert (found["covered"], found["lines"]) == (12, 16)
+    assert found["parts"] == {"b": [9, 12], "top level": [3, 4]} and list(found["low"]) == ["b/d.py", "a.py"]
 
 
 def test_there_are_enough_kinds() -> None:
@@ -67,19 +111,20 @@ def test_lines_are_made_from_number_and_seed(tmp_path: Path) -> None:
 
 def test_faults_can_be_planted(tmp_path: Path) -> None:
     """Each text occurs once in the source, the changed file is Python, and the tests that should fail exist."""
-    assert len(faults.FAULTS) >= 30 and len({fault.name for fault in faults.FAULTS}) == len(faults.FAULTS)
-    for fault in faults.FAULTS:
+    every = (*mutation.FAULTS, *mutation.CHECKS)
+    assert len(mutation.FAULTS) >= 30 and len({fault.name for fault in every}) == len(every)
+    for fault in every:
         path = tmp_path / "src" / "gems_jax" / fault.file
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text((trust.ROOT / "src" / "gems_jax" / fault.file).read_text())
+        path.write_text((report.ROOT / "src" / "gems_jax" / fault.file).read_text())
         mutation.plant(fault, tmp_path)
         ast.parse(path.read_text())
-        names = [name for test in fault.tests for name in functions_of(trust.ROOT / test)]
+        names = [name for test in fault.tests for name in functions_of(report.ROOT / test)]
         assert not fault.first or any(word in name for word in fault.first.split(" or ") for name in names), fault.name
 
 
 def test_a_fault_is_not_planted_in_other_sources(tmp_path: Path) -> None:
-    fault = faults.FAULTS[0]
+    fault = mutation.FAULTS[0]
     path = tmp_path / "src" / "gems_jax" / fault.file
     path.parent.mkdir(parents=True)
     path.write_text(2 * fault.old)
@@ -124,11 +169,11 @@ def functions_of(path: Path) -> set[str]:
 
 
 def test_every_claim_of_determinism_has_a_test() -> None:
-    table = trust.PAGE.read_text().partition("<!-- determinism -->")[2].partition("<!-- /determinism -->")[0]
+    table = report.PAGE.read_text().partition("<!-- determinism -->")[2].partition("<!-- /determinism -->")[0]
     claims = [line for line in table.splitlines() if line.startswith("| ")][2:]
     assert len(claims) >= 10
     for claim in claims:
         named = re.findall(r"`([\w/]+\.py)::(\w+)`", claim)
         assert named, claim
         for file, name in named:
-            assert name in functions_of(trust.ROOT / file), f"{file}::{name}"
+            assert name in functions_of(report.ROOT / file), f"{file}::{name}"

@@ -54,7 +54,9 @@ def test_eval(run: tuple[Path, Outcome]) -> None:
     assert float(found[1]) == pytest.approx(float(rows[-1][header.index("exploitability")]), abs=2e-6)
 
 
+@pytest.mark.slow
 def test_a_jitted_step() -> None:
+    """The step of the library; the run above compiles the same step in a scan."""
     done = subprocess.run([sys.executable, "-c", STEP], capture_output=True, text=True, timeout=600, env=environment())
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout.splitlines()[-1])

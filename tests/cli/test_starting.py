@@ -1,11 +1,14 @@
 """A run has its folder before JAX is imported; a wrong line leaves nothing, a killed one leaves a trace."""
 
 import json
+import signal
+import subprocess
+import time
 from pathlib import Path
 
 import pytest
 
-from cli import SMALL, assert_one_line, call
+from cli import SCRIPT, SMALL, assert_one_line, call
 from gems_jax.cli import starting
 from gems_jax.cli.commands import train
 from gems_jax.runner.directory import create_run, is_abandoned, open_run, read_status
@@ -67,6 +70,24 @@ def test_a_killed_start_is_told_and_its_folder_is_free(tmp_path: Path) -> None:
     assert (run / "config.json").exists()
     with pytest.raises(RunError, match="never overwritten"):
         starting.begin(line)
+
+
+@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="needs the list of loaded libraries")
+def test_a_kill_before_jax_is_imported_leaves_a_trace(tmp_path: Path) -> None:
+    """The real console script, killed as soon as it has its folder: its libraries are not loaded yet."""
+    run = tmp_path / "mine"
+    process = subprocess.Popen([str(SCRIPT), "train", "biased_rps", "--quiet", "--run-dir", str(run)])
+    try:
+        end = time.monotonic() + 60
+        while not (run / "status.json").exists():
+            assert process.poll() is None and time.monotonic() < end
+            time.sleep(0.002)
+        process.send_signal(signal.SIGSTOP)
+        assert "jaxlib" not in Path(f"/proc/{process.pid}/maps").read_text()
+    finally:
+        process.kill()
+        process.wait()
+    assert read_status(run)["state"] == "interrupted" and is_abandoned(run)
 
 
 def test_a_traceback_is_in_the_run_s_folder_or_in_a_private_one(

@@ -5,7 +5,7 @@ The same record orders the files of a whole run, longest first, so that all test
 `pytest --record-durations` writes the record, tests/data/durations.json: the processor seconds of every test function
 that takes more than `LIMIT`, by name without parameters, and the sum of the others, which are the quick selection. A
 test that is not in the record runs. Seconds of the processor, with those of the processes that a test starts, depend
-little on what else the machine does.
+little on what else the machine does. `pytest --record-suite` writes docs/suite.json (`suite_record.py`).
 """
 
 import json
@@ -17,18 +17,22 @@ from typing import Any
 
 import pytest
 
+import suite_record
+
 RECORD = Path(__file__).parents[1] / "data" / "durations.json"
 LIMIT = 0.25  # seconds that a function of the quick selection may take, over all its parameters
 BUDGET = 120.0  # seconds that the quick selection may take: a minute and a half of two processes, and their start
 _spent: dict[str, float] = {}
 _clock = [0.0]
 _shared: dict[pytest.FixtureDef[Any], float] = {}  # seconds of the fixtures that more than one test may use
+_total = [0.0]  # processor seconds of all reports, each fixture once
 _new: set[pytest.FixtureDef[Any]] = set()  # those that were set up since the last report
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--quick", action="store_true", help="run tests that are recorded as quick")
     parser.addoption("--record-durations", action="store_true", help=f"write {RECORD.name} after the run")
+    parser.addoption("--record-suite", action="store_true", help="write docs/suite.json after the run, if all passed")
 
 
 def file_of(nodeid: str) -> str:
@@ -94,7 +98,7 @@ def pytest_runtest_makereport(item: pytest.Function, call: pytest.CallInfo[None]
     """
     report = yield
     before, _clock[0] = _clock[0], processor_seconds()
-    report.processor_seconds = _clock[0] - before
+    report.processor_seconds = report.own_seconds = _clock[0] - before
     if call.when == "setup":
         used = {fixture for known in item._fixtureinfo.name2fixturedefs.values() for fixture in known}
         report.processor_seconds += sum(_shared.get(fixture, 0.0) for fixture in used - _new)
@@ -104,13 +108,23 @@ def pytest_runtest_makereport(item: pytest.Function, call: pytest.CallInfo[None]
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     name = name_of(report.nodeid)
+    _total[0] += getattr(report, "own_seconds", report.duration)
     _spent[name] = _spent.get(name, 0.0) + getattr(report, "processor_seconds", report.duration)
 
 
-def pytest_sessionfinish(session: pytest.Session) -> None:
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     config = session.config
-    if not config.getoption("--record-durations") or hasattr(config, "workerinput"):
+    if hasattr(config, "workerinput"):
         return
+    if config.getoption("--record-suite") and exitstatus == 0 and suite_record.is_whole(config):
+        passed = len(config.pluginmanager.get_plugin("terminalreporter").stats.get("passed", ()))
+        found = suite_record.describe_run(config.getoption("--quick"), passed, _total[0])
+        suite_record.write_entry(suite_record.SUITE, *found)
+    if config.getoption("--record-durations"):
+        _write_durations(config)
+
+
+def _write_durations(config: pytest.Config) -> None:
     slow, quick = read_record()
     slow = {name: seconds for name, seconds in slow.items() if name not in _spent}  # those that were not run stay
     slow |= {name: round(seconds, 1) for name, seconds in _spent.items() if seconds > LIMIT}

@@ -56,7 +56,7 @@ def test_continuous_actions_push_in_the_same_direction():
         np.testing.assert_allclose(thrust, TagScript().direction(one), atol=0.02)
 
 
-@pytest.mark.parametrize("continuous", [False, True])
+@pytest.mark.parametrize("continuous", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_both_roles_beat_random_play(continuous):
     game = make_game("simple_tag", continuous=continuous)
     script, chance = fixed_profile(game, tag_script(continuous)), random_policy(game)

@@ -39,9 +39,12 @@ def solve(method, game, seed):
     return solve_learned(method, game, seed, **sizes)[reported_profile(method)]
 
 
-@pytest.mark.parametrize("method", ["fxp", "mmd", "neupl", "sp_psro"])
+@pytest.mark.parametrize("method", ["mmd", "neupl"])
 def test_biased_rock_paper_scissors(method):
-    """Some whose learners continue from iteration to iteration, which is where a learner may saturate."""
+    """Two whose learners continue from iteration to iteration, which is where a learner may saturate.
+
+    FXP and SP-PSRO continue theirs, too: `test_five_seeds` solves the game by them, in the slow set.
+    """
     assert solve(method, GAMES["biased_rps"], 0) < BIASED_BAR.get(method, BAR)
 
 

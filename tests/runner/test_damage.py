@@ -19,6 +19,7 @@ from gems_jax.runner.load import load
 from gems_jax.runner.options import RunOptions
 from gems_jax.runner.rebuild import rebuild
 from gems_jax.runner.session import Counters, Session, check_totals, cut_rows
+from gems_jax.runner.writers import read_metrics
 
 
 @pytest.fixture(scope="module")
@@ -105,8 +106,22 @@ def test_what_the_line_says(run: Path, tmp_path: Path, kind: str, parts: list[st
     assert not (tmp_path / "run-target").exists()  # nothing is written through a link
 
 
-@pytest.mark.parametrize("what", ["leaf names swapped", "leaves/0/kind = 'pickle'", "files = missing", "total changed"])
-def test_a_damaged_manifest_gives_way_to_the_checkpoint_before(run: Path, tmp_path: Path, what: str) -> None:
+@pytest.mark.parametrize("kind", ["metrics.csv: text cell", "metrics.csv: binary cell"])
+def test_a_text_cell_is_one_line_for_readers_too(run: Path, tmp_path: Path, kind: str) -> None:
+    with pytest.raises(RunError, match="metrics.csv.*(could not convert|expected UTF-8 text)"):
+        read_metrics(spoil(run, tmp_path, kind))
+
+
+@pytest.mark.parametrize(
+    ("what", "part"),
+    [
+        ("leaf names swapped", "the checksum differs"),
+        ("leaves/0/kind = 'pickle'", "leaves[0].kind: expected jax, numpy"),
+        ("files = missing", "files: expected a value, got none"),
+        ("total changed", "the checksum differs"),
+    ],
+)
+def test_a_damaged_manifest_gives_way_to_the_checkpoint_before(run: Path, tmp_path: Path, what: str, part: str) -> None:
     copy = tmp_path / "run"
     shutil.copytree(run, copy)
     copy_checkpoint(copy / "checkpoints", 1, 2)
@@ -114,6 +129,7 @@ def test_a_damaged_manifest_gives_way_to_the_checkpoint_before(run: Path, tmp_pa
     said: list[str] = []
     assert load(copy, say=said.append).iteration == 1
     assert len(said) == 1 and said[0].startswith("checkpoint of iteration 2 cannot be used: ")
+    assert part in said[0]
 
 
 def test_runs_of_the_format_without_checksums_are_read(run: Path, tmp_path: Path) -> None:

@@ -57,7 +57,11 @@ def assert_equal(one: gems_jax.Run, other: gems_jax.Run) -> None:
 
 @pytest.mark.parametrize(
     ("method", "config"),
-    [("gems", GemsConfig().replace(**TINY, iterations=3)), ("cfr_plus", dataclasses.replace(DEFAULTS["cfr_plus"]))],
+    [
+        # tests/accelerator/test_lowering.py stores and loads a step of GEMS.
+        pytest.param("gems", GemsConfig().replace(**TINY, iterations=3), marks=pytest.mark.slow),
+        ("cfr_plus", dataclasses.replace(DEFAULTS["cfr_plus"])),
+    ],
 )
 def test_a_second_start_does_not_trace_and_gives_equal_bits(
     method: str, config: object, store: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
