@@ -22,7 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, PartitionSpec
 
-from gems_jax.accelerator.compile import program
+from gems_jax.accelerator.compile import pause_garbage_collection, program
 from gems_jax.accelerator.sharding import SEEDS, gather, play_mesh, replicate, replicated_sharding
 from gems_jax.accelerator.stored_programs import compile_or_load, load_program, result_shapes
 from gems_jax.runner.leaves import strip_keys
@@ -346,6 +346,7 @@ def _iterate(
     return gather(after), {"each": row, "sampled": sampled, "measured": measured}
 
 
+@pause_garbage_collection()
 def compile_program(function: Callable[..., PyTree], mesh: Mesh | None, *arguments: PyTree, **options: Any) -> Any:
     """Compiles a function for one device, or for a mesh with replicated results. options: those of `program`."""
     if mesh is None:
