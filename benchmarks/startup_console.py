@@ -41,7 +41,7 @@ class Terminal:
         subprocess.run([*self._tmux, "send-keys", "Enter"], check=True)
 
     def read(self, colors: bool = False) -> str:
-        line = [*self._tmux, "capture-pane", "-p", *(["-e"] if colors else [])]
+        line = [*self._tmux, "capture-pane", "-p", *(["-e"] if colors else ["-J"])]
         return subprocess.run(line, check=True, capture_output=True, text=True).stdout
 
     def wait_for(self, words: str, count: int = 1, seconds: float = 600.0) -> None:
