@@ -31,7 +31,7 @@ class Terminal:
 
     def __init__(self, folder: Path, surroundings: dict[str, str]) -> None:
         self._tmux = ["tmux", "-S", str(folder / "socket")]
-        shell = ["env", "PS1=$ ", "bash", "--norc", "--noprofile"]
+        shell = ["env", "PS1=$ ", "sh"]
         size = ["-x", str(WIDTH), "-y", str(HEIGHT)]
         line = [*self._tmux, "-f", "/dev/null", "new-session", "-d", *size, "-c", str(folder), *shell]
         subprocess.run(line, env=surroundings, check=True)

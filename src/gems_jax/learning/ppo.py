@@ -346,7 +346,7 @@ def _move(
 def _move_as_vector(
     optimizer: optax.GradientTransformation, part: PyTree, state: PyTree, gradients: PyTree, rates: PyTree
 ) -> tuple[PyTree, PyTree]:
-    """`_move` on all arrays as one vector: a few kernels instead of a few per array, and a smaller program."""
+    """One optimizer step of all arrays as one vector: fewer kernels than `_move`, and a smaller program."""
     structure, sizes = jax.tree.structure(part), [leaf.size for leaf in jax.tree.leaves(part)]
     is_part = lambda tree: jax.tree.structure(tree) == structure  # noqa: E731
 
