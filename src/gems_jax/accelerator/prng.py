@@ -66,7 +66,7 @@ def draw_uniform(key: Array, shape: tuple[int, ...] = ()) -> Array:
     Returns:
       Numbers, `shape`.
     """
-    if jax.config.jax_enable_x64:
+    if jax.dtypes.canonicalize_dtype(float) != jnp.float32:  # numbers of 64 bits are switched on
         return jax.random.uniform(key, shape)
     mantissa = jax.lax.shift_right_logical(jax.random.bits(key, shape, jnp.uint32), jnp.uint32(9))
     return jax.lax.bitcast_convert_type(mantissa | jnp.uint32(0x3F800000), jnp.float32) - 1.0

@@ -347,8 +347,9 @@ def _move_as_vector(
     optimizer: optax.GradientTransformation, part: PyTree, state: PyTree, gradients: PyTree, rates: PyTree
 ) -> tuple[PyTree, PyTree]:
     """One optimizer step of all arrays as one vector: fewer kernels than `_move`, and a smaller program."""
-    structure, sizes = jax.tree.structure(part), [leaf.size for leaf in jax.tree.leaves(part)]
-    is_part = lambda tree: jax.tree.structure(tree) == structure  # noqa: E731
+    sizes = [leaf.size for leaf in jax.tree.leaves(part)]
+    structure: Any = jax.tree.structure(part)
+    is_part = lambda tree: structure == jax.tree.structure(tree)  # noqa: E731
 
     def join(tree: PyTree) -> PyTree:
         return jnp.concatenate([leaf.reshape(-1) for leaf in jax.tree.leaves(tree)]) if is_part(tree) else tree
