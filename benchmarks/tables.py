@@ -231,6 +231,30 @@ def program_size(stored: Entries) -> str:
     return f"{table(head, rows)}\n\n{source(*found.values()).removesuffix(INTERVALS)}."
 
 
+def program_compared(stored: Entries) -> str:
+    """Lists the program and its compilation of this commit and of the one before, a row for each game."""
+    found = {name: entry for name, entry in stored.items() if name.startswith("program compared, ")}
+    if not found:
+        return not_stored("program_compare")
+    rows = []
+    for name, entry in found.items():
+        figures = by_name(entry)
+
+        def pair(what: str, figures: Mapping[str, Row] = figures) -> str:
+            sides = [figures.get(f"{which}: {what}") for which in ("the commit before", "this commit")]
+            return " → ".join(number(row["value"]) for row in sides if row is not None)
+
+        parts = [f"{part}{end}" for part in ("tracing", "lowering", "compiling", "all") for end in (", CPU", "")]
+        rows.append([name.removeprefix("program compared, "), *map(pair, ("operations", *parts, "step"))])
+    heads = [f"{part}, {unit}" for part in ("tracing", "lowering", "compiling", "all") for unit in ("CPU s", "s")]
+    head = ["game", "StableHLO operations", *heads, "a step, ms"]
+    return f"{table(head, rows)}\n\n{source(*found.values()).removesuffix(INTERVALS)}. Medians of the repeats."
+
+
+def program_on_devices(stored: Entries) -> str:
+    return _all_figures(stored, "program on devices", "program_devices")
+
+
 def rooflines(stored: Entries) -> str:
     """Lists what each phase launches, moves and computes, and the estimated milliseconds of two accelerators."""
     found = {name: entry for name, entry in stored.items() if name.startswith("program phases, ")}
@@ -261,5 +285,7 @@ BLOCKS: dict[str, Callable[[Entries], str]] = {
     "second-start": second_start,
     "seeds": seeds,
     "program-size": program_size,
+    "program-compared": program_compared,
+    "program-on-devices": program_on_devices,
     "rooflines": rooflines,
 }

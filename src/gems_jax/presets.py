@@ -1,12 +1,14 @@
 """Named settings per game: `paper` as the paper prints them, `tuned` the best that this project knows.
 
 The presets called `paper`, and every departure from the printed numbers, are in `gems/paper_presets.py`, the tuned ones
-in `gems/tuned_presets.py`. `gems/auto_preset.py` derives settings of any other game.
+in `gems/tuned_presets.py`, those for one accelerator in `gems/gpu_presets.py`. `gems/auto_preset.py` derives settings
+of any other game.
 """
 
 from __future__ import annotations
 
 from gems_jax.config import GemsConfig
+from gems_jax.gems.gpu_presets import GPU
 from gems_jax.gems.joint_presets import CONNECT_FOUR_JOINT, SPREAD_JOINT, TAG_JOINT
 from gems_jax.gems.paper_presets import PAPER
 from gems_jax.gems.tuned_presets import (
@@ -58,6 +60,8 @@ PRESETS: dict[str, dict[str, GemsConfig]] = {
     "deceptive_messages": {"paper": PAPER["deceptive_messages"], "tuned": DECEPTIVE_TUNED},
     "public_goods": {"paper": PAPER["public_goods"], "tuned": PUBLIC_GOODS_TUNED},
 }
+for _game, _config in GPU.items():
+    PRESETS[_game]["gpu"] = _config
 
 
 # Presets that a game gets without asking for one, best first; games without them get `auto`.

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from gems_jax.accelerator.prng import fused_key, split_keys, threefry_2x32
+from gems_jax.accelerator.prng import draw_uniform, fused_key, split_keys, threefry_2x32
 
 ZERO, ONES = 0, 0xFFFFFFFF
 PI = [0x243F6A88, 0x85A308D3, 0x13198A2E, 0x03707344]
@@ -37,6 +37,13 @@ def test_uniforms_are_uniform_and_streams_independent():
     assert np.abs(correlation).max() < 6 / np.sqrt(4096)  # of 2016 pairs, six deviations each: below 1e-5
     serial = np.corrcoef(draws[:, :-1].ravel(), draws[:, 1:].ravel())[0, 1]
     assert abs(serial) < 6 / np.sqrt(draws.size)
+
+
+@pytest.mark.parametrize("shape", [(), (3, 7)])
+@pytest.mark.parametrize("make", [jax.random.key, lambda seed: fused_key(jax.random.key(seed))])
+def test_uniform_numbers_are_those_of_jax(make, shape):
+    expected = jax.random.uniform(make(8), shape)
+    np.testing.assert_array_equal(draw_uniform(make(8), shape), expected)
 
 
 def test_keys_are_typed_and_split_like_any_other():

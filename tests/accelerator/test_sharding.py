@@ -13,6 +13,8 @@ from jax.sharding import AxisType, PartitionSpec
 
 from cli import SCRIPT, TINY, gems
 from gems_jax.accelerator.sharding import assign_axes, gather, play_mesh, spread
+from gems_jax.runner.engine import uses_mesh
+from gems_jax.runner.options import RunOptions
 from gems_jax.runner.writers import read_metrics
 
 HELPER = Path(__file__).parents[1] / "helpers" / "mesh_runs.py"
@@ -56,6 +58,13 @@ def test_without_a_mesh_nothing_is_marked() -> None:
     assert spread(tree, 1) is tree
     with pytest.raises(ValueError, match="must divide the 1 devices, got 2"):
         play_mesh(jax.devices()[:1], seeds=2)
+
+
+def test_several_devices_share_a_run_unless_told_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not uses_mesh(RunOptions())  # one device
+    monkeypatch.setattr(jax, "device_count", lambda: 8)
+    assert uses_mesh(RunOptions())
+    assert not uses_mesh(RunOptions(mesh=False)) and not uses_mesh(RunOptions(debug=True))
 
 
 def test_inside_somebodys_shard_map_nothing_is_marked() -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from gems_jax import make_game
 from gems_jax.extensive.values import behavior_table, build_tree, expected_returns, uniform_table
+from gems_jax.learning import ppo
 from gems_jax.learning.batches import Experience, Learner, masked_mean
 from gems_jax.learning.collection import PlaySettings, collect_episodes
 from gems_jax.learning.ppo import (
@@ -17,6 +18,7 @@ from gems_jax.learning.ppo import (
     LossSettings,
     TrainSettings,
     a2c_surrogate,
+    apply_gradients,
     make_optimizer,
     policy_gradient_loss,
     ppo_surrogate,
@@ -27,6 +29,25 @@ from gems_jax.policies.critic import Critic
 from gems_jax.policies.mlp import MlpPolicy
 from gems_jax.policies.population import StackedPolicies
 from toy_games import STOP, TAKE, WAIT, Purse, constant, pure, team_game
+
+
+def test_small_parts_move_as_one_vector_as_they_do_one_by_one(monkeypatch):
+    """Two steps of Adam with clipped gradients, and a rate of its own for one array."""
+    optimizer, key = make_optimizer(0.5), jax.random.key(0)
+    part = {"a": jax.random.normal(key, (3, 2)), "b": {"c": jnp.ones(4), "d": jnp.float32(2.0)}}
+    rates = {"net": {"a": 0.1, "b": jnp.float32(0.01)}}
+
+    def two_steps():
+        params, state = {"net": part}, {"net": optimizer.init(part)}
+        for scale in (3.0, 0.1):
+            gradients = jax.tree.map(lambda leaf, scale=scale: scale * leaf, params)
+            params, state = apply_gradients(optimizer, params, state, gradients, rates)
+        return params, state
+
+    together = two_steps()
+    monkeypatch.setattr(ppo, "_SMALL", 0)
+    chex.assert_trees_all_close(together, two_steps(), rtol=1e-6)
+
 
 # --- surrogates
 

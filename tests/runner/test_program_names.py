@@ -154,11 +154,13 @@ class OwnGame(type(make_game("kuhn_poker"))):  # type: ignore[misc]
     """A game of somebody else's module."""
 
 
-def test_what_is_a_user_s_own_has_no_name() -> None:
+def test_what_is_a_user_s_own_has_no_name(monkeypatch: pytest.MonkeyPatch) -> None:
     named = Problem(OwnGame(), "cfr", DEFAULTS["cfr"], build_problem(make_game(GAME), "cfr", DEFAULTS["cfr"]).solver)
     assert program_name(named, 1, OPTIONS) == ""
-    assert name(mesh=True) == name(debug=True) == name(stored_programs=False) == ""
+    assert name(debug=True) == name(stored_programs=False) == ""
     assert name(method="psro", config=DEFAULTS["psro"]) == ""  # runs in Python
+    monkeypatch.setattr(jax, "device_count", lambda: 8)
+    assert name() == "" != name(mesh=False)  # programs of a mesh
 
 
 def test_a_recalled_monitor_measures_as_the_one_it_describes() -> None:

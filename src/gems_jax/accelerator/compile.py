@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
-from collections.abc import Callable
+import gc
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
@@ -41,7 +43,29 @@ def program(function: Callable[..., Any], **options: Any) -> Any:
     Returns:
       The jitted function.
     """
-    return jax.jit(function, compiler_options=compiler_options() or None, **options)
+
+    @functools.wraps(function)
+    def traced(*arguments: Any, **named: Any) -> Any:
+        with pause_garbage_collection():
+            return function(*arguments, **named)
+
+    return jax.jit(traced, compiler_options=compiler_options() or None, **options)
+
+
+@contextlib.contextmanager
+def pause_garbage_collection() -> Iterator[None]:
+    """Pauses Python's search for reference cycles inside the block.
+
+    Tracing and lowering allocate objects that stay, and Python searches all of them again and again: a third of the CPU
+    time of tracing Kuhn poker. Objects without cycles are freed as always.
+    """
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def prune(function: Callable[..., Any]) -> Callable[..., Any]:

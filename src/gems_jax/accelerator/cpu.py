@@ -13,6 +13,7 @@ import os
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 VARIABLE = "GEMS_JAX_WORKAROUNDS"  # environment variable: "off" compiles for the CPU as for any other back end
 
@@ -34,8 +35,10 @@ def compute_once(x: jax.Array) -> jax.Array:
 def _store(x: jax.Array) -> jax.Array:
     if x.dtype == bool:
         return jnp.sqrt(x.astype(jnp.float32)) > 0.0
-    first = (jnp.arange(2) == 0).reshape(2, *(1,) * x.ndim)
-    return jnp.sum(jnp.where(first, x[None], jnp.zeros((), x.dtype)), axis=0, dtype=x.dtype)
+    first = np.broadcast_to(np.asarray([True, False]).reshape(2, *(1,) * x.ndim), (2, *x.shape))
+    zeros = jax.lax.full((2, *x.shape), 0, x.dtype)
+    both = jax.lax.select(first, jax.lax.broadcast(x, (2,)), zeros)
+    return jnp.sum(both, axis=0, dtype=x.dtype)
 
 
 def compute_gradient_once(x: jax.Array) -> jax.Array:

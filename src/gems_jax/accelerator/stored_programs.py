@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.export
 
-from gems_jax.accelerator.compile import program
+from gems_jax.accelerator.compile import pause_garbage_collection, program
 from gems_jax.accelerator.compile_clock import announce_stage
 from gems_jax.accelerator.program_files import ProgramFile, delete_program, read_program, write_program
 from gems_jax.accelerator.tree_words import NotStorableError, describe_structure, rebuild_structure
@@ -35,6 +35,7 @@ class Loaded(NamedTuple):
     notes: Any
 
 
+@pause_garbage_collection()
 def compile_or_load(
     name: str,
     function: Callable[..., PyTree],

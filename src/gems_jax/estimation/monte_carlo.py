@@ -293,4 +293,6 @@ def sample_variance(returns: Array) -> Array:
 
 def _by_population(game: Game, per_player: Array) -> Array:
     """[players] -> [P], the mean over the players of each population."""
+    if game.population_of_player == tuple(range(len(per_player))):
+        return per_player
     return jnp.stack([jnp.mean(per_player[jnp.asarray(players_of(game, p))]) for p in range(num_populations(game))])

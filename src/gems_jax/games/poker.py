@@ -16,6 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from gems_jax.accelerator.prng import draw_uniform
 from gems_jax.games.turns import TurnGame, TurnPosition, TurnRules, first_state
 from gems_jax.types import Array, GameState
 
@@ -59,7 +60,7 @@ class PokerGame(TurnGame):
         # One uniform draws the deal. pgx shuffles a deck and draws who begins, most of the time of a short game.
         hands, weights = zip(*self.hands, strict=True)
         ends = np.cumsum(weights) / sum(weights)
-        deal = jnp.sum(jnp.asarray(ends[:-1], jnp.float32) <= jax.random.uniform(key))
+        deal = jnp.sum(jnp.asarray(ends[:-1], jnp.float32) <= draw_uniform(key))
         return self._deal(jnp.asarray(hands, jnp.int32)[deal])
 
     def _deal(self, cards: Array) -> TurnPosition:
@@ -239,6 +240,6 @@ def _encode(widths: tuple[int, ...], indices: tuple[Array, ...], history: Array,
     seen = jnp.pad(history, (sum(widths), 2))
     index, first = jnp.arange(len(seen)), 0
     for width, which in zip(widths, indices, strict=True):
-        seen |= (index == first + which) & (which >= 0)
+        seen |= index == jnp.where(which >= 0, first + which, -1)
         first += width
     return seen | (index == first + len(history) + seat)

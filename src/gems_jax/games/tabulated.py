@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from gems_jax.accelerator.prng import draw_uniform
 from gems_jax.games.adapters.openspiel import OpenSpielGame, openspiel_game
 from gems_jax.types import Array, GameState, NotEnumerableError, Struct, expect, static_field
 
@@ -232,7 +233,7 @@ class TabulatedGame:
     def init(self, key: Array) -> GameState:
         """Draws one of the starts. key: consumed."""
         arrays = self.arrays
-        drawn = jnp.sum(arrays.cdf[: arrays.starts - 1] <= jax.random.uniform(key), dtype=jnp.int32)
+        drawn = jnp.sum(arrays.cdf[: arrays.starts - 1] <= draw_uniform(key), dtype=jnp.int32)
         return self._game_state(drawn, jnp.bool_(False))
 
     def deals(self) -> tuple[GameState, Array]:
@@ -249,7 +250,7 @@ class TabulatedGame:
         after = arrays.first[here, joint]
         if arrays.most_outcomes > 1:
             others = jnp.arange(arrays.most_outcomes - 1)
-            passed = arrays.cdf[after + others] <= jax.random.uniform(key)
+            passed = arrays.cdf[after + others] <= draw_uniform(key)
             after += jnp.sum(passed & (others < arrays.outcomes[here, joint] - 1), dtype=jnp.int32)
         return self._game_state(jnp.where(state.done, here, after), state.done)
 

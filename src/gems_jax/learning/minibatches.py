@@ -11,6 +11,7 @@ import numpy as np
 
 from gems_jax.accelerator.cpu import cpu_workarounds
 from gems_jax.accelerator.packing import PackedBits, argsort_uniform, pack_bits, unpack_bits
+from gems_jax.accelerator.prng import draw_uniform
 from gems_jax.learning.batches import Experience
 from gems_jax.types import Array
 
@@ -61,5 +62,5 @@ def shuffle_rows(key: Array, batch: Experience, minibatches: int, fraction: floa
 def _shuffled_indices(key: Array, batch: Experience, count: int) -> Array:
     """Indices [G, count] of rows in random order, decisions first. key: consumed."""
     # Sort keys of decisions are below 1 and those of other rows above: decisions come first, in random order.
-    sort_keys = jax.random.uniform(key, batch.acted.shape) + jnp.where(batch.acted, 0.0, 1.0)
+    sort_keys = draw_uniform(key, batch.acted.shape) + jnp.where(batch.acted, 0.0, 1.0)
     return argsort_uniform(sort_keys)[:, :count]

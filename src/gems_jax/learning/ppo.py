@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 from jax.typing import ArrayLike
 
@@ -319,9 +320,49 @@ def apply_gradients(
     """
     new_params, new_opt_state = {}, {}
     for name in params:
-        updates, new_opt_state[name] = optimizer.update(gradients[name], opt_state[name])
-        scaled = jax.tree.map(
-            lambda rate, part: jax.tree.map(lambda u, rate=rate: -rate * u, part), learning_rate[name], updates
-        )
-        new_params[name] = optax.apply_updates(params[name], scaled)
+        rates = jax.tree.map(lambda rate, part: jax.tree.map(lambda _: rate, part), learning_rate[name], params[name])
+        move = _move_as_vector if _is_small(params[name]) else _move
+        new_params[name], new_opt_state[name] = move(optimizer, params[name], opt_state[name], gradients[name], rates)
     return new_params, new_opt_state
+
+
+_SMALL = 4096  # numbers; a vector of them is copied in less time than a kernel for every array takes
+
+
+def _is_small(part: PyTree) -> bool:
+    leaves = jax.tree.leaves(part)
+    return len(leaves) > 1 and sum(leaf.size for leaf in leaves) <= _SMALL and len({leaf.dtype for leaf in leaves}) == 1
+
+
+def _move(
+    optimizer: optax.GradientTransformation, part: PyTree, state: PyTree, gradients: PyTree, rates: PyTree
+) -> tuple[PyTree, PyTree]:
+    """One optimizer step. rates: learning rates, a scalar per array of the part."""
+    updates, state = optimizer.update(gradients, state)
+    scaled = jax.tree.map(lambda rate, update: -rate * update, rates, updates)
+    return optax.apply_updates(part, scaled), state
+
+
+def _move_as_vector(
+    optimizer: optax.GradientTransformation, part: PyTree, state: PyTree, gradients: PyTree, rates: PyTree
+) -> tuple[PyTree, PyTree]:
+    """One optimizer step of all arrays as one vector: fewer kernels than `_move`, and a smaller program."""
+    sizes = [leaf.size for leaf in jax.tree.leaves(part)]
+    structure: Any = jax.tree.structure(part)
+    is_part = lambda tree: structure == jax.tree.structure(tree)  # noqa: E731
+
+    def join(tree: PyTree) -> PyTree:
+        return jnp.concatenate([leaf.reshape(-1) for leaf in jax.tree.leaves(tree)]) if is_part(tree) else tree
+
+    def split(joined: Array) -> PyTree:
+        pieces = jnp.split(joined, np.cumsum(sizes)[:-1])
+        return jax.tree.map(lambda leaf, own: own.reshape(leaf.shape), part, jax.tree.unflatten(structure, pieces))
+
+    vector_state = jax.tree.map(join, state, is_leaf=is_part)
+    updates, moved = optimizer.update(join(gradients), vector_state)
+    each = jax.tree.leaves(rates)
+    rate = each[0]
+    if any(one is not rate for one in each):
+        rate = jnp.concatenate([jnp.full(size, one) for size, one in zip(sizes, each, strict=True)])
+    state = jax.tree.map(lambda old, new: split(new) if is_part(old) else new, state, moved, is_leaf=is_part)
+    return split(optax.apply_updates(join(part), -rate * updates)), state

@@ -17,8 +17,10 @@ from typing import TYPE_CHECKING
 import chex
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.typing import ArrayLike
 
+from gems_jax.accelerator.prng import draw_uniform
 from gems_jax.types import Array, PolicyOutput
 
 if TYPE_CHECKING:
@@ -68,7 +70,7 @@ def draw_noise(key: Array, shape: tuple[int, ...], num_actions: int, continuous:
     """
     if continuous:
         return jax.random.normal(key, (*shape, num_actions))
-    return jax.random.uniform(key, shape)
+    return draw_uniform(key, shape)
 
 
 @functools.cache
@@ -123,7 +125,7 @@ def _take_block(masses: Array, index: Array) -> tuple[Array, Array]:
 def sum_cumulatively(masses: Array) -> Array:
     """Computes the cumulative sum [A] of a few masses as a masked sum, which XLA fuses, unlike a scan."""
     size = len(masses)
-    return jnp.sum(jnp.where(jnp.tril(jnp.ones((size, size), bool)), masses[None, :], 0.0), axis=1)
+    return jnp.sum(jnp.where(np.tril(np.ones((size, size), bool)), masses[None, :], 0.0), axis=1)
 
 
 def _find_quantile(masses: Array, cdf: Array, threshold: Array) -> tuple[Array, Array]:

@@ -16,6 +16,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from gems_jax.accelerator.prng import draw_uniform
 from gems_jax.config import LearnerConfig
 from gems_jax.host.stages import on_host
 from gems_jax.policies import distributions
@@ -46,7 +47,7 @@ class RandomOpenings(Struct):
         """Starts an episode, and draws the length of its opening. key: consumed."""
         key_game, key_open, key_length = jax.random.split(key, 3)
         length = jax.random.randint(key_length, (), 1, self.plies + 1)
-        opened = jax.random.uniform(key_open) < self.fraction
+        opened = draw_uniform(key_open) < self.fraction
         return _open(self.base.init(key_game), jnp.where(opened, length, 0))
 
     def step(self, state: GameState, actions: Array, key: Array) -> GameState:

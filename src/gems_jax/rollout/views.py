@@ -73,14 +73,15 @@ def permute_seats(state: GameState, seats: Array) -> GameState:
 @jax.jit
 def _permute(rows: dict[str, Array | None], seats: Array) -> dict[str, Array | None]:
     """Permutes the rows of every array, traced once: all steps of an episode call the same function."""
-    return jax.tree.map(lambda of_seats: _take(of_seats, seats), rows)
+    return _take(rows, seats)
 
 
-def _take(rows: Array, order: Array) -> Array:
-    """rows[order]; for two rows by a select, which XLA fuses, unlike a gather."""
-    if rows.shape[0] == 2:
-        return jnp.where(order[0] == 0, rows, rows[::-1])
-    return rows[order]
+def _take(tree: PyTree, order: Array) -> PyTree:
+    """rows[order] of every array; for two rows by a select, which XLA fuses, unlike a gather."""
+    if order.shape[0] == 2:
+        kept = order[0] == 0
+        return jax.tree.map(lambda rows: jnp.where(kept, rows, rows[::-1]), tree)
+    return jax.tree.map(lambda rows: rows[order], tree)
 
 
 def take_population(tree: Any, population: int) -> Any:
@@ -120,9 +121,11 @@ def is_rotational(game: Game) -> bool:
 def rotate(tree: PyTree, population: Array | int) -> PyTree:
     """Rotates the leading axis P of a tree so that `population`, static or traced, comes first."""
 
+    kept = jnp.asarray(population) == 0
+
     def shift(leaf: Array) -> Array:
         if leaf.shape[0] == 2:  # XLA fuses a select, unlike a gather
-            return jnp.where(jnp.asarray(population) == 0, leaf, leaf[::-1])
+            return jnp.where(kept, leaf, leaf[::-1])
         return leaf[(jnp.arange(leaf.shape[0]) + population) % leaf.shape[0]]
 
     return jax.tree.map(shift, tree)

@@ -22,7 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, PartitionSpec
 
-from gems_jax.accelerator.compile import program
+from gems_jax.accelerator.compile import pause_garbage_collection, program
 from gems_jax.accelerator.sharding import SEEDS, gather, play_mesh, replicate, replicated_sharding
 from gems_jax.accelerator.stored_programs import compile_or_load, load_program, result_shapes
 from gems_jax.runner.leaves import strip_keys
@@ -106,8 +106,9 @@ def make_engine(
     Args:
       solver: the solver.
       seeds: one run for each.
-      options: `mesh` distributes seeds and episodes over all devices. `debug` calls the step of a jittable solver from
-        Python, on the same carry as the compiled engine, so that it can inspect values and resume a compiled run.
+      options: `mesh` distributes seeds and episodes over all devices if there are several. `debug` calls the step of a
+        jittable solver from Python, on the same carry as the compiled engine, so that it can inspect values and resume
+        a compiled run.
       monitor: measures the run.
       family: real-valued settings of the runs: run i has the i-th seed and the family's i-th values. Its monitors
         measure; `monitor` still defines the best iteration.
@@ -117,16 +118,25 @@ def make_engine(
       The engine.
 
     Raises:
-      ValueError: if `family` or `options.mesh` is given and the solver is not jittable.
+      ValueError: if `family` is given and the solver is not jittable.
     """
     options, parts = options or RunOptions(), Parts(solver, monitor or Monitor())
     if solver.jittable and not options.debug:
         return _compiled_engine(family or Family(lambda own: parts, ()), seeds, options, parts.monitor, iterations)
-    if family is not None or options.mesh:
-        raise ValueError("a family of runs and --mesh need a jittable solver, got one whose step leaves the device")
+    if family is not None:
+        raise ValueError("a family of runs needs a jittable solver, got one whose step leaves the device")
     from gems_jax.runner.python_engine import python_engine
 
     return python_engine(solver, seeds, parts.monitor, iterations)
+
+
+def uses_mesh(options: RunOptions) -> bool:
+    """Returns whether a jittable solver's run is distributed: unless it is switched off, if there are several devices.
+
+    Args:
+      options: options of the run.
+    """
+    return options.mesh and not options.debug and jax.device_count() > 1
 
 
 def is_measured(iteration: Any, every: int, last: Any) -> Any:
@@ -235,10 +245,11 @@ def _check_column(name: str, value: Array) -> None:
 def _compiled_engine(
     family: Family, seeds: Sequence[int], options: RunOptions, monitor: Monitor, iterations: int
 ) -> Engine:
-    chunk, devices = options.chunk, jax.device_count() if options.mesh else 1
+    chunk, distributed = options.chunk, uses_mesh(options)
+    devices = jax.device_count() if distributed else 1
     ranked_by = (*monitor.headlines, "")[0], -1.0 if monitor.highest else 1.0
     batch = min(options.seed_batch or choose_seed_batch(len(seeds), devices), len(seeds))
-    mesh = play_mesh(seeds=math.gcd(batch, devices)) if options.mesh else None
+    mesh = play_mesh(seeds=math.gcd(batch, devices)) if distributed else None
     words = jnp.stack([jax.random.key_data(jax.random.key(seed)) for seed in seeds])
     here = (words, family.values)
     words, values = replicate(here, mesh)
@@ -278,7 +289,7 @@ def _compiled_engine(
     def start_all(words: Array, values: PyTree) -> PyTree:
         return map_over_runs(_vectorize(start_one, batch, None), words, values)
 
-    sizes = (len(seeds), batch, chunk, options.mesh, *ranked_by)
+    sizes = (len(seeds), batch, chunk, distributed, *ranked_by)
 
     def start() -> tuple[PyTree, float]:
         begin = time.perf_counter()
@@ -346,6 +357,7 @@ def _iterate(
     return gather(after), {"each": row, "sampled": sampled, "measured": measured}
 
 
+@pause_garbage_collection()
 def compile_program(function: Callable[..., PyTree], mesh: Mesh | None, *arguments: PyTree, **options: Any) -> Any:
     """Compiles a function for one device, or for a mesh with replicated results. options: those of `program`."""
     if mesh is None:

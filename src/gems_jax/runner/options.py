@@ -41,7 +41,7 @@ class RunOptions:
     """Number of latest checkpoints to retain; each contains the state of the best measured iteration as well."""
     seed_batch: int = 0
     """Seeds per batch (0: chosen for speed)."""
-    mesh: bool = False
+    mesh: bool = True
     """Distribute seeds, candidates and episodes over all devices; results equal those of one device up to rounding."""
     stored_programs: bool = True
     """Keep traced programs beside the compilation cache, and start from them without tracing."""
@@ -70,8 +70,6 @@ class RunOptions:
             if not getattr(self, name) >= least:
                 raise ValueError(f"{name} must be at least {least}, got {getattr(self, name)}")
         _check_writers(self.writers)
-        if self.mesh and self.debug:
-            raise ValueError("debug runs on one device: leave --mesh out")
         return self
 
     @property

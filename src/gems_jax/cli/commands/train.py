@@ -414,9 +414,11 @@ def _fit_options(run: Train, problem: Problem) -> RunOptions:
     from gems_jax.host.stages import on_host
     from gems_jax.runner.training.train import fit_options
 
+    if run.distributed and not problem.solver.jittable:
+        raise UsageError(
+            f"--distributed needs a jittable solver, and {run.method} on {run.game} is not: leave --distributed out"
+        )
     options = dataclasses.replace(run.options, mesh=run.options.mesh or run.distributed)
-    if options.mesh and not problem.solver.jittable:
-        raise UsageError(f"--mesh needs a jittable solver, and {run.method} on {run.game} is not: leave --mesh out")
     options = fit_options(options, problem.game)
     every = run.quick and on_host(problem.game)  # a short run of a slow game
     return dataclasses.replace(options, evaluation_every=1) if every else options

@@ -22,7 +22,7 @@ from gems_jax.accelerator.compile import compiler_options
 from gems_jax.accelerator.cpu import cpu_workarounds
 from gems_jax.accelerator.stored_programs import load_program
 from gems_jax.games import describe_game
-from gems_jax.runner.engine import ADVANCE, Measure, Monitor, Sample
+from gems_jax.runner.engine import ADVANCE, Measure, Monitor, Sample, uses_mesh
 from gems_jax.runner.files import resolve
 from gems_jax.runner.machine import CORE_PACKAGES, device, versions
 from gems_jax.runner.measuring import make_monitor
@@ -48,7 +48,7 @@ def program_name(problem: Problem, seeds: int, options: RunOptions) -> str:
     Returns:
       A hash as hexadecimal digits; "" if the run's programs are not to be stored.
     """
-    if not problem.solver.jittable or options.debug or options.mesh or not options.stored_programs:
+    if not problem.solver.jittable or options.debug or uses_mesh(options) or not options.stored_programs:
         return ""
     described = describe_game(problem.game)
     own = (type(problem.game), METHODS.get(problem.method), type(problem.config))
