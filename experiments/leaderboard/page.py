@@ -132,8 +132,14 @@ def _gap_table(own: Records, game: str, ranked: Sequence[str], budgets: Sequence
 def _gap_cell(record: dict[str, Any] | None, column: str) -> str:
     if record is None or "skipped" in record:
         return NOTHING
-    text = format_interval(final_gap(record, column))
+    text = format_interval(final_gap(record, column)) + _describe_seeds(record)
     return f"**{text}**" if judged_column(record) == column else text
+
+
+def _describe_seeds(record: dict[str, Any]) -> str:
+    """Formats the number of seeds of a run with fewer seeds than the game's; empty for the others."""
+    count = len(record["seeds"])
+    return f", {count} seeds" if count < len(GAMES[record["game"]].seeds) else ""
 
 
 def _cce_table(own: Records, game: str, ranked: Sequence[str], budgets: Sequence[int]) -> str:
