@@ -20,7 +20,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         if arguments.command == "tune":
             for method in [arguments.method] if arguments.method else tunable_methods():
-                tune(arguments.game or "kuhn_poker", method, arguments.trials, arguments.root)
+                budgets = (arguments.budget,) if arguments.budget else ()
+                tune(arguments.game or "kuhn_poker", method, arguments.trials, arguments.root, budgets)
             return 0
         cells = list(list_cells(arguments.game, arguments.method, arguments.budget))
         if arguments.command == "plan":

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from experiments.leaderboard.cells import GAMES, ITERATIONS, METHODS, ON_THE_TREE, Cell, choice_path
+from experiments.leaderboard.cells import GAMES, ITERATIONS, METHODS, ON_THE_TREE, SEARCHED_WITH, Cell, choice_path
 from experiments.leaderboard.curves import draw_game
 from experiments.leaderboard.scores import Records, final_gap, judged_column, rank_methods, steps_to_reach
 from gems_jax.evaluate.statistics import Interval
@@ -56,8 +56,8 @@ def load_trials() -> dict[str, dict[str, Any]]:
 
 def describe_trials(game: str, method: str) -> str:
     """Formats how many settings were tried for a label: stored trials on the game, and those of `load_trials`."""
-    recorded, path = load_trials()[method]["trials"], choice_path(game, method)
-    stored = len(json.loads(path.read_text())["trials"]) if path.exists() else 0
+    recorded, path = load_trials()[method]["trials"], choice_path(game, SEARCHED_WITH.get(method, method))
+    stored = len(json.loads(path.read_text()).get("trials", ())) if path.exists() else 0
     if not stored:
         return str(recorded)
     return f"{stored}+" if recorded == "unknown" else str(recorded + stored)

@@ -165,32 +165,65 @@ def test_a_page_without_cells_says_so(tmp_path):
 
 
 def test_trials_are_stored_confirmed_and_used(tmp_path, monkeypatch):
-    """The chosen trial is the finalist that is best on other seeds, and the cells of the method take its settings."""
+    """The choice for a budget is the finalist that is best there on other seeds; cells of that budget take it."""
     monkeypatch.setattr(tuning, "BUDGET", 200)
+    monkeypatch.setattr(tuning, "CONFIRMED_AT", (200, 400))
     seen = []
 
     def measured(cell, settings, seeds):
         settings_of(cell, settings)  # the method accepts them
         seen.append((settings, seeds))
         rate = settings.get("baseline_rate", 0.0)  # trial 0 draws nothing
-        return [rate if seeds == tuning.CONFIRMING else 1.0 - rate] * len(seeds)
+        return [rate if seeds == tuning.CONFIRMING and cell.budget == 200 else 1.0 - rate] * len(seeds)
 
     monkeypatch.setattr(tuning, "measure_trial", measured)
     record = tuning.tune(RPS, "os_mccfr", 8, tmp_path, report=lambda line: None)
     assert [one["settings"] for one in record["trials"]][0] == {} and len(record["trials"]) == 8
     assert sum(seeds == tuning.CHOOSING for _, seeds in seen) == 8
-    best = {one["trial"] for one in record["finalists"]}
-    assert 0 in best and len(best) == 1 + tuning.FINALISTS
-    assert record["chosen"] == {}  # the best on the choosing seeds are worse on the others
+    for finalists in record["finalists"].values():
+        best = {one["trial"] for one in finalists}
+        assert 0 in best and len(best) == 1 + tuning.FINALISTS
+    assert record["chosen"]["200"] == {}  # the best on the choosing seeds are worse on the others
+    assert record["chosen"]["400"]["baseline_rate"] == max(
+        one["settings"].get("baseline_rate", 0) for one in record["trials"]
+    )
     seen.clear()
     again = tuning.tune(RPS, "os_mccfr", 8, tmp_path, report=lambda line: None)
-    assert not any(seeds == tuning.CHOOSING for _, seeds in seen) and again["trials"] == json.loads(
-        json.dumps(record["trials"])
-    )
+    assert not seen and again == json.loads(json.dumps(record))
     path = cells.choice_path(RPS, "os_mccfr", tmp_path)
-    path.write_text(json.dumps({"chosen": {"exploration": 0.3}}))
+    path.write_text(json.dumps({"chosen": {"200": {"exploration": 0.3}}}))
     monkeypatch.setattr(cells, "choice_path", lambda game, method: path)
     assert settings_of(Cell(RPS, "os_mccfr", 200))[2].exploration == 0.3
+    assert settings_of(Cell(RPS, "os_mccfr", 400))[2].exploration == DEFAULTS["os_mccfr"].exploration
+
+
+def test_relatives_of_psro_take_its_trials_and_choose_for_themselves(tmp_path, monkeypatch):
+    """The gap is the learning rate for PSRO, and minus the rate for a double oracle with the same learner."""
+    monkeypatch.setattr(tuning, "BUDGET", 200)
+    monkeypatch.setattr(tuning, "CONFIRMED_AT", (400,))
+    methods = []
+
+    def measured(cell, settings, seeds):
+        methods.append(cell.method)
+        return [settings.get("learning_rate", 0.05) * (1 if cell.method == "psro" else -1)] * len(seeds)
+
+    monkeypatch.setattr(tuning, "measure_trial", measured)
+    monkeypatch.setattr(tuning, "settings_of", lambda *a: (None, None, DEFAULTS["psro"]))
+    record = tuning.tune(RPS, "double_oracle", 6, tmp_path, report=lambda line: None)
+    rates = [one["settings"].get("learning_rate", 0.05) for one in record["trials"]]
+    assert methods[:6] == ["psro"] * 6 and methods.count("double_oracle") == len(record["finalists"]["400"])
+    finalists = sorted(rates)[: tuning.FINALISTS]
+    assert record["chosen"]["400"].get("learning_rate", 0.05) == max(rates[0], *finalists)
+    assert "trials" not in json.loads(cells.choice_path(RPS, "double_oracle", tmp_path).read_text())
+
+
+def test_a_trial_of_python_steps_ends_like_its_cell(tmp_path, monkeypatch):
+    """The gap of a trial is that of the cell with the same settings and seed."""
+    monkeypatch.setattr(cells, "GAMES", {RPS: Board("RPS", (3,), (1.0,), "points")})
+    monkeypatch.setattr(running, "GAMES", cells.GAMES)
+    record = run_cell(Cell(RPS, "psro", 400), tmp_path)
+    (gap,) = tuning.measure_trial(Cell(RPS, "psro", 400), {}, (3,))
+    np.testing.assert_allclose(gap, record["curves"]["exploitability"][0][-1], rtol=1e-5)
 
 
 def test_a_trial_trains():

@@ -18,6 +18,7 @@ Stored policies are arrays [P, K, ...] whose capacity K doubles when they are fu
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
@@ -142,6 +143,7 @@ _ROUNDS_AT_LEAST = 2  # multiple of the minimum rounds of the method
 _LENGTHS = 1024  # episodes of the mean length
 
 
+@functools.cache
 def random_length(game: Game) -> float:
     """Measures the environment steps per episode of uniformly random play."""
     random = random_profile(game)
