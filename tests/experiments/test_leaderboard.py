@@ -9,6 +9,7 @@ import pytest
 from experiments.leaderboard import cells, page, running, tuning
 from experiments.leaderboard.__main__ import main
 from experiments.leaderboard.cells import Board, Cell, list_cells, settings_of
+from experiments.leaderboard.curves import choose_styles
 from experiments.leaderboard.page import load_trials, page_text, write_page
 from experiments.leaderboard.running import describe_plan, estimate_seconds, load_cells, run_cell, run_cells
 from experiments.leaderboard.scores import first_reach, iqm_band, last_values, rank_methods, steps_to_reach
@@ -156,6 +157,15 @@ def test_the_page_has_the_numbers_of_the_json(tmp_path):
                 last = record and np.asarray(record["curves"][column])[:, -1]
                 assert number == ([] if last is None else [f"{interquartile_mean(last):.3g}"]), (method, budget, column)
     assert "left: 47 cells" in "\n".join(describe_plan(list(list_cells(game=RPS)), root))
+
+
+def test_methods_have_one_style_on_all_games():
+    """GEMS and PSRO keep theirs; what is left goes to the best of the others, and the last of them stay gray."""
+    few = choose_styles(["apsro", "psro", "gems"])
+    many = choose_styles(["xdo", "pdo", "edo", "gems", "fxp", "psro"])
+    assert few["gems"] == many["gems"] and few["psro"] == many["psro"] and "apsro" in few
+    assert "pdo" in many and "edo" in many and "fxp" not in many
+    assert len({style.color for style in many.values()}) == len(many)
 
 
 def test_a_page_without_cells_says_so(tmp_path):
