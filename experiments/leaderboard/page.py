@@ -100,7 +100,7 @@ def write_page(records: Records, path: Path) -> list[Path]:
 def page_text(records: Records, games: Sequence[str]) -> str:
     """Formats the page of these games."""
     rule = ", ".join(f"{format_number(budget)} steps in {count} iterations" for budget, count in ITERATIONS.items())
-    settings = CHOSEN_SETTINGS if (RESULTS / CHOICES).exists() else DEFAULT_SETTINGS
+    settings = CHOSEN_SETTINGS if any((RESULTS / CHOICES).glob("*/*.json")) else DEFAULT_SETTINGS
     parts = [INTRODUCTION.format(rule=rule, settings=settings, floor=f"{FLOOR:g}")]
     parts += [_section(records, game) for game in games] or [EMPTY]
     return "\n".join(parts)

@@ -88,6 +88,16 @@ def test_a_cell_is_run_once(tmp_path, monkeypatch, capsys):
     assert f"finished: 2 of {len(cells.METHODS)}" in said and "skipped: rock_paper_scissors has no preset" in said
 
 
+def test_fewer_seeds_are_run_and_stated(tmp_path, monkeypatch):
+    seen = []
+    monkeypatch.setattr(running, "run_cell", lambda cell, root, seeds: seen.append(seeds) or {"skipped": "not now"})
+    line = ["run", "--game", RPS, "--method", "psro", "--budget", "200", "--root", str(tmp_path)]
+    assert main([*line, "--seeds", "1"]) == 0 == main(line) and seen == [(0,), (0, 1)]
+    of_one, of_both = fake("psro", 200, [[1.0, 0.5]]) | {"seeds": [0]}, fake("psro", 200, [[1.0, 0.5]] * 2)
+    assert "**0.5, 1 seeds**" in page_text({Cell(RPS, "psro", 200): of_one}, [RPS])
+    assert " seeds**" not in page_text({Cell(RPS, "psro", 200): of_both}, [RPS])
+
+
 def test_time_limits_are_kept(tmp_path, monkeypatch):
     """The first cell takes a minute by estimate, and half of one is left."""
     monkeypatch.setattr(running, "run_cell", lambda *a: pytest.fail("there was no time for it"))

@@ -20,7 +20,7 @@ from gems_jax.policies.networks import IndexedNetwork
 from gems_jax.policies.population import StackedPolicies
 from gems_jax.types import Array, Game, Policy, PyTree
 
-_LARGE = 1_000_000  # logits of all populations; see `play_indexed`
+_LARGE = 1_000_000  # logits of all populations; see `_lay_out_stacks`
 
 
 def play_indexed(
@@ -50,25 +50,7 @@ def play_indexed(
     network = populations.apply
     assert isinstance(network, IndexedNetwork)
     shape, players = keys.shape, indices.shape[-1]
-    first = (
-        np.asarray(game.population_of_player) * populations.params.shape[1]
-    )  # first slot of each population in the stack
-    numbers = indices + np.broadcast_to(first, indices.shape)
-    # Large populations are read as they are: preparing or copying them in every round costs more than the play.
-    is_large = max(leaf.size for leaf in jax.tree.leaves(populations.params)) > _LARGE
-    stack_of_player = [0] * players
-    stacks = (network.prepare_stack(_merge_leading_axes(populations.params), lazily=is_large),)
-    if own is not None:
-        mine = jnp.arange(len(own)).reshape(-1, *(1,) * (indices.ndim - 1))
-        first_other = 0 if is_large else len(own)
-        numbers = jnp.where(np.broadcast_to(np.arange(players) == 0, indices.shape), mine, numbers + first_other)
-        # Prepared separately: XLA hoists the stack of unchanged populations out of a loop.
-        stacks = (network.prepare_stack(own, lazily=is_large), *stacks)
-        if is_large:
-            stack_of_player = [0] + [1] * (players - 1)
-        else:
-            stacks = (jax.tree.map(lambda *both: jnp.concatenate(both), *stacks),)
-
+    stacks, stack_of_player, numbers = _lay_out_stacks(game, populations, own, indices)
     held, structure = jax.tree.flatten(play)
     arrays = [leaf if isinstance(leaf, jax.Array) else None for leaf in held]  # a function has none
 
@@ -111,3 +93,32 @@ def play_indexed(
 def _merge_leading_axes(leaf: Array) -> Array:
     """[a, b, ...] -> [a b, ...]."""
     return leaf.reshape(leaf.shape[0] * leaf.shape[1], *leaf.shape[2:])  # not -1: a leaf may be empty
+
+
+def _lay_out_stacks(
+    game: Game, populations: StackedPolicies, own: PyTree | None, indices: Array
+) -> tuple[tuple[PyTree, ...], list[int], Array]:
+    """Prepares the policies of `play_indexed` as one stack, or as two if the populations are large.
+
+    Returns:
+      The stacks, the stack of each player, and the players' policies in their stacks, shaped as `indices`.
+    """
+    network, players = populations.apply, indices.shape[-1]
+    assert isinstance(network, IndexedNetwork)
+    first = (
+        np.asarray(game.population_of_player) * populations.params.shape[1]
+    )  # first slot of each population in the stack
+    numbers = indices + np.broadcast_to(first, indices.shape)
+    # Large populations are read as they are: preparing or copying them in every round costs more than the play.
+    is_large = max(leaf.size for leaf in jax.tree.leaves(populations.params)) > _LARGE
+    stack = network.prepare_stack(_merge_leading_axes(populations.params), lazily=is_large)
+    if own is None:
+        return (stack,), [0] * players, numbers
+    mine = jnp.arange(len(own)).reshape(-1, *(1,) * (indices.ndim - 1))
+    first_other = 0 if is_large else len(own)
+    numbers = jnp.where(np.broadcast_to(np.arange(players) == 0, indices.shape), mine, numbers + first_other)
+    # Prepared separately: XLA hoists the stack of unchanged populations out of a loop.
+    prepared = network.prepare_stack(own, lazily=is_large)
+    if is_large:
+        return (prepared, stack), [0] + [1] * (players - 1), numbers
+    return (jax.tree.map(lambda *both: jnp.concatenate(both), prepared, stack),), [0] * players, numbers
