@@ -47,8 +47,8 @@ cells.
   comparisons.
 - `trials` is the number of settings that were tried for a method before these runs;
   [trials.toml](../experiments/leaderboard/trials.toml) lists them with their sources. More trials on these games are an
-  advantage, and trials are not equal: the 85 of GEMS are about twice the 43 of a complete `python -m
-  experiments.leaderboard tune`.
+  advantage, and they are not equal: of many baselines they are unknown, and the 85 of GEMS are about twice the 43 that
+  a complete random search would try (`python -m experiments.leaderboard tune`).
 - Figures have the same colors for the same methods on all games, and draw gaps below {floor} at {floor}.
 - `xdo`, `pdo` and `edo` learn their responses from episodes, but solve the restricted game on the tree, without
   environment steps.
