@@ -184,6 +184,10 @@ def seeds(stored: Entries) -> str:
     return _all_figures(stored, "seeds", "seeds")
 
 
+def reuse(stored: Entries) -> str:
+    return _all_figures(stored, "reuse", "reuse")
+
+
 def _all_figures(stored: Entries, prefix: str, module: str) -> str:
     """Every figure of the benchmarks whose names begin with `prefix`, a row each."""
     found = [entry for name, entry in stored.items() if name.startswith(prefix)]
@@ -284,6 +288,7 @@ BLOCKS: dict[str, Callable[[Entries], str]] = {
     "startup": startup,
     "second-start": second_start,
     "seeds": seeds,
+    "reuse": reuse,
     "program-size": program_size,
     "program-compared": program_compared,
     "program-on-devices": program_on_devices,

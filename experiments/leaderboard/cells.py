@@ -60,8 +60,8 @@ LARGE: dict[str, dict[str, int]] = {"liars_dice": {"opponents": 1024, "snapshots
 ON_THE_TREE = ("xdo", "pdo", "edo")  # learn responses from episodes, and solve the restricted game on the tree
 RESULTS = Path("docs/results/leaderboard")
 CHOICES = "trials"  # folder below RESULTS with the settings that `tune` chose
-# Methods that take the choice of another one, whose learner they share.
-CHOSEN_WITH = {"double_oracle": "psro", "alpha_psro": "psro"}
+# Methods with the learner and the payoffs of another one, whose trials they take.
+SEARCHED_WITH = dict.fromkeys(("double_oracle", "alpha_psro", "a_psro", "fusion_psro", "jpsro"), "psro")
 
 
 @dataclasses.dataclass(frozen=True, order=True)
@@ -126,14 +126,14 @@ def _check(kind: str, name: str, known: dict[str, Any]) -> None:
 
 
 def choice_path(game: str, method: str, root: Path = RESULTS) -> Path:
-    """Returns the file with the trials of a label on a game."""
-    return root / CHOICES / game / f"{CHOSEN_WITH.get(method, method)}.json"
+    """Returns the file with the trials and the choices of a label on a game."""
+    return root / CHOICES / game / f"{method}.json"
 
 
-def chosen_settings(game: str, method: str) -> dict[str, Any]:
-    """Reads the settings that `python -m experiments.leaderboard tune` chose; none without a choice."""
-    path = choice_path(game, method)
-    return json.loads(path.read_text()).get("chosen", {}) if path.exists() else {}
+def chosen_settings(cell: Cell) -> dict[str, Any]:
+    """Reads the settings that `python -m experiments.leaderboard tune` chose for a budget; none without a choice."""
+    path = choice_path(cell.game, cell.method)
+    return json.loads(path.read_text()).get("chosen", {}).get(str(cell.budget), {}) if path.exists() else {}
 
 
 def settings_of(cell: Cell, chosen: dict[str, Any] | None = None) -> tuple[Game, str, Any]:
@@ -153,7 +153,7 @@ def settings_of(cell: Cell, chosen: dict[str, Any] | None = None) -> tuple[Game,
     if which and which not in PRESETS.get(cell.game, {}):
         raise ValueError(f"{cell.game} has no preset {which!r}")
     config = preset(cell.game, which) if which else starting_settings(method, cell.game, game, "")[0]
-    chosen = chosen_settings(cell.game, cell.method) if chosen is None else chosen
+    chosen = chosen_settings(cell) if chosen is None else chosen
     own = {**(LEARNING if isinstance(config, Learning) else {}), **OVERRIDES.get(cell.method, {}), **chosen}
     if isinstance(config, Learning):
         own |= {name: value for name, value in LARGE.get(cell.game, {}).items() if hasattr(config, name)}

@@ -1,7 +1,8 @@
-"""One figure per game: the judged gap against environment steps, the best methods in color."""
+"""One figure per game: the judged gap against environment steps, the compared and the best methods in color."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,9 @@ from experiments.leaderboard.cells import GAMES
 from experiments.leaderboard.scores import Records, iqm_band, judged_column, rank_methods
 from gems_jax.viz.plotting import STYLES, Style, add_legend, draw_grid, make_panels, save_figure, set_log_ticks
 
-LABELED = 8  # methods in color
-OWN = ("gems", "gems_paper")  # in color whatever their rank
-_FLOOR = 1e-5  # of a logarithmic axis
+# In color whatever their rank, each in the same style on all games. The other styles go to the best of the others.
+COMPARED = ("gems", "psro", "self_play", "mmd", "es_mccfr", "xdo", "gems_paper", "jpsro", "neupl")
+FLOOR = 1e-5  # of a logarithmic axis; lower values are drawn there
 
 
 def draw_game(records: Records, game: str, path: Path) -> Path:
@@ -30,16 +31,16 @@ def draw_game(records: Records, game: str, path: Path) -> Path:
       The path.
     """
     ranked = rank_methods(records, game)
-    labeled = [*ranked[:LABELED], *(name for name in OWN if name in ranked[LABELED:])]
+    styles = choose_styles(ranked)
+    labeled = [name for name in ranked if name in styles]
     figure, ((axis,),) = make_panels(1, 1, 8.0, 5.2)
     gap = ""
     for method in [*(name for name in ranked if name not in labeled), *reversed(labeled)]:
-        style = STYLES[labeled.index(method)] if method in labeled else None
         runs = [record for cell, record in sorted(records.items()) if (cell.game, cell.method) == (game, method)]
         label = method
         for record in runs:
             if "skipped" not in record:
-                _draw_run(axis, record, style, label)
+                _draw_run(axis, record, styles.get(method), label)
                 label, gap = "", record["gap"]
     axis.set_xscale("log")
     axis.set_yscale("log")
@@ -57,9 +58,23 @@ def draw_game(records: Records, game: str, path: Path) -> Path:
     return save_figure(figure, path)
 
 
+def choose_styles(ranked: Sequence[str]) -> dict[str, Style]:
+    """Chooses the methods to draw in color, and their styles.
+
+    Args:
+      ranked: methods, the best first.
+
+    Returns:
+      Styles by method: those of `COMPARED` methods, and of the best others.
+    """
+    compared = {name: style for name, style in zip(COMPARED, STYLES, strict=False) if name in ranked}
+    others = [name for name in ranked if name not in compared]
+    return compared | dict(zip(others, STYLES[len(COMPARED) :], strict=False))
+
+
 def _draw_run(axis: Any, record: dict[str, Any], style: Style | None, label: str) -> None:
     steps = np.asarray(record["curves"]["env_steps"], float).mean(axis=0)
-    values = np.maximum(np.asarray(record["curves"][judged_column(record)], float), _FLOOR)
+    values = np.maximum(np.asarray(record["curves"][judged_column(record)], float), FLOOR)
     line, low, high = iqm_band(values)
     if style is None:
         axis.plot(steps, line, color="0.8", linewidth=0.8, zorder=1)

@@ -10,8 +10,18 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from experiments.leaderboard.cells import GAMES, ITERATIONS, METHODS, ON_THE_TREE, Cell, choice_path
-from experiments.leaderboard.curves import draw_game
+from experiments.leaderboard.cells import (
+    CHOICES,
+    GAMES,
+    ITERATIONS,
+    METHODS,
+    ON_THE_TREE,
+    RESULTS,
+    SEARCHED_WITH,
+    Cell,
+    choice_path,
+)
+from experiments.leaderboard.curves import FLOOR, draw_game
 from experiments.leaderboard.scores import Records, final_gap, judged_column, rank_methods, steps_to_reach
 from gems_jax.evaluate.statistics import Interval
 from gems_jax.runner.console import format_number
@@ -28,21 +38,28 @@ cells.
 - A run has one total budget:
   {rule}.
   Settings follow the budget ([methods.md](methods.md) explains how), so every total is a separate run.
-- Baselines have the settings that a stored random search chose ([trials](results/leaderboard/trials)), where there is
-  one for the game; otherwise their default settings with batches of 64 games, except where `make kuhn-family` sets
-  others.
+{settings}
 - Exploitability is NashConv / 2. `iterate` is the profile after the last iteration, `average` that of the run. A
   method is ranked by the profile in bold.
 - A run is evaluated after the last iteration that is within 2 % of its total. GEMS counts its episodes in advance and
   plays more steps if games get longer during training.
 - Numbers are interquartile means over seeds with bootstrap 95 % intervals. They are not corrected for the number of
   comparisons.
-- `trials` is the number of settings that were tried for a method before these runs, those of the random search
-  included; {sources} lists the others with their sources, and `+` marks methods for
-  which others were tried without a record. More trials on these games are an advantage.
+- `trials` is the number of settings that were tried for a method before these runs;
+  [trials.toml](../experiments/leaderboard/trials.toml) lists them with their sources. More trials on these games are an
+  advantage, and they are not equal: of many baselines they are unknown, and the 85 of GEMS are about twice the 43 that
+  a complete random search would try (`python -m experiments.leaderboard tune`).
+- Figures have the same colors for the same methods on all games, and draw gaps below {floor} at {floor}.
 - `xdo`, `pdo` and `edo` learn their responses from episodes, but solve the restricted game on the tree, without
   environment steps.
 """
+DEFAULT_SETTINGS = """\
+- Baselines have their default settings with batches of 64 games, except where `make kuhn-family` sets others."""
+CHOSEN_SETTINGS = """\
+- Baselines have the settings that a stored random search chose for the game and the budget
+  ([trials](results/leaderboard/trials)), where there is one; otherwise their default settings with batches of 64 games,
+  except where `make kuhn-family` sets others. Stored trials count under `trials`; `+` marks methods for which others
+  were tried without a record."""
 EMPTY = "No results are stored yet: `make leaderboard` runs all cells.\n"
 TRIALS = Path(__file__).with_name("trials.toml")
 NOTHING = "–"
@@ -56,8 +73,8 @@ def load_trials() -> dict[str, dict[str, Any]]:
 
 def describe_trials(game: str, method: str) -> str:
     """Formats how many settings were tried for a label: stored trials on the game, and those of `load_trials`."""
-    recorded, path = load_trials()[method]["trials"], choice_path(game, method)
-    stored = len(json.loads(path.read_text())["trials"]) if path.exists() else 0
+    recorded, path = load_trials()[method]["trials"], choice_path(game, SEARCHED_WITH.get(method, method))
+    stored = len(json.loads(path.read_text()).get("trials", ())) if path.exists() else 0
     if not stored:
         return str(recorded)
     return f"{stored}+" if recorded == "unknown" else str(recorded + stored)
@@ -83,8 +100,8 @@ def write_page(records: Records, path: Path) -> list[Path]:
 def page_text(records: Records, games: Sequence[str]) -> str:
     """Formats the page of these games."""
     rule = ", ".join(f"{format_number(budget)} steps in {count} iterations" for budget, count in ITERATIONS.items())
-    link = "[trials.toml](../experiments/leaderboard/trials.toml)"
-    parts = [INTRODUCTION.format(rule=rule, sources=link)]
+    settings = CHOSEN_SETTINGS if any((RESULTS / CHOICES).glob("*/*.json")) else DEFAULT_SETTINGS
+    parts = [INTRODUCTION.format(rule=rule, settings=settings, floor=f"{FLOOR:g}")]
     parts += [_section(records, game) for game in games] or [EMPTY]
     return "\n".join(parts)
 
@@ -132,8 +149,14 @@ def _gap_table(own: Records, game: str, ranked: Sequence[str], budgets: Sequence
 def _gap_cell(record: dict[str, Any] | None, column: str) -> str:
     if record is None or "skipped" in record:
         return NOTHING
-    text = format_interval(final_gap(record, column))
+    text = format_interval(final_gap(record, column)) + _describe_seeds(record)
     return f"**{text}**" if judged_column(record) == column else text
+
+
+def _describe_seeds(record: dict[str, Any]) -> str:
+    """Formats the number of seeds of a run with fewer seeds than the game's; empty for the others."""
+    count = len(record["seeds"])
+    return f", {count} seeds" if count < len(GAMES[record["game"]].seeds) else ""
 
 
 def _cce_table(own: Records, game: str, ranked: Sequence[str], budgets: Sequence[int]) -> str:

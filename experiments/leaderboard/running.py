@@ -75,7 +75,8 @@ def run_cell(cell: Cell, root: Path, seeds: Sequence[int] | None = None) -> dict
     seeds = GAMES[cell.game].seeds if seeds is None else tuple(seeds)
     record = {
         "schema": SCHEMA, "game": cell.game, "method": cell.method, "budget": cell.budget,
-        "iterations": cell.iterations, "seeds": list(seeds), "command": cell.command,
+        "iterations": cell.iterations, "seeds": list(seeds),
+        "command": cell.command + f" --seeds {len(seeds)}" * (len(seeds) < len(GAMES[cell.game].seeds)),
         **machine.describe_circumstances(),
     }  # fmt: skip
     begin = time.perf_counter()
@@ -158,7 +159,9 @@ def _describe_cost(record: dict[str, Any]) -> str:
     return f"{ran:.1f} s, compilation {compiled:.1f} s, in all {total:.1f} s"
 
 
-def run_cells(cells: Sequence[Cell], root: Path, max_minutes: float = 0.0, report: Report = print) -> int:
+def run_cells(
+    cells: Sequence[Cell], root: Path, max_minutes: float = 0.0, report: Report = print, num_seeds: int = 0
+) -> int:
     """Runs the cells that are not stored yet, one after the other.
 
     Args:
@@ -166,6 +169,7 @@ def run_cells(cells: Sequence[Cell], root: Path, max_minutes: float = 0.0, repor
       root: folder of all cells.
       max_minutes: no cell is started that is estimated to end later; 0: no limit.
       report: prints a line.
+      num_seeds: the first seeds of the game alone; 0: all of them.
 
     Returns:
       0 if nothing is left, 1 if time was up, 130 if a run was interrupted.
@@ -179,7 +183,7 @@ def run_cells(cells: Sequence[Cell], root: Path, max_minutes: float = 0.0, repor
         if max_minutes and spent + estimate_seconds(cell, stored) > 60 * max_minutes:
             waiting += 1
             continue
-        record = run_cell(cell, root)
+        record = run_cell(cell, root, GAMES[cell.game].seeds[: num_seeds or None])
         if record is None:
             report(f"interrupted: {cell.command} starts this cell again")
             return 130

@@ -9,6 +9,7 @@ import pytest
 from experiments.leaderboard import cells, page, running, tuning
 from experiments.leaderboard.__main__ import main
 from experiments.leaderboard.cells import Board, Cell, list_cells, settings_of
+from experiments.leaderboard.curves import choose_styles
 from experiments.leaderboard.page import load_trials, page_text, write_page
 from experiments.leaderboard.running import describe_plan, estimate_seconds, load_cells, run_cell, run_cells
 from experiments.leaderboard.scores import first_reach, iqm_band, last_values, rank_methods, steps_to_reach
@@ -87,6 +88,16 @@ def test_a_cell_is_run_once(tmp_path, monkeypatch, capsys):
     assert f"finished: 2 of {len(cells.METHODS)}" in said and "skipped: rock_paper_scissors has no preset" in said
 
 
+def test_fewer_seeds_are_run_and_stated(tmp_path, monkeypatch):
+    seen = []
+    monkeypatch.setattr(running, "run_cell", lambda cell, root, seeds: seen.append(seeds) or {"skipped": "not now"})
+    line = ["run", "--game", RPS, "--method", "psro", "--budget", "200", "--root", str(tmp_path)]
+    assert main([*line, "--seeds", "1"]) == 0 == main(line) and seen == [(0,), (0, 1)]
+    of_one, of_both = fake("psro", 200, [[1.0, 0.5]]) | {"seeds": [0]}, fake("psro", 200, [[1.0, 0.5]] * 2)
+    assert "**0.5, 1 seeds**" in page_text({Cell(RPS, "psro", 200): of_one}, [RPS])
+    assert " seeds**" not in page_text({Cell(RPS, "psro", 200): of_both}, [RPS])
+
+
 def test_time_limits_are_kept(tmp_path, monkeypatch):
     """The first cell takes a minute by estimate, and half of one is left."""
     monkeypatch.setattr(running, "run_cell", lambda *a: pytest.fail("there was no time for it"))
@@ -158,6 +169,15 @@ def test_the_page_has_the_numbers_of_the_json(tmp_path):
     assert "left: 47 cells" in "\n".join(describe_plan(list(list_cells(game=RPS)), root))
 
 
+def test_methods_have_one_style_on_all_games():
+    """GEMS and PSRO keep theirs; what is left goes to the best of the others, and the last of them stay gray."""
+    few = choose_styles(["apsro", "psro", "gems"])
+    many = choose_styles(["xdo", "pdo", "edo", "gems", "fxp", "psro"])
+    assert few["gems"] == many["gems"] and few["psro"] == many["psro"] and "apsro" in few
+    assert "pdo" in many and "edo" in many and "fxp" not in many
+    assert len({style.color for style in many.values()}) == len(many)
+
+
 def test_a_page_without_cells_says_so(tmp_path):
     page = tmp_path / "page.md"
     assert main(["write", "--root", str(tmp_path), "--page", str(page)]) == 0
@@ -165,32 +185,65 @@ def test_a_page_without_cells_says_so(tmp_path):
 
 
 def test_trials_are_stored_confirmed_and_used(tmp_path, monkeypatch):
-    """The chosen trial is the finalist that is best on other seeds, and the cells of the method take its settings."""
+    """The choice for a budget is the finalist that is best there on other seeds; cells of that budget take it."""
     monkeypatch.setattr(tuning, "BUDGET", 200)
+    monkeypatch.setattr(tuning, "CONFIRMED_AT", (200, 400))
     seen = []
 
     def measured(cell, settings, seeds):
         settings_of(cell, settings)  # the method accepts them
         seen.append((settings, seeds))
         rate = settings.get("baseline_rate", 0.0)  # trial 0 draws nothing
-        return [rate if seeds == tuning.CONFIRMING else 1.0 - rate] * len(seeds)
+        return [rate if seeds == tuning.CONFIRMING and cell.budget == 200 else 1.0 - rate] * len(seeds)
 
     monkeypatch.setattr(tuning, "measure_trial", measured)
     record = tuning.tune(RPS, "os_mccfr", 8, tmp_path, report=lambda line: None)
     assert [one["settings"] for one in record["trials"]][0] == {} and len(record["trials"]) == 8
     assert sum(seeds == tuning.CHOOSING for _, seeds in seen) == 8
-    best = {one["trial"] for one in record["finalists"]}
-    assert 0 in best and len(best) == 1 + tuning.FINALISTS
-    assert record["chosen"] == {}  # the best on the choosing seeds are worse on the others
+    for finalists in record["finalists"].values():
+        best = {one["trial"] for one in finalists}
+        assert 0 in best and len(best) == 1 + tuning.FINALISTS
+    assert record["chosen"]["200"] == {}  # the best on the choosing seeds are worse on the others
+    assert record["chosen"]["400"]["baseline_rate"] == max(
+        one["settings"].get("baseline_rate", 0) for one in record["trials"]
+    )
     seen.clear()
     again = tuning.tune(RPS, "os_mccfr", 8, tmp_path, report=lambda line: None)
-    assert not any(seeds == tuning.CHOOSING for _, seeds in seen) and again["trials"] == json.loads(
-        json.dumps(record["trials"])
-    )
+    assert not seen and again == json.loads(json.dumps(record))
     path = cells.choice_path(RPS, "os_mccfr", tmp_path)
-    path.write_text(json.dumps({"chosen": {"exploration": 0.3}}))
+    path.write_text(json.dumps({"chosen": {"200": {"exploration": 0.3}}}))
     monkeypatch.setattr(cells, "choice_path", lambda game, method: path)
     assert settings_of(Cell(RPS, "os_mccfr", 200))[2].exploration == 0.3
+    assert settings_of(Cell(RPS, "os_mccfr", 400))[2].exploration == DEFAULTS["os_mccfr"].exploration
+
+
+def test_relatives_of_psro_take_its_trials_and_choose_for_themselves(tmp_path, monkeypatch):
+    """The gap is the learning rate for PSRO, and minus the rate for a double oracle with the same learner."""
+    monkeypatch.setattr(tuning, "BUDGET", 200)
+    monkeypatch.setattr(tuning, "CONFIRMED_AT", (400,))
+    methods = []
+
+    def measured(cell, settings, seeds):
+        methods.append(cell.method)
+        return [settings.get("learning_rate", 0.05) * (1 if cell.method == "psro" else -1)] * len(seeds)
+
+    monkeypatch.setattr(tuning, "measure_trial", measured)
+    monkeypatch.setattr(tuning, "settings_of", lambda *a: (None, None, DEFAULTS["psro"]))
+    record = tuning.tune(RPS, "double_oracle", 6, tmp_path, report=lambda line: None)
+    rates = [one["settings"].get("learning_rate", 0.05) for one in record["trials"]]
+    assert methods[:6] == ["psro"] * 6 and methods.count("double_oracle") == len(record["finalists"]["400"])
+    finalists = sorted(rates)[: tuning.FINALISTS]
+    assert record["chosen"]["400"].get("learning_rate", 0.05) == max(rates[0], *finalists)
+    assert "trials" not in json.loads(cells.choice_path(RPS, "double_oracle", tmp_path).read_text())
+
+
+def test_a_trial_of_python_steps_ends_like_its_cell(tmp_path, monkeypatch):
+    """The gap of a trial is that of the cell with the same settings and seed."""
+    monkeypatch.setattr(cells, "GAMES", {RPS: Board("RPS", (3,), (1.0,), "points")})
+    monkeypatch.setattr(running, "GAMES", cells.GAMES)
+    record = run_cell(Cell(RPS, "psro", 400), tmp_path)
+    (gap,) = tuning.measure_trial(Cell(RPS, "psro", 400), {}, (3,))
+    np.testing.assert_allclose(gap, record["curves"]["exploitability"][0][-1], rtol=1e-5)
 
 
 def test_a_trial_trains():

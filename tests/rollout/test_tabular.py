@@ -9,6 +9,7 @@ import pytest
 from gems_jax import make_game
 from gems_jax.extensive.infosets import infoset_policy
 from gems_jax.policies.population import StackedPolicies
+from gems_jax.rollout import tabular
 from gems_jax.rollout.episode import play_episode, unroll
 from gems_jax.rollout.groups import play_groups, play_joint
 from gems_jax.rollout.views import make_view
@@ -56,8 +57,10 @@ def test_the_same_episodes(player, common):
     jax.tree.map(np.testing.assert_array_equal, ours, theirs)
 
 
+@pytest.mark.parametrize("limit", [0, tabular._LARGE])  # of 0, every population is too large to be copied
 @pytest.mark.parametrize("name", ["leduc_holdem", "biased_rps"])  # numbered by the game, and seats that move at once
-def test_the_same_episodes_of_other_games(name):
+def test_the_same_episodes_of_other_games(name, limit, monkeypatch):
+    monkeypatch.setattr(tabular, "_LARGE", limit)
     game = make_game(name)
     table = infoset_policy(game)
     assert (table.row_of_infoset is not None) == (name == "leduc_holdem")
@@ -71,8 +74,10 @@ def test_the_same_episodes_of_other_games(name):
     jax.tree.map(np.testing.assert_array_equal, ours, theirs)
 
 
-def test_the_same_under_vmaps_of_which_some_share():
+@pytest.mark.parametrize("limit", [0, tabular._LARGE])
+def test_the_same_under_vmaps_of_which_some_share(limit, monkeypatch):
     """Seeds outside, populations of policies inside that meet the same others."""
+    monkeypatch.setattr(tabular, "_LARGE", limit)
 
     def both(apply):
         inner = jax.vmap(partial(groups, apply=apply), in_axes=(0, 0, None))
@@ -118,3 +123,16 @@ def test_joint_draws_play_the_same_episodes(name):
     ours, theirs = (play(jax.random.key(11), apply=apply) for apply in (table, Network(table)))
     assert ours.returns.shape == (6, 3, 2) and len(np.unique(ours.returns)) > 2
     jax.tree.map(np.testing.assert_array_equal, ours, theirs)
+
+
+def test_large_populations_are_not_prepared_anew(monkeypatch):
+    """No CDFs [2 * 700, 12, 1] of a population's policies are computed: rows are read one by one."""
+    own, others = drawn()
+    others = np.broadcast_to(others[:, :1], (2, 700, 12, 2))
+
+    def is_prepared(limit):
+        monkeypatch.setattr(tabular, "_LARGE", limit)
+        jaxpr = str(jax.make_jaxpr(partial(groups, apply=TABLE))(jax.random.key(0), own, others))
+        return "f32[1400,12,1]" in jaxpr or "f32[1404,12,2]" in jaxpr
+
+    assert is_prepared(others.size) and not is_prepared(others.size - 1)

@@ -46,8 +46,8 @@ class IndexedNetwork(Protocol):
         """Runs a policy by its index."""
         ...
 
-    def prepare_stack(self, params: PyTree) -> PyTree:
-        """Prepares n policies [n, ...] for `indexed`; returns leaves [n, ...]."""
+    def prepare_stack(self, params: PyTree, lazily: bool = False) -> PyTree:
+        """Prepares n policies [n, ...] for `indexed`, or each one when it is read; returns leaves [n, ...]."""
         ...
 
 

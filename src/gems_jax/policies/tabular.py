@@ -15,7 +15,7 @@ from gems_jax.accelerator.cpu import compute_once
 from gems_jax.policies.distributions import mask_logits, relative_masses, sum_cumulatively
 from gems_jax.types import Array, GameState, Policy, PolicyOutput
 
-Tables = tuple[Array, Array]  # logits [n, I, A] and their CDFs [n, I, A - 1]
+Tables = tuple[Array, Array | None]  # logits [n, I, A], and their CDFs [n, I, A - 1] if they are computed in advance
 
 _HASHED = 1024  # tables with more rows than this are searched by a hash instead of row by row
 _NEGATIVE_ZERO = np.uint32(0x80000000)  # the bits of -0.0
@@ -134,8 +134,18 @@ class TabularPolicy:
     def indexed(self) -> IndexedTable:
         return IndexedTable(self)
 
-    def prepare_stack(self, params: Array) -> Tables:
-        """Computes the CDFs of tables [n, I, A] and orders rows as `IndexedTable.find_row` numbers them."""
+    def prepare_stack(self, params: Array, lazily: bool = False) -> Tables:
+        """Computes the CDFs of tables [n, I, A] and orders rows as `IndexedTable.find_row` numbers them.
+
+        Args:
+          params: logits, [n, I, A].
+          lazily: leaves tables as they are; `IndexedTable` then computes the CDF of a row when it reads it.
+
+        Returns:
+          Logits and CDFs.
+        """
+        if lazily:
+            return params, None
         tables = params, jax.vmap(self.cdf)(params)[..., :-1]  # the last entry is 1, which no draw reaches
         rows = self.row_of_infoset
         return tables if rows is None else jax.tree.map(lambda leaf: leaf[:, rows], tables)
@@ -165,7 +175,19 @@ class IndexedTable:
         index, (logits, cdfs) = phi
         row_index, rows = self.find_row(seen), self.table.row_of_infoset
         row = row_index if rows is None else jnp.asarray(rows)[row_index]
-        return PolicyOutput(mask_logits(logits[index, row_index], legal), cdf=cdfs[index, row_index], row=row)
+        stored = logits[index, row if cdfs is None else row_index]
+        return PolicyOutput(mask_logits(stored, legal), cdf=self._find_cdf(phi, row_index), row=row)
+
+    def _find_cdf(self, phi: tuple[Array, Tables], row_index: Array) -> Array:
+        """Looks up or computes the CDF [A - 1] of one row of one policy."""
+        index, (logits, cdfs) = phi
+        if cdfs is not None:
+            return cdfs[index, row_index]
+        rows = self.table.row_of_infoset
+        row = row_index if rows is None else jnp.asarray(rows)[row_index]
+        masses = relative_masses(mask_logits(logits[index, row], jnp.asarray(self.table.legal)[row]))
+        cdf = sum_cumulatively(masses)
+        return (cdf / cdf[-1])[:-1]
 
     def sample_mover(self, policies: tuple[Policy, ...], state: GameState, noise: Array) -> Array:
         def of_mover(of_seats: Sequence[Array] | Array) -> Array:
@@ -174,9 +196,11 @@ class IndexedTable:
                 found = jnp.where(state.to_move[seat], of_seats[seat], found)
             return found
 
-        _, (_, cdfs) = policies[0].params
-        index = of_mover([policy.params[0] for policy in policies])
-        cdf = cdfs[index, self.find_row(of_mover(self.read(state)))]
+        stack, row_index = policies[0].params[1], self.find_row(of_mover(self.read(state)))
+        if all(policy.params[1] is stack for policy in policies):
+            cdf = self._find_cdf((of_mover([policy.params[0] for policy in policies]), stack), row_index)
+        else:
+            cdf = of_mover([self._find_cdf(policy.params, row_index) for policy in policies])
         return jnp.sum(compute_once(cdf <= of_mover(noise)), dtype=jnp.int32)  # the rest of the episode depends on it
 
 

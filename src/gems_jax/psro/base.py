@@ -30,8 +30,8 @@ from jax.typing import ArrayLike
 
 from gems_jax.estimation.monte_carlo import joint_returns
 from gems_jax.evaluate.sampled import random_profile
-from gems_jax.host.stages import on_host, stage
-from gems_jax.policies.population import materialize
+from gems_jax.host.stages import compile_play
+from gems_jax.policies.population import StackedPolicies, materialize
 from gems_jax.psro.settings import Budgeted
 from gems_jax.types import Array, Game, Profile, PyTree, Solver, Struct, nbytes, num_players
 
@@ -146,11 +146,13 @@ def random_length(game: Game) -> float:
     """Measures the environment steps per episode of uniformly random play."""
     random = random_profile(game)
     policies, log_sigma = materialize(random.population, 1), jnp.log(random.sigma)
+    return float(_mean_length(jax.random.key(0), game, policies, log_sigma))
 
-    def lengths(key: Array) -> Array:
-        return jnp.mean(joint_returns(key, game, policies, log_sigma, samples=_LENGTHS, episodes=1)[1])
 
-    return float((stage if on_host(game) else jax.jit)(lengths)(jax.random.key(0)))
+@compile_play(static_argnames=("game",))
+def _mean_length(key: Array, game: Game, policies: StackedPolicies, log_sigma: Array) -> Array:
+    """Plays episodes between policies drawn from mixtures and returns their mean length []. key: consumed."""
+    return jnp.mean(joint_returns(key, game, policies, log_sigma, samples=_LENGTHS, episodes=1)[1])
 
 
 def fit_settings(game: Game, config: B, iterations: int | None = None) -> B:
