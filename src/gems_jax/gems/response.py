@@ -290,11 +290,12 @@ def _train_jointly(
     (learned, magnet, _), metrics = repeat_training(advance, begin, key_train[0], steps, shape=keys.shape)
     metrics = metrics._replace(episodes=metrics.episodes + counts[0], env_steps=metrics.env_steps + counts[1])
 
-    def measure(views: tuple[View, ...], p: Array | int, k: Array, region: TrustRegion) -> tuple[BestResponse, tuple]:
+    def measure(views: tuple[View, ...], p: Array | int, _: Array, region: TrustRegion) -> tuple[BestResponse, tuple]:
         own, own_metrics = jax.tree.map(lambda leaf: leaf[p], (learned, metrics))
         return _measure_response(arena.task(views, p), region, own, own_metrics, steps), ()
 
-    response = map_populations_with_carry(game, measure, key_games, regions)[0]
+    no_keys = jnp.arange(num_populations(game))  # measuring draws nothing
+    response = map_populations_with_carry(game, measure, no_keys, regions)[0]
     return response._replace(magnet=magnet)
 
 

@@ -193,7 +193,7 @@ def map_populations_with_carry(
       game: the game.
       function: function(views of p's players, p, key, *own) -> (result, own carry of p), where `own` is the part of
         population p of every argument of `carry`.
-      keys: typed PRNG keys [P]; consumed.
+      keys: typed PRNG keys [P]; consumed. Any array [P] for a function that draws nothing.
       carry: carries that earlier calls returned. Populations with different numbers of players may have different
         trees.
 
