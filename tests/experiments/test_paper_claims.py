@@ -13,7 +13,7 @@ from experiments.reporting.ledger import everything, make_ledger, markdown, tall
 from experiments.reporting.quantities import Column
 from experiments.reporting.rules import Bound
 from gems_jax.presets import preset
-from invented import possible, seen_verdicts
+from invented import possible, seen_verdicts, with_all_arms
 
 HELD, CONDITION, UNDECIDED, NOT, UNKNOWN = Verdict
 DRAWS = 400
@@ -82,7 +82,7 @@ def test_claims_speak_of_experiments_and_arms_that_there_are() -> None:
     for one in (claim for group in ledger.CLAIMS.values() for claim in group):
         for quantity in columns(one.rule):
             assert quantity.experiment in entry.known(), one.key
-            spec = entry.load(quantity.experiment)
+            spec = with_all_arms(quantity.experiment)
             for field in ("arm", "fast", "slow", "small", "large"):
                 wanted = getattr(quantity, field, ())
                 for pattern in (wanted,) if isinstance(wanted, str) else wanted:

@@ -12,7 +12,8 @@ from fnmatch import fnmatchcase
 from functools import lru_cache
 
 from experiments import run as entry
-from experiments.harness.spec import Experiment
+from experiments.harness.spec import Experiment, changed
+from experiments.harness.study import Study
 from experiments.reporting.claims import Claim, Verdict, judge
 from experiments.reporting.combining import All, Either
 from experiments.reporting.costs import Faster, Flat, Power, Quickens, Smaller
@@ -41,9 +42,18 @@ PARTS = ("of", "others", "other", "by", "named", "first", "otherwise")
 CONSTANTS = ("at_most", "at_least", "slack", "within")
 
 
+def with_all_arms(name: str) -> Experiment | Study:
+    """An experiment with the arms that `--full` adds, or a study."""
+    spec = entry.load(name)
+    if not isinstance(spec, Experiment):
+        return spec
+    arms = {arm.label: arm for arm in (*spec.full.get("arms", ()), *spec.arms)}
+    return changed(spec, {"arms": tuple(arms.values())})
+
+
 @lru_cache
 def full_size(name: str) -> Size:
-    return size_of(entry.load(name))
+    return size_of(with_all_arms(name))
 
 
 def nodes(rule):
@@ -93,7 +103,7 @@ class Invention:
     def sources(self, command: str = "") -> Sources:
         made = {}
         for name in self.names:
-            spec = entry.load(name)
+            spec = with_all_arms(name)
             arms = [arm.label for arm in spec.arms] if isinstance(spec, Experiment) else []
             full = full_size(name) if isinstance(spec, Experiment) else None
             numbers = [self._number(cell, value) for cell, value in self.cells.items() if cell[0] == name]

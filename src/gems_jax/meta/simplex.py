@@ -11,7 +11,6 @@ import chex
 import jax
 import jax.numpy as jnp
 
-from gems_jax.accelerator.prng import draw_uniform
 from gems_jax.types import Array
 
 
@@ -99,7 +98,7 @@ def sample_slots(key: Array, log_sigma: Array, shape: tuple[int, ...] = ()) -> A
       Slots, `shape` int32.
     """
     chex.assert_rank(log_sigma, 1)
-    points = draw_uniform(key, shape)
+    points = jax.random.uniform(key, shape)
     return _inverse_cdf(log_sigma, points.reshape(-1)).reshape(shape)
 
 
@@ -126,5 +125,5 @@ def stratify_slots(key: Array, log_sigma: Array, num_draws: int) -> Array:
     if num_draws < 1:
         raise ValueError(f"stratify_slots: expected num_draws of at least 1, got num_draws={num_draws}.")
     key_offset, key_order = jax.random.split(key)
-    points = (jnp.arange(num_draws) + draw_uniform(key_offset)) / num_draws
+    points = (jnp.arange(num_draws) + jax.random.uniform(key_offset)) / num_draws
     return jax.random.permutation(key_order, _inverse_cdf(log_sigma, points))
